@@ -1,0 +1,45 @@
+/** The time, and waiting for it: everything in the gateway that depends on either takes a {@linkcode Clock}. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  now(): number;
+  /**
+   * Calls back once, after `ms` milliseconds.
+   *
+   * @returns A function that calls it off.
+   */
+  after(ms: number, callback: () => void): () => void;
+}
+
+/** The real clock. What waits on it does not keep the process alive. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    Deno.unrefTimer(timer);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Calls back every `ms` milliseconds until the function that is returned is called. */
+export function every(ms: number, callback: () => void, clock: Clock): () => void {
+  let cancel = clock.after(ms, again);
+  function again() {
+    cancel = clock.after(ms, again);
+    callback();
+  }
+  return () => cancel();
+}
+
+/** Waits `ms` milliseconds; a signal that is aborted ends the waiting at once, without an error. */
+export function sleep(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const cancel = clock.after(ms, done);
+    function done() {
+      cancel();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+    signal?.addEventListener("abort", done);
+  });
+}

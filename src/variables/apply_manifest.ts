@@ -1,0 +1,85 @@
+import { type Declaration, type Manifest, shown } from "./manifest.ts";
+import { environmentName, type Variable } from "./tier.ts";
+
+/** What a manifest makes of the variables that were found. */
+export interface ManifestOutcome {
+  /** The variables, with the defaults of those that were unset. */
+  readonly variables: readonly Variable[];
+  readonly faults: readonly string[];
+  /** Names of deprecated variables that are set, each with what the manifest says about it. */
+  readonly deprecated: readonly string[];
+}
+
+/** Checks variables against a manifest and injects its defaults (spec, Health report, rule 1). */
+export function applyManifest(variables: readonly Variable[], manifest: Manifest): ManifestOutcome {
+  const found = new Map(variables.map((variable) => [variable.name, variable]));
+  const all = [...variables];
+  const faults: string[] = [];
+  const deprecated: string[] = [];
+  for (const [name, declaration] of manifest.variables) {
+    const variable = found.get(name) ?? defaultOf(name, declaration);
+    if (!variable) {
+      if (declaration.required) faults.push(missing(name, declaration));
+      continue;
+    }
+    if (!found.has(name)) all.push(variable);
+    else if (declaration.deprecated) deprecated.push(deprecation(name, declaration));
+    faults.push(...valueFaults(variable, declaration));
+  }
+  return { variables: all, faults, deprecated };
+}
+
+function defaultOf(name: string, { tier, default: value }: Declaration): Variable | undefined {
+  return value === undefined ? undefined : { name, tier, value };
+}
+
+function missing(name: string, { tier }: Declaration): string {
+  return `Cannot do without ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
+}
+
+function deprecation(name: string, { deprecatedMessage }: Declaration): string {
+  return deprecatedMessage === undefined ? name : `${name}: ${deprecatedMessage}`;
+}
+
+function valueFaults(variable: Variable, declaration: Declaration): string[] {
+  const where = environmentName(variable);
+  if (variable.tier !== declaration.tier) {
+    const right = environmentName({ name: variable.name, tier: declaration.tier });
+    return [`Cannot use ${where}: the manifest declares it as ${right}`];
+  }
+  const got = variable.tier === "public" ? `got ${shown(variable.value)}` : "its value is something else";
+  return [typeFault(variable.value, declaration), patternFault(variable.value, declaration)]
+    .filter((wanted) => wanted !== undefined)
+    .map((wanted) => `Cannot use ${where}: expected ${wanted}, ${got}`);
+}
+
+function typeFault(value: string, { type, values = [] }: Declaration): string | undefined {
+  switch (type) {
+    case "url":
+      return URL.canParse(value) ? undefined : "a URL";
+    case "number":
+      return value.trim() !== "" && Number.isFinite(Number(value)) ? undefined : "a number";
+    case "boolean":
+      return /^(true|false)$/i.test(value) ? undefined : "true or false";
+    case "json":
+      return isJson(value) ? undefined : "JSON";
+    case "enum":
+      return values.includes(value) ? undefined : `one of ${values.join(", ")}`;
+    case "string":
+    case "csv":
+      return undefined;
+  }
+}
+
+function patternFault(value: string, { pattern }: Declaration): string | undefined {
+  return pattern === undefined || pattern.test(value) ? undefined : `what matches ${pattern.source}`;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false; // the question was whether it can be parsed
+  }
+}

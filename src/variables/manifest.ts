@@ -1,0 +1,212 @@
+import { parse } from "@std/yaml/parse";
+import { type Tier, TIERS } from "./tier.ts";
+
+/** The types a manifest can give a variable (REP-RFC-0001 §6.2). */
+export type VariableType = "string" | "url" | "number" | "boolean" | "csv" | "json" | "enum";
+
+/** What a manifest says of one variable. */
+export interface Declaration {
+  readonly tier: Tier;
+  readonly type: VariableType;
+  readonly required: boolean;
+  readonly default?: string;
+  readonly pattern?: RegExp;
+  readonly values?: readonly string[];
+  readonly deprecated: boolean;
+  readonly deprecatedMessage?: string;
+}
+
+/** A manifest's settings, as they stand in the file; the options table says what each of them means. */
+export type ManifestSettings = Readonly<Record<string, unknown>>;
+
+/** A `.rep.yaml` that was read (REP's `rep-manifest.schema.json`). */
+export interface Manifest {
+  readonly variables: ReadonlyMap<string, Declaration>;
+  readonly settings: ManifestSettings;
+}
+
+/** A manifest, or all that is wrong with it. */
+export interface ManifestResult {
+  readonly manifest: Manifest;
+  readonly faults: readonly string[];
+}
+
+const TYPES: readonly VariableType[] = ["string", "url", "number", "boolean", "csv", "json", "enum"];
+const SETTINGS: readonly string[] = [
+  "strict_guardrails",
+  "hot_reload",
+  "hot_reload_mode",
+  "hot_reload_poll_interval",
+  "session_key_ttl",
+  "session_key_max_rate",
+  "allowed_origins",
+];
+
+type Fields = Record<string, unknown>;
+type Report = (fault: string) => void;
+
+/** Reads a manifest. Every fault is found, not only the first. */
+export function parseManifest(text: string): ManifestResult {
+  const faults: string[] = [];
+  const report: Report = (fault) => faults.push(`Cannot use the manifest: ${fault}`);
+  const root = readYaml(text, report);
+  const variables = new Map<string, Declaration>();
+  for (const [name, fields] of Object.entries(objectAt(root, "variables", report, true))) {
+    const declaration = readDeclaration(name, fields, report);
+    if (declaration) variables.set(name, declaration);
+  }
+  const settings = objectAt(root, "settings", report, false);
+  checkKeys(root, ["version", "variables", "settings"], "", report);
+  checkKeys(settings, SETTINGS, "settings.", report);
+  checkVersion(root, report);
+  return { manifest: { variables, settings }, faults };
+}
+
+function readYaml(text: string, report: Report): Fields {
+  try {
+    const root = parse(text);
+    if (isObject(root)) return root;
+    report(`expected a mapping at the top, got ${shown(root)}`);
+  } catch (error) {
+    // The parser quotes the offending line, which may hold the default of a SENSITIVE variable: only its place is told.
+    const place = /at line \d+, column \d+/.exec(String(error))?.[0] ?? "";
+    report(`it is not valid YAML ${place}`.trim());
+  }
+  return { version: "0.0.0", variables: {} }; // one fault is enough for a text that is no manifest at all
+}
+
+function checkVersion(root: Fields, report: Report): void {
+  const { version } = root;
+  if (typeof version === "string" && /^\d+\.\d+\.\d+$/.test(version)) return;
+  report(`version: expected a quoted version such as "0.1.0", got ${shown(version)}`);
+}
+
+function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
+  const where = `variables.${name}`;
+  if (!isObject(value)) return void report(`${where}: expected a mapping with a tier, got ${shown(value)}`);
+  checkKeys(value, DECLARATION_KEYS, `${where}.`, report);
+  const fields = new FieldReader(value, where, report);
+  const tier = fields.oneOf("tier", TIERS, undefined);
+  if (tier === undefined) return undefined;
+  const declaration: Declaration = {
+    tier,
+    type: fields.oneOf("type", TYPES, "string") ?? "string",
+    required: fields.boolean("required"),
+    deprecated: fields.boolean("deprecated"),
+    ...given("default", fields.string("default", tier === "public")),
+    ...given("pattern", fields.pattern()),
+    ...given("values", fields.values()),
+    ...given("deprecatedMessage", fields.string("deprecated_message", true)),
+  };
+  checkConsistency(where, declaration, report);
+  return declaration;
+}
+
+const DECLARATION_KEYS: readonly string[] = [
+  "tier",
+  "type",
+  "required",
+  "default",
+  "description",
+  "example",
+  "pattern",
+  "values",
+  "deprecated",
+  "deprecated_message",
+];
+
+function checkConsistency(where: string, declaration: Declaration, report: Report): void {
+  const { type, values, required, default: byDefault } = declaration;
+  if (type === "enum" && values === undefined) {
+    report(`${where}.values: expected the allowed values of the enum, got nothing`);
+  }
+  if (required && byDefault !== undefined) report(`${where}.default: expected no default for a required variable`);
+}
+
+/** Reads the fields of a declaration, and reports those of another type than they must have. */
+class FieldReader {
+  readonly #fields: Fields;
+  readonly #where: string;
+  readonly #report: Report;
+
+  constructor(fields: Fields, where: string, report: Report) {
+    this.#fields = fields;
+    this.#where = where;
+    this.#report = report;
+  }
+
+  oneOf<T extends string>(key: string, allowed: readonly T[], byDefault: T | undefined): T | undefined {
+    const value = this.#fields[key] ?? byDefault;
+    const found = allowed.find((one) => one === value);
+    if (found === undefined) this.#wrong(key, `one of ${allowed.join(", ")}`, shown(value));
+    return found;
+  }
+
+  boolean(key: string): boolean {
+    const value = this.#fields[key] ?? false;
+    if (typeof value !== "boolean") this.#wrong(key, "true or false", shown(value));
+    return value === true;
+  }
+
+  string(key: string, mayShow: boolean): string | undefined {
+    const value = this.#fields[key];
+    if (value === undefined || typeof value === "string") return value;
+    this.#wrong(key, "a string (put it in quotes)", mayShow ? shown(value) : `a ${typeof value}`);
+    return undefined;
+  }
+
+  pattern(): RegExp | undefined {
+    const source = this.string("pattern", true);
+    if (source === undefined) return undefined;
+    try {
+      return new RegExp(source, "u");
+    } catch {
+      this.#wrong("pattern", "a regular expression", shown(source));
+      return undefined;
+    }
+  }
+
+  values(): readonly string[] | undefined {
+    const value = this.#fields.values;
+    if (value === undefined) return undefined;
+    if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string")) return value;
+    this.#wrong("values", "a list of at least one string", shown(value));
+    return undefined;
+  }
+
+  #wrong(key: string, wanted: string, got: string): void {
+    this.#report(`${this.#where}.${key}: expected ${wanted}, got ${got}`);
+  }
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function objectAt(root: Fields, key: string, report: Report, isRequired: boolean): Fields {
+  const value = root[key];
+  if (isObject(value)) return value;
+  if (value !== undefined || isRequired) report(`${key}: expected a mapping, got ${shown(value)}`);
+  return {};
+}
+
+function checkKeys(fields: Fields, known: readonly string[], where: string, report: Report): void {
+  for (const key of Object.keys(fields)) {
+    if (!known.includes(key)) report(`${where}${key}: expected one of ${known.join(", ")}`);
+  }
+}
+
+/** A field that is left out where there is no value: `exactOptionalPropertyTypes` knows no `undefined`. */
+function given<K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } {
+  return value === undefined ? {} : { [key]: value } as { [key in K]: V };
+}
+
+/** A value for a message: short, and on one line. */
+export function shown(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (value instanceof Date) return "a date";
+  if (isObject(value)) return "a mapping";
+  const text = JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

@@ -1,0 +1,106 @@
+import { applyManifest } from "./apply_manifest.ts";
+import { classify, type Environment } from "./classify.ts";
+import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
+import { type Manifest, parseManifest } from "./manifest.ts";
+import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
+
+/** The configuration at one moment, whole and checked. It is never changed, only replaced. */
+export interface Snapshot {
+  readonly public: ReadonlyMap<string, string>;
+  readonly sensitive: ReadonlyMap<string, string>;
+  /** Names only: nothing in the gateway needs a SERVER variable's value, so none is kept. */
+  readonly server: ReadonlySet<string>;
+  readonly warnings: readonly GuardrailWarning[];
+  readonly deprecated: readonly string[];
+}
+
+/** What a snapshot is made from. */
+export interface SnapshotInput {
+  readonly environment: Environment;
+  /** The text of the manifest. */
+  readonly manifest?: string | undefined;
+  /** Whether a guardrail's warning refuses the snapshot. */
+  readonly strict: boolean;
+}
+
+/** A configuration that cannot be used. Nothing of it is. */
+export class ConfigurationError extends Error {
+  override name = "ConfigurationError";
+  /** One sentence for each thing that is wrong; values of SENSITIVE and SERVER variables are never in them. */
+  readonly faults: readonly string[];
+  /** How many of the faults are guardrail warnings that strict mode made into faults. */
+  readonly blocked: number;
+
+  constructor(faults: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
+    super(faults.join("\n"), options);
+    this.faults = faults;
+    this.blocked = blocked;
+  }
+}
+
+/**
+ * The largest PUBLIC value, in bytes of UTF-8. Deno KV takes 64 KiB with the name and the framing; a larger value could
+ * not be kept for those who missed it.
+ */
+export const MAX_PUBLIC_BYTES = 64_000;
+/** A Deno KV key takes 2,048 bytes; this leaves room for what stands before the name. */
+export const MAX_NAME_BYTES = 1_024;
+
+const EMPTY: Manifest = { variables: new Map(), settings: {} };
+
+/**
+ * Makes a snapshot of what the sources gave.
+ *
+ * @throws {ConfigurationError} If anything is wrong with it; all faults are in the error.
+ */
+export function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Snapshot {
+  const classified = classify(environment);
+  const { manifest, faults: manifestFaults } = text === undefined
+    ? { manifest: EMPTY, faults: [] }
+    : parseManifest(text);
+  const { variables, faults: valueFaults, deprecated } = applyManifest(classified.variables, manifest);
+  const warnings = scanForSecrets(variables);
+  const blocked = strict ? warnings.map(blockedBy) : [];
+  const faults = [...classified.faults, ...manifestFaults, ...valueFaults, ...sizeFaults(variables), ...blocked];
+  if (faults.length > 0) throw new ConfigurationError(faults, { blocked: blocked.length });
+  const server = new Set(tierOf(variables, "server").keys());
+  return {
+    public: tierOf(variables, "public"),
+    sensitive: tierOf(variables, "sensitive"),
+    server,
+    warnings,
+    deprecated,
+  };
+}
+
+function tierOf(variables: readonly Variable[], tier: Tier): Map<string, string> {
+  const ofTier = variables.filter((variable) => variable.tier === tier);
+  return new Map(ofTier.map(({ name, value }) => [name, value]));
+}
+
+/** How many variables each tier has, defaults included (spec, Health report, rule 1). */
+export function countVariables(snapshot: Snapshot): Record<Tier, number> {
+  return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
+}
+
+function blockedBy({ name, detail }: GuardrailWarning): string {
+  return `Cannot publish ${environmentName({ name, tier: "public" })} in strict mode: ${detail}`;
+}
+
+function sizeFaults(variables: readonly Variable[]): string[] {
+  return variables.filter(({ tier }) => tier === "public").flatMap((variable) => {
+    const name = environmentName(variable);
+    return [
+      ...tooLong(`the name ${name.slice(0, 60)}…`, variable.name, MAX_NAME_BYTES),
+      ...tooLong(`the value of ${name}`, variable.value, MAX_PUBLIC_BYTES),
+      ...(variable.value.isWellFormed() ? [] : [`Cannot publish ${name}: expected Unicode text, got half a character`]),
+    ];
+  });
+}
+
+const encoder = new TextEncoder();
+
+function tooLong(what: string, text: string, most: number): string[] {
+  const bytes = encoder.encode(text).length;
+  return bytes > most ? [`Cannot publish ${what}: expected at most ${most} bytes, got ${bytes}`] : [];
+}

@@ -83,6 +83,16 @@ export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
 }
 
+/** Whether two snapshots hold the same variables. */
+export function isSame(a: Snapshot, b: Snapshot): boolean {
+  return isSameMap(a.public, b.public) && isSameMap(a.sensitive, b.sensitive) &&
+    a.server.size === b.server.size && a.server.isSubsetOf(b.server);
+}
+
+function isSameMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+  return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value);
+}
+
 function blockedBy({ name, detail }: GuardrailWarning): string {
   return `Cannot publish ${environmentName({ name, tier: "public" })} in strict mode: ${detail}`;
 }

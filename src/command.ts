@@ -1,0 +1,64 @@
+import { parseMasterKey } from "./crypto/master_key.ts";
+import type { Settings } from "./options.ts";
+import { MASTER_KEY_VARIABLE, readCommandLine, readSettings, unknownVariables, UsageError } from "./settings.ts";
+import { isGranted, readEnvironment } from "./variables/environment.ts";
+import { type ManifestSettings, parseManifest } from "./variables/manifest.ts";
+import { readTextFile } from "./variables/sources.ts";
+import type { Environment } from "./variables/classify.ts";
+import { ConfigurationError } from "./variables/snapshot.ts";
+
+/** What the command is asked to do. */
+export type Command =
+  | { readonly kind: "help" }
+  | { readonly kind: "version" }
+  | {
+    readonly kind: "serve";
+    readonly settings: Settings;
+    readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+    /** What the start goes on without, or what was most likely meant otherwise. */
+    readonly remarks: readonly string[];
+  };
+
+/**
+ * Reads what the command is asked to do, from its arguments, the environment and the manifest.
+ *
+ * @throws {UsageError} If it was called wrongly.
+ * @throws {ConfigurationError} If the manifest cannot be read.
+ */
+export async function readCommand(args: readonly string[]): Promise<Command> {
+  const { flags, help, version } = readCommandLine(args);
+  if (help) return { kind: "help" };
+  if (version) return { kind: "version" };
+  const environment = readEnvironment();
+  const withoutManifest = readSettings({ flags, environment, manifest: {} });
+  const manifest = await manifestSettings(withoutManifest.manifest);
+  const settings = readSettings({ flags, environment, manifest });
+  return { kind: "serve", settings, masterKey: masterKeyOf(environment), remarks: remarksOn(environment) };
+}
+
+/** What is wrong with the manifest's variables is found again, and told, when the first snapshot is made. */
+async function manifestSettings(path: string | undefined): Promise<ManifestSettings> {
+  if (path === undefined) return {};
+  const { manifest, faults } = parseManifest(await readTextFile(path, "--manifest"));
+  if (faults.length > 0) throw new ConfigurationError(faults);
+  return manifest.settings;
+}
+
+function masterKeyOf(environment: Environment): Uint8Array<ArrayBuffer> | undefined {
+  const text = environment[MASTER_KEY_VARIABLE];
+  if (!text) return undefined;
+  try {
+    return parseMasterKey(text);
+  } catch (error) {
+    throw new UsageError(`Cannot read ${MASTER_KEY_VARIABLE}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function remarksOn(environment: Environment): string[] {
+  const noEnvironment =
+    "without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its kin nor options";
+  return [
+    ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
+    ...unknownVariables(environment).map((name) => `${name} is not an option, and was ignored`),
+  ];
+}

@@ -1,0 +1,154 @@
+import { type Clock, sleep } from "./clock.ts";
+import type { LogEvent } from "./events/log.ts";
+import type { Log } from "./log.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  countVariables,
+  isSame,
+  type Snapshot,
+  type SnapshotInput,
+} from "./variables/snapshot.ts";
+
+/** What {@linkcode Configuration} needs. */
+export interface ConfigurationOptions {
+  /** Reads all sources. */
+  read: () => Promise<SnapshotInput>;
+  /** Makes the store's public state that of a snapshot. */
+  publish: (snapshot: Snapshot) => Promise<readonly LogEvent[]>;
+  clock: Clock;
+  log: Log;
+}
+
+/** How long a failed publishing waits for its next try, at first and at most. */
+const RETRY_MS = [1_000, 30_000] as const;
+
+/** The configuration that is in force, and how it is replaced: whole, or not at all. */
+export class Configuration {
+  readonly #options: ConfigurationOptions;
+  readonly #stop = new AbortController();
+  #snapshot: Snapshot;
+  #isRefused = false;
+  #blocked = 0;
+  #queued: Promise<void> | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #retrying: Promise<void> | undefined;
+
+  private constructor(options: ConfigurationOptions, snapshot: Snapshot) {
+    this.#options = options;
+    this.#snapshot = snapshot;
+  }
+
+  /**
+   * Reads the configuration for the first time, and publishes what changed since the gateway last ran.
+   *
+   * @throws {ConfigurationError} If there is anything wrong with it.
+   */
+  static async load(options: ConfigurationOptions): Promise<Configuration> {
+    const snapshot = buildSnapshot(await options.read());
+    const configuration = new Configuration(options, snapshot);
+    options.log.info("rep.config.loaded", { ...countVariables(snapshot), warnings: snapshot.warnings.length });
+    configuration.#tellFindings(snapshot, undefined);
+    await configuration.#publish();
+    return configuration;
+  }
+
+  /** What is in force. */
+  get snapshot(): Snapshot {
+    return this.#snapshot;
+  }
+
+  /** Whether the last reload was refused. */
+  get isRefused(): boolean {
+    return this.#isRefused;
+  }
+
+  /** How many changes strict mode has refused. */
+  get blocked(): number {
+    return this.#blocked;
+  }
+
+  /**
+   * Reads the sources again and puts what they hold into force. Calls that come while one waits for its turn are that one.
+   *
+   * @throws {ConfigurationError} If there is anything wrong; then everything stays as it was.
+   */
+  reload(): Promise<void> {
+    this.#queued ??= this.#running.catch(() => {}).then(() => {
+      this.#queued = undefined;
+      return this.#running = this.#reload();
+    });
+    return this.#queued;
+  }
+
+  async #reload(): Promise<void> {
+    const before = this.#snapshot;
+    try {
+      this.#snapshot = buildSnapshot(await this.#options.read());
+    } catch (error) {
+      throw this.#refuse(error);
+    }
+    this.#isRefused = false;
+    this.#tellFindings(this.#snapshot, before);
+    await this.#publish();
+    const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds nothing new is no news
+    this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
+  }
+
+  #refuse(error: unknown): unknown {
+    this.#isRefused = true;
+    const { faults, blocked } = error instanceof ConfigurationError ? error : { faults: [String(error)], blocked: 0 };
+    this.#blocked += blocked;
+    this.#options.log.error("rep.config.refused", { detail: "the configuration stays as it was", faults });
+    return error;
+  }
+
+  /** What a snapshot has that deserves somebody's attention, once. */
+  #tellFindings({ warnings, deprecated }: Snapshot, before: Snapshot | undefined): void {
+    const known = new Set([...before?.warnings ?? []].map(({ name, detail }) => `${name} ${detail}`));
+    for (const { name, detection, detail } of warnings) {
+      if (known.has(`${name} ${detail}`)) continue;
+      this.#options.log.warn("rep.guardrail.warning", { variable_name: name, detection_type: detection, detail });
+    }
+    for (const name of deprecated) {
+      if (!before?.deprecated.includes(name)) this.#options.log.warn("rep.config.deprecated", { variable_name: name });
+    }
+  }
+
+  /** Publishes what is in force; if the store does not answer, again and again, beside everything else. */
+  async #publish(): Promise<void> {
+    try {
+      this.#tellChanges(await this.#options.publish(this.#snapshot));
+    } catch (error) {
+      this.#options.log.error("rep.config.not_published", { detail: `it is tried again: ${error}` });
+      this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
+    }
+  }
+
+  async #retry(): Promise<void> {
+    const { signal } = this.#stop;
+    for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
+      await sleep(pause, this.#options.clock, signal);
+      if (signal.aborted) return;
+      try {
+        return this.#tellChanges(await this.#options.publish(this.#snapshot));
+      } catch (error) {
+        this.#options.log.debug("rep.config.not_published", { detail: String(error) });
+      }
+    }
+  }
+
+  #tellChanges(events: readonly LogEvent[]): void {
+    for (const { name, value, id } of events) {
+      const action = value === undefined ? "delete" : "update";
+      this.#options.log.info("rep.config.changed", { key: name, tier: "public", action, id });
+    }
+  }
+
+  /** Ends what goes on beside everything else. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#running.catch(() => {}); // whoever asked for it has been told
+    await this.#retrying;
+  }
+}

@@ -1,0 +1,49 @@
+import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import type { Change, EventLog, LogEvent, PublicState } from "./log.ts";
+
+/** What the public state is to be. */
+export interface PublicTarget {
+  readonly public: ReadonlyMap<string, string>;
+  readonly sensitive: ReadonlyMap<string, string>;
+  readonly server: ReadonlySet<string>;
+}
+
+/**
+ * Makes the public state in the store equal to a target, and says what that took.
+ *
+ * It compares with the store and not with what this process remembers: so a change made while the gateway was down is
+ * published at its start, and of several replicas that see the same change, one publishes it.
+ *
+ * @throws {StoreUnavailableError} If the store does not answer.
+ */
+export function publish(target: PublicTarget, log: EventLog, options: RetryOptions): Promise<readonly LogEvent[]> {
+  return retryConflicts(async () => {
+    const state = await log.state();
+    const changes = difference(state, target);
+    if (changes.length === 0) return [];
+    const leaving = changes.filter(({ leaves }) => leaves).map(({ name }) => name);
+    if (await log.forget(new Set(leaving), state)) return undefined;
+    const added = await log.append(changes, state);
+    if (added !== undefined) await log.trim();
+    return added;
+  }, options);
+}
+
+/** What has to change for the state to become the target (spec, Stream events): updates first, then deletes, by name. */
+export function difference({ events }: PublicState, target: PublicTarget): Change[] {
+  const updates = [...target.public]
+    .filter(([name, value]) => events.get(name)?.value !== value)
+    .map(([name, value]) => ({ name, value }));
+  const deletes = [...events.values()]
+    .filter(({ name, value }) => value !== undefined && !target.public.has(name))
+    .map(({ name }) => ({ name, ...(leavesTier(name, target) ? { leaves: true } : {}) }));
+  return [...updates.sort(byName), ...deletes.sort(byName)];
+}
+
+function leavesTier(name: string, { sensitive, server }: PublicTarget): boolean {
+  return sensitive.has(name) || server.has(name);
+}
+
+function byName(a: Change, b: Change): number {
+  return a.name < b.name ? -1 : 1;
+}

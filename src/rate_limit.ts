@@ -1,0 +1,137 @@
+import type { Clock } from "./clock.ts";
+import { retryConflicts } from "./store/retry.ts";
+import { type Entry, type Store, StoreUnavailableError } from "./store/store.ts";
+
+/** Settings of {@linkcode createRateLimit}. */
+export interface RateLimitOptions {
+  store: Store;
+  clock: Clock;
+  random: () => number;
+  /** How many requests a client has in any 60 seconds. */
+  limit: number;
+}
+
+/** What became of a request. */
+export interface RateDecision {
+  readonly isAllowed: boolean;
+  /** How many of the client's requests the window holds, this one included if it is allowed. */
+  readonly used: number;
+  /** When it is worth coming back; 0 if the request is allowed. */
+  readonly retryAfterMs: number;
+}
+
+/** Counts requests a client. */
+export interface RateLimit {
+  /** Counts a request, or refuses it. */
+  take(client: string): Promise<RateDecision>;
+  /** Removes clients from the store that have not been seen for longer than the window. */
+  sweep(): Promise<void>;
+}
+
+/** When each of a client's requests came; the last of them tells when all of this has lost its meaning. */
+type Window = readonly number[];
+
+const WINDOW_MS = 60_000;
+const FOLDER = "rate";
+/** How many clients this process remembers: an attacker with many addresses must not fill its memory. */
+const MAX_REMEMBERED = 10_000;
+const SWEEP_PAGE = 500;
+
+/**
+ * A sliding window in the store (spec, Limits): exact for all processes on it, and alive after a restart.
+ *
+ * Requests of one client wait for each other inside the process, or N at once would need N² tries at the same entry; a client
+ * that is known to be over the limit is refused without the store. While the store does not answer, counting goes on in
+ * memory.
+ */
+export function createRateLimit({ store, clock, random, limit }: RateLimitOptions): RateLimit {
+  const windows = new BoundedMap<Window>(MAX_REMEMBERED);
+  const queues = new Map<string, Promise<RateDecision>>();
+
+  function take(client: string): Promise<RateDecision> {
+    const before = queues.get(client);
+    const decision = before ? before.then(() => decide(client)) : decide(client);
+    queues.set(client, decision);
+    return decision.finally(() => {
+      if (queues.get(client) === decision) queues.delete(client);
+    });
+  }
+
+  async function decide(client: string): Promise<RateDecision> {
+    const known = recent(windows.get(client) ?? [], clock.now());
+    if (known.length >= limit) return refusal(known, clock.now(), limit);
+    try {
+      return await retryConflicts(() => takeFromStore(client), { clock, random });
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      return remember(client, decideOn(known, clock.now(), limit));
+    }
+  }
+
+  async function takeFromStore(client: string): Promise<RateDecision | undefined> {
+    const key = [FOLDER, client];
+    const entry = await store.get<Window>(key);
+    const decision = decideOn(recent(entry?.value ?? [], clock.now()), clock.now(), limit);
+    if (!decision.isAllowed) return remember(client, decision);
+    const version = await store.commit([{ key, version: entry?.version ?? null }], [{ key, value: decision.window }]);
+    return version === undefined ? undefined : remember(client, decision);
+  }
+
+  function remember(client: string, decision: RateDecision & { window: Window }): RateDecision {
+    windows.set(client, decision.window);
+    const { isAllowed, used, retryAfterMs } = decision;
+    return { isAllowed, used, retryAfterMs };
+  }
+
+  /** Not by the store's own expiry: that one takes the process down when the disk is full. */
+  async function sweep(from = ""): Promise<void> {
+    const entries = await store.list<Window>([FOLDER], { from, limit: SWEEP_PAGE });
+    const dead = entries.filter(({ value }) => recent(value, clock.now()).length === 0);
+    for (const entry of dead) await remove(entry);
+    const last = entries.at(-1)?.key.at(-1);
+    if (entries.length === SWEEP_PAGE) await sweep(`${last}\0`);
+  }
+
+  async function remove({ key, version }: Entry): Promise<void> {
+    await store.commit([{ key, version }], [{ key }]); // one that came back in the meantime stays
+  }
+
+  return { take, sweep: () => sweep() };
+}
+
+/** A clock of another process may be ahead: what it noted counts as now. */
+function recent(window: Window, now: number): Window {
+  return window.filter((time) => time > now - WINDOW_MS);
+}
+
+function decideOn(window: Window, now: number, limit: number): RateDecision & { window: Window } {
+  if (window.length >= limit) return { ...refusal(window, now, limit), window };
+  const grown = [...window, now].sort((a, b) => a - b);
+  return { isAllowed: true, used: grown.length, retryAfterMs: 0, window: grown };
+}
+
+function refusal(window: Window, now: number, limit: number): RateDecision {
+  const freedAt = (window.at(-limit) ?? now) + WINDOW_MS;
+  return { isAllowed: false, used: window.length, retryAfterMs: Math.max(1, freedAt - now) };
+}
+
+/** A map that forgets what was set longest ago. */
+class BoundedMap<V> {
+  readonly #map = new Map<string, V>();
+  readonly #size: number;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  get(key: string): V | undefined {
+    return this.#map.get(key);
+  }
+
+  set(key: string, value: V): void {
+    this.#map.delete(key);
+    this.#map.set(key, value);
+    const [oldest] = this.#map.keys();
+    if (this.#map.size > this.#size && oldest !== undefined) this.#map.delete(oldest);
+  }
+}

@@ -1,0 +1,107 @@
+import { parseArgs } from "@std/cli/parse-args";
+import { closestString } from "@std/text/closest-string";
+import type { ManifestSettings } from "./variables/manifest.ts";
+import { isSwitch, type Option, OPTION_NAMES, type OptionName, OPTIONS, type Settings, variableOf } from "./options.ts";
+
+/** An option that is not there, or has a value that it cannot have: the command ends with code 2. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
+/** What was given on the command line. */
+export interface CommandLine {
+  readonly flags: ReadonlyMap<OptionName, string>;
+  readonly help: boolean;
+  readonly version: boolean;
+}
+
+/** Where settings come from; earlier ones win. */
+export interface SettingSources {
+  readonly flags: CommandLine["flags"];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly manifest: ManifestSettings;
+}
+
+/**
+ * Reads a command line.
+ *
+ * @throws {UsageError} If there is anything on it that is not an option.
+ */
+export function readCommandLine(args: readonly string[]): CommandLine {
+  const given = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  const { _: rest, h, help, version, ...flags } = parseArgs(given.map(spelledOut), {
+    string: [...OPTION_NAMES],
+    boolean: ["help", "h", "version"],
+    unknown: refuseUnknown,
+  });
+  if (rest.length > 0) throw new UsageError(`Cannot use "${rest[0]}": expected options only; see --help`);
+  const known = OPTION_NAMES.filter((name) => flags[name] !== undefined);
+  return { flags: new Map(known.map((name) => [name, String(flags[name])])), help: help || h, version };
+}
+
+/** A switch is on by its name alone, and off by `--no-` and its name. */
+function spelledOut(arg: string): string {
+  const [, no, name] = /^--(no-)?([a-z-]+)$/.exec(arg) ?? [];
+  const found = OPTION_NAMES.find((option) => option === name && isSwitch(option));
+  return found === undefined ? arg : `--${found}=${no === undefined}`;
+}
+
+function refuseUnknown(arg: string, key?: string): never | true {
+  if (key === undefined) return true; // not an option, but a word: refused with the rest
+  const closest = closestString(key, [...OPTION_NAMES, "help", "version"]);
+  throw new UsageError(`Cannot use ${arg.split("=")[0]}: there is no such option; did you mean --${closest}?`);
+}
+
+/**
+ * Puts the settings together: flags win over the environment, the environment over the manifest.
+ *
+ * @throws {UsageError} If a value is not what its option takes.
+ */
+export function readSettings(sources: SettingSources): Settings {
+  const settings = Object.fromEntries(OPTION_NAMES.map((name) => [name, readSetting(name, sources)])) as Settings;
+  if ((settings["tls-cert"] === undefined) !== (settings["tls-key"] === undefined)) {
+    throw new UsageError("Cannot use TLS: expected --tls-cert and --tls-key together");
+  }
+  return settings;
+}
+
+function readSetting(name: OptionName, { flags, environment, manifest }: SettingSources): unknown {
+  const option: Option<unknown> = OPTIONS[name];
+  const flag = flags.get(name);
+  if (flag !== undefined) return read(`--${name}`, flag, option);
+  const variable = environment[variableOf(name)]; // empty is how compose files say "not set"
+  if (variable && !isServiceLink(name, variable)) return read(variableOf(name), variable, option);
+  const setting = option.manifest === undefined ? undefined : manifest[option.manifest];
+  if (setting !== undefined) return read(`settings.${option.manifest} of the manifest`, settingText(setting), option);
+  return option.default;
+}
+
+function read(where: string, text: string, { read, expected }: Option<unknown>): unknown {
+  try {
+    return read(text);
+  } catch (cause) {
+    throw new UsageError(`Cannot read ${where}: expected ${expected}, got ${JSON.stringify(text.slice(0, 200))}`, {
+      cause,
+    });
+  }
+}
+
+function settingText(setting: unknown): string {
+  return Array.isArray(setting) ? setting.join(",") : String(setting);
+}
+
+/** Kubernetes sets REP_GATEWAY_PORT=tcp://… in every pod beside a Service that is called rep-gateway. */
+function isServiceLink(name: OptionName, value: string): boolean {
+  return name === "port" && value.startsWith("tcp://");
+}
+
+/** The names of `REP_GATEWAY_…` variables that are no option, and so most likely misspelt. */
+export function unknownVariables(environment: Readonly<Record<string, string>>): string[] {
+  const known = new Set([...OPTION_NAMES.map(variableOf), MASTER_KEY_VARIABLE]);
+  return Object.keys(environment)
+    .filter((name) => name.startsWith("REP_GATEWAY_") && !known.has(name))
+    .filter((name) => !/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)); // service links again
+}
+
+/** The one setting that has no flag: command lines can be read by everybody on the machine. */
+export const MASTER_KEY_VARIABLE = "REP_GATEWAY_MASTER_KEY";

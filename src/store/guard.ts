@@ -1,0 +1,82 @@
+import type { Clock } from "../clock.ts";
+import { type Store, StoreUnavailableError } from "./store.ts";
+
+/** Settings of {@linkcode guardStore}. */
+export interface GuardOptions {
+  clock: Clock;
+  /** How long an operation may take. @default {5000} */
+  timeoutMs?: number;
+  /** How long the store is left alone after a failure. @default {1000} */
+  pauseMs?: number;
+  /** Told when the store stops working, with the reason, and when it works again, with nothing. */
+  onChange?: (failure: Error | undefined) => void;
+}
+
+/** A store that fails in time. */
+export interface GuardedStore extends Store {
+  /** Whether the last reading and the last writing both worked. */
+  readonly isWorking: boolean;
+}
+
+type Kind = "read" | "write";
+
+/**
+ * Gives every operation of a store a time-out, and leaves a store alone for a while that has just failed: over KV Connect,
+ * operations on a server that is down never end, and each that waits makes noise. Reading and writing fail separately,
+ * since on a full disk only writing does.
+ */
+export function guardStore(store: Store, options: GuardOptions): GuardedStore {
+  const { clock, timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {} } = options;
+  const retryAt = new Map<Kind, number>();
+
+  async function run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
+    if (clock.now() < (retryAt.get(kind) ?? 0)) {
+      throw new StoreUnavailableError("Cannot use the store: it has just failed");
+    }
+    if (retryAt.has(kind)) retryAt.set(kind, clock.now() + timeoutMs + pauseMs); // this one goes and sees; others do not wait
+    try {
+      const result = await inTime(operation(), timeoutMs, clock);
+      succeeded(kind);
+      return result;
+    } catch (error) {
+      throw failed(kind, error);
+    }
+  }
+
+  function succeeded(kind: Kind): void {
+    if (retryAt.delete(kind) && retryAt.size === 0) onChange(undefined);
+  }
+
+  function failed(kind: Kind, error: unknown): Error {
+    const failure = unavailable(error);
+    const wasWorking = retryAt.size === 0;
+    retryAt.set(kind, clock.now() + pauseMs);
+    if (wasWorking) onChange(failure);
+    return failure;
+  }
+
+  return {
+    get: (key) => run("read", () => store.get(key)),
+    list: (prefix, listOptions) => run("read", () => store.list(prefix, listOptions)),
+    commit: (checks, writes) => run("write", () => store.commit(checks, writes)),
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
+    get isWorking() {
+      return retryAt.size === 0;
+    },
+  };
+}
+
+function inTime<T>(promise: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new StoreUnavailableError(`Cannot use the store: no answer within ${timeoutMs} ms`));
+    const cancel = clock.after(timeoutMs, late);
+    promise.then(resolve, reject).finally(cancel);
+  });
+}
+
+function unavailable(error: unknown): Error {
+  if (error instanceof StoreUnavailableError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new StoreUnavailableError(`Cannot use the store: ${reason}`, { cause: error });
+}

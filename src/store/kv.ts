@@ -1,0 +1,69 @@
+import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
+
+/** Everything of ours stands under this part, so that an application can share its database with the gateway. */
+const PREFIX = "rep";
+
+/** A store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
+export function kvStore(kv: Deno.Kv): Store {
+  return {
+    get: (key) => get(kv, key),
+    list: (prefix, options) => list(kv, prefix, options),
+    commit: (checks, writes) => commit(kv, checks, writes),
+    watch: (key, hint) => watch(kv, key, hint),
+    close: () => kv.close(),
+  };
+}
+
+async function get<T>(kv: Deno.Kv, key: Key): Promise<Entry<T> | undefined> {
+  const { value, versionstamp } = await kv.get<T>([PREFIX, ...key]);
+  return versionstamp === null ? undefined : { key, value, version: versionstamp };
+}
+
+async function list<T>(kv: Deno.Kv, under: Key, options: ListOptions = {}): Promise<Entry<T>[]> {
+  const prefix = [PREFIX, ...under];
+  const { from, ...rest } = options;
+  const selector = from === undefined ? { prefix } : { prefix, start: [...prefix, from] };
+  const { limit = Infinity, reverse = false } = rest;
+  const entries = await Array.fromAsync(
+    kv.list<T>(selector, Number.isFinite(limit) ? { limit, reverse } : { reverse }),
+  );
+  return entries.map(({ key, value, versionstamp }) => ({
+    key: key.slice(1) as (string | number)[],
+    value,
+    version: versionstamp,
+  }));
+}
+
+async function commit(kv: Deno.Kv, checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
+  const atomic = kv.atomic();
+  for (const { key, version } of checks) atomic.check({ key: [PREFIX, ...key], versionstamp: version });
+  for (const { key, value } of writes) {
+    if (value === undefined) atomic.delete([PREFIX, ...key]);
+    else atomic.set([PREFIX, ...key], value);
+  }
+  try {
+    const result = await atomic.commit();
+    return result.ok ? result.versionstamp : undefined;
+  } catch (error) {
+    if (isLocked(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Two connections to one SQLite file: the one that loses the race is told so with this error instead of a failed check. */
+function isLocked(error: unknown): boolean {
+  return error instanceof TypeError && error.message.includes("database is locked");
+}
+
+function watch(kv: Deno.Kv, key: Key, hint: () => void): () => void {
+  const reader = kv.watch([[PREFIX, ...key]]).getReader();
+  void (async () => {
+    try {
+      while (!(await reader.read()).done) hint();
+    } catch {
+      // A watch ends with an error when the server refuses it or the database is closed. It was a hint only: whoever asked
+      // for it looks by itself, too.
+    }
+  })();
+  return () => void reader.cancel().catch(() => {}); // the same error again
+}

@@ -5,26 +5,27 @@ export interface Clock {
   /**
    * Calls back once, after `ms` milliseconds.
    *
+   * @param isBackground Whether it is of no use when nothing else is left to do: then it does not keep the process alive.
    * @returns A function that calls it off.
    */
-  after(ms: number, callback: () => void): () => void;
+  after(ms: number, callback: () => void, isBackground?: boolean): () => void;
 }
 
-/** The real clock. What waits on it does not keep the process alive. */
+/** The real clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
-  after(ms, callback) {
+  after(ms, callback, isBackground = false) {
     const timer = setTimeout(callback, ms);
-    Deno.unrefTimer(timer);
+    if (isBackground) Deno.unrefTimer(timer);
     return () => clearTimeout(timer);
   },
 };
 
-/** Calls back every `ms` milliseconds until the function that is returned is called. */
+/** Calls back every `ms` milliseconds, in the background, until the function that is returned is called. */
 export function every(ms: number, callback: () => void, clock: Clock): () => void {
-  let cancel = clock.after(ms, again);
+  let cancel = clock.after(ms, again, true);
   function again() {
-    cancel = clock.after(ms, again);
+    cancel = clock.after(ms, again, true);
     callback();
   }
   return () => cancel();

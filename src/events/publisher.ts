@@ -18,15 +18,22 @@ export interface PublicTarget {
  */
 export function publish(target: PublicTarget, log: EventLog, options: RetryOptions): Promise<readonly LogEvent[]> {
   return retryConflicts(async () => {
-    const state = await log.state();
+    const state = await forgetLeaving(target, log);
     const changes = difference(state, target);
     if (changes.length === 0) return [];
-    const leaving = changes.filter(({ leaves }) => leaves).map(({ name }) => name);
-    if (await log.forget(new Set(leaving), state)) return undefined;
     const added = await log.append(changes, state);
     if (added !== undefined) await log.trim();
     return added;
   }, options);
+}
+
+/** First of all, what must not be told any more goes: should the process end before the rest, it is done again. */
+async function forgetLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
+  for (;;) {
+    const state = await log.state();
+    const leaving = difference(state, target).filter(({ leaves }) => leaves).map(({ name }) => name);
+    if (!await log.forget(new Set(leaving), state)) return state;
+  }
 }
 
 /** What has to change for the state to become the target (spec, Stream events): updates first, then deletes, by name. */

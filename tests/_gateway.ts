@@ -1,0 +1,47 @@
+import { createGateway, type Gateway, type GatewayOptions } from "../src/gateway.ts";
+import { createLog, type Log } from "../src/log.ts";
+import { readSse, type SseReader } from "./_sse.ts";
+
+/** A log that is kept, one object a line. */
+export function keptLog(): { log: Log; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
+  return { log, lines };
+}
+
+/** A gateway whose variables are set by the test. */
+export interface Stage extends AsyncDisposable {
+  gateway: Gateway;
+  /** The log, one object a line. */
+  lines: Record<string, unknown>[];
+  /** Puts other variables into force. */
+  set(variables: Record<string, string>): Promise<void>;
+  /** Asks as somebody on this machine. */
+  ask(path: string, init?: RequestInit): Promise<Response>;
+  /** Opens a stream. */
+  listen(headers?: HeadersInit, query?: string): Promise<SseReader>;
+}
+
+const PEER = { remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 } } as const;
+
+/** Starts a gateway with hot reload, and whatever else is asked for. */
+export async function stage(variables: Record<string, string>, options: GatewayOptions = {}): Promise<Stage> {
+  let current = variables;
+  const { log, lines } = keptLog();
+  const gateway = await createGateway({ hotReload: true, log, variables: () => current, ...options });
+  const ask = (path: string, init?: RequestInit) =>
+    gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);
+  return {
+    gateway,
+    lines,
+    ask,
+    set(next) {
+      current = next;
+      return gateway.reload();
+    },
+    async listen(headers = {}, query = "") {
+      return readSse(await ask(`/rep/changes${query}`, { headers }));
+    },
+    [Symbol.asyncDispose]: () => gateway.close(),
+  };
+}

@@ -216,7 +216,10 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     }
   }
 
-  async function close({ drainMs = 0 } = {}): Promise<void> {
+  let closed: Promise<void> | undefined;
+  const close = (options?: { drainMs?: number }) => closed ??= closeOnce(options);
+
+  async function closeOnce({ drainMs = 0 } = {}): Promise<void> {
     isStopping = true;
     await hub.close(drainMs);
     for (const stop of stops) stop();

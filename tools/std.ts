@@ -1,12 +1,15 @@
 /**
- * Prints the flags with which `deno` finds the `@std` packages on this network: none where JSR answers, and an import
- * map that takes the same modules from npm where it does not. Used by the tasks: `deno run $(deno run -A tools/std.ts) …`
+ * Prints the flags with which `deno` finds the `@std` packages on this network: none where JSR answers, and an import map
+ * that takes the same modules from npm where it does not. Used by the tasks: `deno run $(deno run -A tools/std.ts) …`
  */
 
 /** JSR answers in well under a second; a network that drops packets must not hold every task up for longer. */
 const PATIENCE_MS = 3_000;
 
-const WITHOUT_JSR = "--no-lock --import-map=tools/std_without_jsr.json";
+/** The flags, as arguments. */
+export async function stdFlags(): Promise<string[]> {
+  return await jsrAnswers() ? [] : ["--no-lock", "--import-map=tools/std_without_jsr.json"];
+}
 
 async function jsrAnswers(): Promise<boolean> {
   const registry = Deno.env.get("JSR_URL") ?? "https://jsr.io/";
@@ -20,6 +23,4 @@ async function jsrAnswers(): Promise<boolean> {
   }
 }
 
-if (import.meta.main && !await jsrAnswers()) {
-  await Deno.stdout.write(new TextEncoder().encode(WITHOUT_JSR));
-}
+if (import.meta.main) await Deno.stdout.write(new TextEncoder().encode((await stdFlags()).join(" ")));

@@ -1,0 +1,94 @@
+import { TextLineStream } from "./_lines.ts";
+import { stdFlags } from "../tools/std.ts";
+
+/** One line of the command's log. */
+export type LogLine = Record<string, unknown> & { msg: string };
+
+/** The command, running as a process of its own. */
+export interface RunningCommand extends AsyncDisposable {
+  /** Where it listens. */
+  readonly url: string;
+  /** All it has printed so far. */
+  readonly output: string[];
+  /** Waits until a line of the log, past or to come, is what is looked for. */
+  logged(matches: (line: LogLine) => boolean): Promise<LogLine>;
+  signal(signal: Deno.Signal): void;
+  /** Waits for its end. */
+  ended(): Promise<number>;
+}
+
+const FLAGS = await stdFlags();
+
+/** Arguments for `deno` that run the command. */
+export function commandArgs(args: readonly string[], permissions: readonly string[] = ["-A"]): string[] {
+  return ["run", "--quiet", ...FLAGS, ...permissions, "main.ts", ...args];
+}
+
+/** Starts the command on a free port of this machine, and waits until it listens. */
+export async function startCommand(args: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
+  const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args]);
+  const child = new Deno.Command(Deno.execPath(), { args: all, env, stdin: "null", stdout: "piped", stderr: "piped" })
+    .spawn();
+  const output: string[] = [];
+  const waiting = new Set<() => void>();
+
+  async function collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+    for await (const line of stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+      output.push(line);
+      for (const look of [...waiting]) look();
+    }
+    for (const look of [...waiting]) look();
+  }
+
+  const collected = Promise.all([collect(child.stdout), collect(child.stderr)]);
+  let hasEnded = false;
+  void collected.then(() => {
+    hasEnded = true;
+    for (const look of [...waiting]) look();
+  });
+
+  function logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
+    return new Promise((resolve, reject) => {
+      function look() {
+        const found = output.map(toLogLine).find((line) => line !== undefined && matches(line));
+        if (found === undefined && !hasEnded) return;
+        waiting.delete(look);
+        if (found === undefined) reject(new Error(`The command ended without that line:\n${output.join("\n")}`));
+        else resolve(found);
+      }
+      waiting.add(look);
+      look();
+    });
+  }
+
+  async function ended(): Promise<number> {
+    await collected;
+    return (await child.status).code;
+  }
+
+  const { url } = await logged(({ msg, serves }) => msg === "rep.listening" && serves === "gateway");
+  return {
+    url: String(url).slice(0, -1),
+    output,
+    logged,
+    signal: (signal) => child.kill(signal),
+    ended,
+    async [Symbol.asyncDispose]() {
+      if (!hasEnded) child.kill("SIGKILL");
+      await ended();
+    },
+  };
+}
+
+function toLogLine(line: string): LogLine | undefined {
+  return line.startsWith("{") ? JSON.parse(line) : undefined;
+}
+
+/** A directory that is gone after the test. */
+export async function temporaryDirectory(): Promise<AsyncDisposable & { path: (name: string) => string }> {
+  const directory = await Deno.makeTempDir();
+  return {
+    path: (name) => `${directory}/${name}`,
+    [Symbol.asyncDispose]: () => Deno.remove(directory, { recursive: true }),
+  };
+}

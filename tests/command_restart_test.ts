@@ -1,0 +1,137 @@
+import { assert, assertEquals } from "@std/assert";
+import { type RunningCommand, startCommand, temporaryDirectory } from "./_command.ts";
+import { type Message, readSse, type SseReader } from "./_sse.ts";
+
+async function openStream({ url }: RunningCommand, cursor?: number): Promise<SseReader> {
+  const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+  return readSse(await fetch(`${url}/rep/changes`, { headers }));
+}
+
+function valuesOf(messages: readonly Message[]): unknown[] {
+  return messages.map(({ data }) => data.value ?? `no ${data.key}`);
+}
+
+function areRising(messages: readonly Message[]): boolean {
+  return messages.every(({ id }, index) => index === 0 || id > (messages[index - 1]?.id ?? 0));
+}
+
+Deno.test("a gateway that was killed goes on where it was: replay is complete, and comes before anything new", async () => {
+  await using directory = await temporaryDirectory();
+  const env = directory.path("app.env");
+  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.path("kv.sqlite3")];
+  const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_PUBLIC_B=stays\n`);
+  const reload = async (command: RunningCommand, value: string) => {
+    await write(value);
+    command.signal("SIGHUP");
+    await command.logged(({ msg, key, id }) => msg === "rep.config.changed" && key === "A" && Number(id) > 0);
+  };
+
+  await write("1");
+  const seen: Message[] = [];
+  {
+    await using command = await startCommand(flags);
+    const stream = await openStream(command);
+    await stream.pull();
+    for (const value of ["2", "3"]) {
+      await reload(command, value);
+      seen.push(...await stream.take(1));
+    }
+    await stream.close();
+    for (const value of ["4", "5"]) {
+      await write(value);
+      command.signal("SIGHUP");
+      const all = await openStream(command, seen.at(-1)?.id);
+      await all.take(Number(value) - 3); // it has been published, though the client does not know of it
+      await all.close();
+    }
+    command.signal("SIGKILL");
+    await command.ended();
+  }
+
+  await write("6"); // while nobody runs
+  await using command = await startCommand(flags);
+  const stream = await openStream(command, seen.at(-1)?.id);
+  seen.push(...await stream.take(3));
+  assertEquals(valuesOf(seen), ["2", "3", "4", "5", "6"]);
+  await reload(command, "7");
+  seen.push(...await stream.take(1));
+  assertEquals(valuesOf(seen), ["2", "3", "4", "5", "6", "7"]);
+  assert(areRising(seen), `ids are ${seen.map(({ id }) => id)}`);
+  await stream.close();
+});
+
+Deno.test("a variable that was removed while the gateway was down is deleted for those who come back", async () => {
+  await using directory = await temporaryDirectory();
+  const env = directory.path("app.env");
+  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.path("kv.sqlite3")];
+  await Deno.writeTextFile(env, "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n");
+  {
+    await using command = await startCommand(flags);
+    command.signal("SIGKILL");
+    await command.ended();
+  }
+  await Deno.writeTextFile(env, "REP_PUBLIC_A=1\n");
+  await using command = await startCommand(flags);
+  const stream = await openStream(command, 0);
+  assertEquals(valuesOf(await stream.take(3)), ["1", "1", "no B"]);
+  await stream.close();
+});
+
+Deno.test("a restart does not reset the rate limit", async () => {
+  await using directory = await temporaryDirectory();
+  const flags = ["--kv", directory.path("kv.sqlite3")];
+  const env = { REP_SENSITIVE_S: "x" };
+  const statuses = [];
+  for (let round = 0; round < 2; round++) {
+    await using command = await startCommand(flags, env);
+    for (let i = 0; i < 6; i++) {
+      const response = await fetch(`${command.url}/rep/session-key`);
+      await response.body?.cancel();
+      statuses.push(response.status);
+    }
+    command.signal("SIGKILL");
+    await command.ended();
+  }
+  assertEquals(statuses, [...Array<number>(10).fill(200), 429, 429]);
+});
+
+Deno.test("SIGTERM and SIGINT end the streams over the drain, and the process with code 0", async () => {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "200ms"]);
+    const streams = await Promise.all([openStream(command), openStream(command), openStream(command)]);
+    for (const stream of streams) await stream.pull();
+    command.signal(signal);
+    assertEquals(await Promise.all(streams.map((stream) => stream.next())), [undefined, undefined, undefined]);
+    assertEquals(await command.ended(), 0);
+    assertEquals((await command.logged(({ msg }) => msg === "rep.stopped")).level, "INFO");
+  }
+});
+
+Deno.test("file_watch and poll see a change of the env file without being told", async () => {
+  for (const mode of [["file_watch"], ["poll", "--poll-interval", "1s"]]) {
+    await using directory = await temporaryDirectory();
+    const env = directory.path("app.env");
+    await Deno.writeTextFile(env, "REP_PUBLIC_A=1\n");
+    const flags = ["--hot-reload", "--env-file", env, "--kv", ":memory:", "--hot-reload-mode", ...mode];
+    await using command = await startCommand(flags);
+    const stream = await openStream(command);
+    await stream.pull();
+    await Deno.writeTextFile(directory.path("new"), "REP_PUBLIC_A=2\n");
+    await Deno.rename(directory.path("new"), env);
+    assertEquals(valuesOf(await stream.take(1)), ["2"]);
+    await stream.close();
+  }
+});
+
+Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
+  await using command = await startCommand(["--health-port", "0", "--kv", ":memory:"]);
+  const { url } = await command.logged(({ msg, serves }) => msg === "rep.listening" && serves === "health");
+  const ask = async (where: string) => {
+    const response = await fetch(where);
+    await response.body?.cancel();
+    return response.status;
+  };
+  assertEquals(await ask(`${url}rep/health`), 200);
+  assertEquals(await ask(`${url}rep/session-key`), 404);
+  assertEquals(await ask(`${command.url}/rep/health`), 404);
+});

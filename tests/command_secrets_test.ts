@@ -1,0 +1,106 @@
+import { assertEquals } from "@std/assert";
+import { encodeBase64 } from "@std/encoding/base64";
+import { type RunningCommand, startCommand, temporaryDirectory } from "./_command.ts";
+
+const CANARIES = {
+  sensitive: "canary-sensitive-7f3a9",
+  server: "canary-server-51c2e",
+  changed: "canary-changed-d08b4",
+  broken: "canary-broken-93e7f",
+  byDefault: "canary-default-2ab61",
+};
+
+const ENV = `REP_PUBLIC_SHOWN=public-4711
+REP_SENSITIVE_S=${CANARIES.sensitive}
+REP_SERVER_V=${CANARIES.server}
+`;
+
+const MANIFEST = `version: "0.1.0"
+variables:
+  S: { tier: sensitive, pattern: "^canary-(sensitive|changed)-" }
+  V: { tier: server, type: string }
+  D: { tier: sensitive, default: ${CANARIES.byDefault} }
+`;
+
+/** What must be refused, each in a way that could tempt a message to quote what it found. */
+const BROKEN: readonly [env: string, manifest: string][] = [
+  [ENV.replace(CANARIES.sensitive, CANARIES.broken), MANIFEST],
+  [`${ENV}REP_PUBLIC_S=${CANARIES.broken}\n`, MANIFEST],
+  [ENV, MANIFEST.replace("tier: server, type: string", "tier: server, type: number")],
+  [ENV, `${MANIFEST}\n  E: { tier: server, default: "${CANARIES.broken}" ]`],
+  [ENV, `${MANIFEST}\n  E: { tier: sensitive, default: [${CANARIES.broken}] }`],
+  [ENV, `${MANIFEST}\n  V: { tier: server, default: "${CANARIES.broken}" }`],
+];
+
+async function wholeAnswer(url: string, init?: RequestInit): Promise<string> {
+  const response = await fetch(url, init);
+  const head = [response.status, ...[...response.headers].flat()].join("\n");
+  if (!url.includes("/rep/changes")) return `${head}\n${await response.text()}`;
+  const reader = response.body?.getReader();
+  let text = head;
+  while (!text.includes("public-4711") && response.ok) {
+    const chunk = await reader?.read();
+    if (chunk?.value === undefined) break;
+    text += new TextDecoder().decode(chunk.value);
+  }
+  await reader?.cancel();
+  return text;
+}
+
+async function everyAnswer({ url }: RunningCommand): Promise<string[]> {
+  const answers = [];
+  for (const path of ["/rep/health", "/rep/session-key", "/rep/session-key?kid=1", "/rep/changes", "/", "/rep/x"]) {
+    for (
+      const headers of [{}, { origin: "https://evil.example" }, { "last-event-id": "0" }, { "last-event-id": "x" }]
+    ) {
+      if (path === "/rep/changes" && !("last-event-id" in headers)) continue; // it would have nothing to say
+      answers.push(await wholeAnswer(url + path, { headers: headers as Record<string, string> }));
+    }
+    answers.push(await wholeAnswer(url + path, { method: "POST", body: "x" }));
+  }
+  return answers;
+}
+
+Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, no log line and no store", async () => {
+  await using directory = await temporaryDirectory();
+  const [env, manifest, kv] = ["app.env", "rep.yaml", "kv.sqlite3"].map(directory.path);
+  const write = async (envText: string, manifestText: string) => {
+    await Deno.writeTextFile(String(env), envText);
+    await Deno.writeTextFile(String(manifest), manifestText);
+  };
+  await write(ENV, MANIFEST);
+  const flags = ["--hot-reload", "--env-file", env, "--manifest", manifest, "--kv", kv, "--log-level", "debug"].map(
+    String,
+  );
+  await using command = await startCommand(flags);
+  const answers = await everyAnswer(command);
+  for (const [index, [envText, manifestText]] of BROKEN.entries()) {
+    await write(envText, manifestText);
+    command.signal("SIGHUP");
+    await command.logged(() => command.output.filter((line) => line.includes("rep.config.refused")).length > index);
+  }
+  answers.push(...await everyAnswer(command));
+  await write(ENV.replace(CANARIES.sensitive, CANARIES.changed), MANIFEST);
+  command.signal("SIGHUP");
+  await command.logged(({ msg }) => msg === "rep.config.reloaded");
+  answers.push(...await everyAnswer(command));
+  command.signal("SIGTERM");
+  assertEquals(await command.ended(), 0);
+
+  const stored = [];
+  for await (const { name } of Deno.readDir(directory.path(""))) {
+    if (name.startsWith("kv.")) {
+      stored.push(new TextDecoder("latin1").decode(await Deno.readFile(directory.path(name))));
+    }
+  }
+  const places = { answers: answers.join("\n"), log: command.output.join("\n"), store: stored.join("\n") };
+  const found = Object.entries(places).flatMap(([place, text]) => {
+    const forms = Object.entries(CANARIES).flatMap(([name, value]) => [[name, value], [name, encodeBase64(value)]]);
+    return forms.filter(([, form]) => text.includes(String(form))).map(([name]) => `${name} in ${place}`);
+  });
+  assertEquals(found, []);
+  for (const [place, text] of Object.entries(places)) {
+    if (place !== "log") assertEquals([place, text.includes("public-4711")], [place, true]); // the search finds what is there
+  }
+  assertEquals(places.log.includes("rep.session_key.issued"), true);
+});

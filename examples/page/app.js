@@ -1,0 +1,103 @@
+import { get, getAll, getSecure, meta, onAnyChange, onChange, onStatus, status } from "/rep/client.js";
+
+const GREETING = "Configuration, live";
+const STATES = { open: "Live", connecting: "Connecting…", closed: "Closed" };
+
+const rows = new Map();
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function showGreeting() {
+  byId("greeting").textContent = get("GREETING", GREETING);
+}
+
+function showStatus({ state, lastEventId }) {
+  byId("state").textContent = STATES[state];
+  byId("state").dataset.state = state;
+  byId("last-id").textContent = lastEventId ?? "none";
+}
+
+function showProblem(text) {
+  byId("problem").textContent = text;
+  byId("problem").hidden = false;
+}
+
+function showValue(row, value) {
+  const cell = row.querySelector("td");
+  cell.textContent = value === "" ? "empty" : value;
+  cell.classList.toggle("empty", value === "");
+}
+
+function createRow(name) {
+  const row = byId("row").content.firstElementChild.cloneNode(true);
+  row.querySelector("th").textContent = name;
+  row.addEventListener("animationend", () => row.classList.contains("gone") ? removeRow(name) : calm(row));
+  const next = [...rows.keys()].filter((other) => other > name).sort()[0];
+  byId("variables").insertBefore(row, rows.get(next) ?? null);
+  rows.set(name, row);
+  return row;
+}
+
+function removeRow(name) {
+  rows.get(name)?.remove();
+  rows.delete(name);
+}
+
+function calm(row) {
+  row.classList.remove("changed", "gone");
+}
+
+/** Starts a row's animation, also if it is running. */
+function animate(row, className) {
+  calm(row);
+  void row.offsetWidth; // only when the layout has seen the row without the class does it begin anew
+  row.classList.add(className);
+}
+
+function showChange(name, value) {
+  const row = rows.get(name) ?? createRow(name);
+  if (value !== undefined) showValue(row, value);
+  animate(row, value === undefined ? "gone" : "changed");
+}
+
+function tellChange(name, value) {
+  byId("last-change").textContent = new Date().toLocaleTimeString();
+  byId("news").textContent = value === undefined ? `${name} was deleted` : `${name} is now ${value || "empty"}`;
+}
+
+async function decrypt(event) {
+  event.preventDefault();
+  const name = byId("name").value.trim();
+  const secret = byId("secret");
+  secret.classList.remove("error");
+  secret.textContent = "Decrypting…";
+  try {
+    secret.textContent = await getSecure(name);
+  } catch (error) {
+    secret.classList.add("error");
+    secret.textContent = error.message;
+  }
+}
+
+function follow() {
+  onStatus(showStatus);
+  onChange("GREETING", showGreeting);
+  onAnyChange((name, value) => {
+    showChange(name, value);
+    tellChange(name, value);
+  });
+}
+
+function start() {
+  showGreeting();
+  showStatus(status());
+  for (const [name, value] of Object.entries(getAll())) showValue(createRow(name), value);
+  byId("sensitive").addEventListener("submit", decrypt);
+  if (!meta()) showProblem("There is no configuration in this page: it has to come from the gateway.");
+  else if (!meta().hotReloadAvailable) showProblem("Changes are not sent: start the gateway with --hot-reload.");
+  else follow();
+}
+
+start();

@@ -1,0 +1,71 @@
+import { createChangeStream, DELETE, type StreamStatus } from "./change_stream.ts";
+import type { ClientEnvironment } from "./environment.ts";
+import { createListeners } from "./listeners.ts";
+import { frozen, type Page, type Values } from "./payload.ts";
+
+/** Is called with a variable's new value, `undefined` if it was deleted, and its old one, `undefined` if it is new. */
+export type ChangeCallback = (newValue: string | undefined, oldValue: string | undefined) => void;
+
+/** As {@linkcode ChangeCallback}, with the variable's name before. */
+export type AnyChangeCallback = (key: string, newValue: string | undefined, oldValue: string | undefined) => void;
+
+/** The PUBLIC variables, as they are now. */
+export interface LiveValues {
+  readonly getAll: () => Values;
+  readonly onChange: (key: string, callback: ChangeCallback) => () => void;
+  readonly onAnyChange: (callback: AnyChangeCallback) => () => void;
+  readonly status: () => StreamStatus;
+  readonly onStatus: (callback: (status: StreamStatus) => void) => () => void;
+}
+
+/** Makes the PUBLIC variables of a page, which follow the gateway's for as long as somebody subscribes. */
+export function createLiveValues(page: Page | undefined, environment: ClientEnvironment): LiveValues {
+  let values = frozen(page?.values);
+  const changes = createListeners<Parameters<AnyChangeCallback>>(environment);
+  const statuses = createListeners<[StreamStatus]>(environment);
+  const url = page?.changes;
+  const isWanted = () => changes.size() > 0;
+  const onStatus = () => statuses.call(status());
+  const stream = url &&
+    createChangeStream(environment, { url, isWanted, onEvent, onStatus });
+
+  function onEvent({ type, data }: MessageEvent<string>) {
+    const { key, value } = JSON.parse(data); // what this throws, the browser reports
+    const newValue = type === DELETE ? undefined : value;
+    const oldValue = values[key];
+    if (newValue === oldValue) return; // a gateway may say all it knows once more
+    values = changed(values, key, newValue);
+    changes.call(key, newValue, oldValue);
+  }
+
+  function status(): StreamStatus {
+    return stream?.status() ?? { state: "closed", lastEventId: null };
+  }
+
+  function onAnyChange(callback: AnyChangeCallback) {
+    if (!stream) {
+      environment.console.warn("[REP] Hot reload is not available"); // REP-RFC-0001 §5.2
+      return () => {};
+    }
+    const remove = changes.add(callback);
+    stream.refresh();
+    return () => {
+      remove();
+      stream.refresh();
+    };
+  }
+
+  return {
+    getAll: () => values,
+    onChange: (key, callback) =>
+      onAnyChange((changedKey, newValue, oldValue) => changedKey === key && callback(newValue, oldValue)),
+    onAnyChange,
+    status,
+    onStatus: statuses.add,
+  };
+}
+
+function changed(values: Values, key: string, value: string | undefined): Values {
+  const { [key]: _, ...others } = values;
+  return frozen(value === undefined ? others : { ...values, [key]: value });
+}

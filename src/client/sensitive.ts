@@ -1,0 +1,54 @@
+import type { ClientEnvironment } from "./environment.ts";
+import { encode, frozen, type Payload, type Values } from "./payload.ts";
+import { REPError } from "./rep_error.ts";
+
+/** AES-256-GCM's nonce, at the head of the blob (REP-RFC-0001 §8.2). */
+const NONCE_BYTES = 12;
+
+/**
+ * Makes the function that reads SENSITIVE variables. All of them are decrypted by the first call, with one request
+ * however many callers there are; after a failure the next call tries again.
+ */
+export function createSensitiveReader(
+  payload: Payload | undefined,
+  environment: ClientEnvironment,
+): (key: string) => Promise<string> {
+  let pending: Promise<Values> | undefined;
+  return async (key) => {
+    pending ??= decryptAll(payload, environment).catch((cause) => {
+      pending = undefined;
+      throw cause instanceof REPError ? cause : new REPError("Cannot decrypt the SENSITIVE variables", { cause });
+    });
+    const value = (await pending)[key];
+    if (value === undefined) throw new REPError(`Cannot find "${key}" among the SENSITIVE variables`);
+    return value;
+  };
+}
+
+async function decryptAll(payload: Payload | undefined, environment: ClientEnvironment): Promise<Values> {
+  const { sensitive, _meta } = payload ?? {};
+  if (!sensitive || !_meta?.key_endpoint) return frozen({});
+  const { subtle } = environment.crypto;
+  if (!subtle) throw new REPError("Cannot decrypt without HTTPS or localhost");
+  const rawKey = await requestKey(_meta.key_endpoint, environment);
+  const key = await subtle.importKey("raw", rawKey, "AES-GCM", false, ["decrypt"]);
+  const blob = fromBase64(sensitive);
+  const iv = blob.subarray(0, NONCE_BYTES);
+  const algorithm = { name: "AES-GCM", iv, additionalData: encode(_meta.integrity) };
+  const plaintext = await subtle.decrypt(algorithm, key, blob.subarray(NONCE_BYTES));
+  return frozen(await new Response(plaintext).json());
+}
+
+async function requestKey(url: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
+  const response = await environment.fetch(url);
+  const { status } = response;
+  if (status !== 200) {
+    const advice = status === 410 ? ", reload the page" : ""; // the keys of a page that is too old are gone for good
+    throw new REPError(`Cannot get the session key: ${status}${advice}`);
+  }
+  return fromBase64((await response.json()).key);
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}

@@ -8,7 +8,7 @@ const PATIENCE_MS = 3_000;
 
 /** The flags, as arguments. */
 export async function stdFlags(): Promise<string[]> {
-  return await jsrAnswers() ? [] : ["--no-lock", "--import-map=tools/std_without_jsr.json"];
+  return await jsrAnswers() ? [] : ["--import-map=tools/std_without_jsr.json"];
 }
 
 async function jsrAnswers(): Promise<boolean> {

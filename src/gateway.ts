@@ -62,9 +62,9 @@ export interface GatewayOptions {
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /** Where ids, limits and keys are kept; the caller closes it. @default {memoryStore()} */
   store?: Store;
-  /** @default {a log that writes nothing} */
+  /** Where it is written what happens. @default {a log that writes nothing} */
   log?: Log;
-  /** @default {the real one} */
+  /** The time. @default {the real one} */
   clock?: Clock;
   /** From 0 to below 1, for pauses and phases; no secret comes from it. @default {Math.random} */
   random?: () => number;
@@ -72,6 +72,7 @@ export interface GatewayOptions {
 
 /** What `Deno.serve` tells of a connection, as far as it matters. */
 export interface ConnectionInfo {
+  /** The peer of the connection's socket. */
   readonly remoteAddr: Deno.Addr;
 }
 

@@ -21,7 +21,7 @@ export interface Log {
 
 /** Settings of {@linkcode createLog}. */
 export interface LogOptions {
-  /** @default {"json"} */
+  /** How a line looks. @default {"json"} */
   format?: "json" | "text";
   /** The least important level that is written. @default {"info"} */
   level?: "debug" | "info" | "warn" | "error";

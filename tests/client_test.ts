@@ -177,13 +177,13 @@ Deno.test("get() takes __proto__ for a name like any other", () => {
 Deno.test("getAll() gives a frozen object, which a change replaces", () => {
   const { client: { getAll, onAnyChange }, sources } = open();
   const before = getAll();
-  assertEquals({ ...before }, PAYLOAD.public);
+  assertEquals({ ...before }, { ...PAYLOAD.public } as Record<string, string>);
   assert(Object.isFrozen(before));
   assertStrictEquals(getAll(), before);
   onAnyChange(() => {});
   sources[0]?.send("update", { key: "FLAGS", tier: "public", value: "c" }, "101");
   assertNotStrictEquals(getAll(), before);
-  assertEquals({ ...before }, PAYLOAD.public);
+  assertEquals({ ...before }, { ...PAYLOAD.public } as Record<string, string>);
   assertEquals({ ...getAll() }, { ...PAYLOAD.public, FLAGS: "c" });
   assert(Object.isFrozen(getAll()));
 });

@@ -3,7 +3,9 @@ export type Key = readonly (string | number)[];
 
 /** What stands at a key. Values are never changed once they are stored. */
 export interface Entry<T = unknown> {
+  /** Where it stands. */
   readonly key: Key;
+  /** What was stored. */
   readonly value: T;
   /** Changes with every write; for {@linkcode Check}. */
   readonly version: string;
@@ -11,13 +13,17 @@ export interface Entry<T = unknown> {
 
 /** A commit's condition: the key still has the version that was read; `null` says that there is nothing at it. */
 export interface Check {
+  /** Where to look. */
   readonly key: Key;
+  /** What must be there. */
   readonly version: string | null;
 }
 
 /** A commit's deed: stores a value, or deletes what is there if there is none. */
 export interface Write {
+  /** Where to write. */
   readonly key: Key;
+  /** What to store. */
   readonly value?: unknown;
 }
 
@@ -61,5 +67,6 @@ export interface Store {
 
 /** The store did not do what it was asked, in time or at all. */
 export class StoreUnavailableError extends Error {
+  /** What an error of this kind is called. */
   override name = "StoreUnavailableError";
 }

@@ -25,12 +25,14 @@ export interface SnapshotInput {
 
 /** A configuration that cannot be used. Nothing of it is. */
 export class ConfigurationError extends Error {
+  /** What an error of this kind is called. */
   override name = "ConfigurationError";
   /** One sentence for each thing that is wrong; values of SENSITIVE and SERVER variables are never in them. */
   readonly faults: readonly string[];
   /** How many of the faults are guardrail warnings that strict mode made into faults. */
   readonly blocked: number;
 
+  /** Makes the error of a configuration with these faults. */
   constructor(faults: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
     super(faults.join("\n"), options);
     this.faults = faults;

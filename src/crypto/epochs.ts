@@ -8,7 +8,7 @@ export interface EpochOptions {
   masterKey: () => Promise<Uint8Array<ArrayBuffer>>;
   /** How long an epoch lasts. */
   rotationMs: number;
-  /** How long a page can be opened after its epoch has begun. */
+  /** How long a page can be opened after its epoch has ended: the last page of an epoch, too, has all of this time. */
   retentionMs: number;
 }
 
@@ -69,7 +69,7 @@ export function createEpochs({ clock, masterKey, rotationMs, retentionMs }: Epoc
     judge(kid) {
       const startMs = Number(kid) * 1_000;
       if (!KID.test(kid) || startMs > clock.now() + MAX_SKEW_MS) return "malformed";
-      return startMs <= clock.now() - retentionMs ? "expired" : "valid";
+      return startMs + rotationMs <= clock.now() - retentionMs ? "expired" : "valid";
     },
     keys,
   };

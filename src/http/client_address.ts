@@ -33,7 +33,7 @@ function addProxy(list: BlockList, proxy: string): void {
   const version = isIP(address);
   const family = version === 6 ? "ipv6" : "ipv4";
   const most = version === 6 ? 128 : 32;
-  const wrong = version === 0 || rest.length > 0 ||
+  const wrong = version === 0 || address.includes("%") || rest.length > 0 ||
     (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > most));
   if (wrong) {
     throw new RangeError(

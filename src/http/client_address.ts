@@ -80,10 +80,17 @@ function withoutPort(hop: string): string {
   return bracketed ?? plain ?? hop;
 }
 
-/** A dual-stack listener shows IPv4 peers as `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2). */
+/** A dual-stack listener shows IPv4 peers as `::ffff:192.0.2.1`, others as `::ffff:c000:201` (RFC 4291 §2.5.5.2). */
 function unmapped(address: string): string {
-  const ipv4 = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
-  return ipv4 !== undefined && isIP(ipv4) === 4 ? ipv4 : address;
+  if (!isIPv6(address)) return address;
+  const groups = expandIPv6(address);
+  if (groups.slice(0, 6).join(":") !== "0:0:0:0:0:ffff") return address;
+  return groups.slice(6).flatMap(twoBytes).join(".");
+}
+
+function twoBytes(group: string): [number, number] {
+  const number = parseInt(group, 16);
+  return [number >> 8, number & 255];
 }
 
 function rateKey(address: string): string {

@@ -108,12 +108,17 @@ function expandIPv6(address: string): string[] {
   return right === undefined ? before : [...before, ...zeros, ...after];
 }
 
+/** What a sandboxed frame sends as its origin, and what the URL standard calls that of a scheme it does not know. */
+const OPAQUE = "null";
+
 function ownOrigin(request: Request, viaProxy: boolean): string {
   const { protocol, host } = new URL(request.url);
-  const scheme = viaProxy ? lastOf(request.headers.get("x-forwarded-proto")) : undefined;
-  const name = viaProxy ? lastOf(request.headers.get("x-forwarded-host")) : undefined;
-  const url = `${scheme ?? protocol.slice(0, -1)}://${name ?? host}`;
-  return URL.canParse(url) ? new URL(url).origin : `${protocol}//${host}`;
+  const direct = `${protocol}//${host}`;
+  if (!viaProxy) return direct;
+  const scheme = lastOf(request.headers.get("x-forwarded-proto")) ?? protocol.slice(0, -1);
+  const url = `${scheme}://${lastOf(request.headers.get("x-forwarded-host")) ?? host}`;
+  const origin = URL.canParse(url) ? new URL(url).origin : OPAQUE;
+  return origin === OPAQUE ? direct : origin;
 }
 
 /** Of a list that proxies append to, the nearest one's word: what stands before it may be the client's own. */

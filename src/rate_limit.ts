@@ -50,7 +50,8 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 
   function take(client: string): Promise<RateDecision> {
     const before = queues.get(client);
-    const decision = before ? before.then(() => decide(client)) : decide(client);
+    const next = () => decide(client);
+    const decision = before ? before.then(next, next) : next(); // what befell the one before is not this one's fault
     queues.set(client, decision);
     return decision.finally(() => {
       if (queues.get(client) === decision) queues.delete(client);

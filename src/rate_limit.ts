@@ -65,14 +65,16 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
       return await retryConflicts(() => takeFromStore(client), { clock, random });
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      return remember(client, decideOn(known, clock.now(), limit));
+      return remember(client, decideOn(recent(windows.get(client) ?? [], clock.now()), clock.now(), limit));
     }
   }
 
   async function takeFromStore(client: string): Promise<RateDecision | undefined> {
     const key = [FOLDER, client];
     const entry = await store.get<Window>(key);
-    const decision = decideOn(recent(entry?.value ?? [], clock.now()), clock.now(), limit);
+    const window = recent(united(windows.get(client) ?? [], entry?.value ?? []), clock.now());
+    windows.set(client, window); // should the commit fail, counting goes on from here
+    const decision = decideOn(window, clock.now(), limit);
     if (!decision.isAllowed) return remember(client, decision);
     const version = await store.commit([{ key, version: entry?.version ?? null }], [{ key, value: decision.window }]);
     return version === undefined ? undefined : remember(client, decision);
@@ -103,6 +105,18 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 /** A clock of another process may be ahead: what it noted counts as now. */
 function recent(window: Window, now: number): Window {
   return window.filter((time) => time > now - WINDOW_MS);
+}
+
+/** What either holds: this process may have counted while the store did not answer, others when it did not look. */
+function united(mine: Window, stored: Window): Window {
+  const missing: number[] = [];
+  let at = 0;
+  for (const time of mine) {
+    while ((stored[at] ?? Infinity) < time) at++;
+    if (stored[at] === time) at++;
+    else missing.push(time);
+  }
+  return missing.length === 0 ? stored : [...stored, ...missing].sort((a, b) => a - b);
 }
 
 function decideOn(window: Window, now: number, limit: number): RateDecision & { window: Window } {

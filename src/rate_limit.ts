@@ -102,9 +102,12 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
   return { take, sweep: () => sweep() };
 }
 
-/** A clock of another process may be ahead: what it noted counts as now. */
+/**
+ * What the window still holds. Another process's clock may be somewhat ahead of ours, and what it noted counts; what is further
+ * ahead was noted by a clock that has been set back since, and would lock its client out until that time comes again.
+ */
 function recent(window: Window, now: number): Window {
-  return window.filter((time) => time > now - WINDOW_MS);
+  return window.filter((time) => Math.abs(time - now) < WINDOW_MS);
 }
 
 /** What either holds: this process may have counted while the store did not answer, others when it did not look. */

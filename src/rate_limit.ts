@@ -28,8 +28,11 @@ export interface RateLimit {
   sweep(): Promise<void>;
 }
 
-/** When each of a client's requests came; the last of them tells when all of this has lost its meaning. */
+/** When each of a client's requests came. */
 type Window = readonly number[];
+
+/** A window as it is stored: the first time, then the differences. So 10,000 of them fit into the 64 KiB of a value. */
+type PackedWindow = readonly number[];
 
 const WINDOW_MS = 60_000;
 const FOLDER = "rate";
@@ -71,12 +74,13 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 
   async function takeFromStore(client: string): Promise<RateDecision | undefined> {
     const key = [FOLDER, client];
-    const entry = await store.get<Window>(key);
-    const window = recent(united(windows.get(client) ?? [], entry?.value ?? []), clock.now());
+    const entry = await store.get<PackedWindow>(key);
+    const window = recent(united(windows.get(client) ?? [], unpacked(entry?.value ?? [])), clock.now());
     windows.set(client, window); // should the commit fail, counting goes on from here
     const decision = decideOn(window, clock.now(), limit);
     if (!decision.isAllowed) return remember(client, decision);
-    const version = await store.commit([{ key, version: entry?.version ?? null }], [{ key, value: decision.window }]);
+    const check = { key, version: entry?.version ?? null };
+    const version = await store.commit([check], [{ key, value: packed(decision.window) }]);
     return version === undefined ? undefined : remember(client, decision);
   }
 
@@ -88,8 +92,8 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 
   /** Not by the store's own expiry: that one takes the process down when the disk is full. */
   async function sweep(from = ""): Promise<void> {
-    const entries = await store.list<Window>([FOLDER], { from, limit: SWEEP_PAGE });
-    const dead = entries.filter(({ value }) => recent(value, clock.now()).length === 0);
+    const entries = await store.list<PackedWindow>([FOLDER], { from, limit: SWEEP_PAGE });
+    const dead = entries.filter(({ value }) => recent(unpacked(value), clock.now()).length === 0);
     for (const entry of dead) await remove(entry);
     const last = entries.at(-1)?.key.at(-1);
     if (entries.length === SWEEP_PAGE) await sweep(`${last}\0`);
@@ -100,6 +104,15 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
   }
 
   return { take, sweep: () => sweep() };
+}
+
+function packed(window: Window): PackedWindow {
+  return window.map((time, index) => time - (window[index - 1] ?? 0));
+}
+
+function unpacked(differences: PackedWindow): Window {
+  let time = 0;
+  return differences.map((difference) => time += difference);
 }
 
 /**

@@ -88,7 +88,7 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Ends all streams and whatever waits. `GET /rep/health` says so from the first moment on.
+   * Ends all streams and whatever waits. `GET /rep/health` says so from the first moment on. Closing again does nothing more.
    *
    * @param options `drainMs`: over which time the streams are ended; at once by default.
    */
@@ -216,7 +216,10 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     }
   }
 
-  async function close({ drainMs = 0 } = {}): Promise<void> {
+  let closing: Promise<void> | undefined;
+  const close: Gateway["close"] = ({ drainMs = 0 } = {}) => closing ??= closeOnce(drainMs);
+
+  async function closeOnce(drainMs: number): Promise<void> {
     isStopping = true;
     await hub.close(drainMs);
     for (const stop of stops) stop();

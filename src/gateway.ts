@@ -3,7 +3,7 @@ import { handleChanges } from "./changes.ts";
 import { type Clock, every, systemClock } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { createEpochs } from "./crypto/epochs.ts";
-import { sharedMasterKey } from "./crypto/master_key.ts";
+import { MASTER_KEY_BYTES, sharedMasterKey } from "./crypto/master_key.ts";
 import { Hub } from "./events/hub.ts";
 import { createEventLog } from "./events/log.ts";
 import { publish } from "./events/publisher.ts";
@@ -129,6 +129,12 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     MAX_SESSION_KEY_TTL_MS,
   );
   const rotationMs = checked("keyRotationMs", options.keyRotationMs ?? 600_000, 1_000, Infinity, 1_000);
+  const retentionMs = checked("keyRetentionMs", options.keyRetentionMs ?? 86_400_000, 0, Infinity);
+  const rateLimitSize = checked("sessionKeyMaxRate", options.sessionKeyMaxRate ?? 10, 1, 10_000);
+  const maxStreams = checked("maxStreams", options.maxStreams ?? 5_000, 1, Infinity);
+  const maxStreamAgeMs = checked("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity);
+  const masterKey = options.masterKey;
+  if (masterKey) checked("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
   const isTrusted = trustRule(options.trustedProxies ?? []);
   const startedAt = clock.now();
   let isStopping = false;
@@ -136,14 +142,12 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const store = guardStore(options.store ?? memoryStore(), { clock, onChange: (failure) => tellStore(log, failure) });
   const eventLog = createEventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
-  const { maxStreams = 5_000, maxStreamAgeMs = 1_800_000 } = options;
   const hub = new Hub(tail, { clock, random, maxStreams, maxStreamAgeMs });
-  const rateLimit = createRateLimit({ store, clock, random, limit: options.sessionKeyMaxRate ?? 10 });
-  const masterKey = options.masterKey;
+  const rateLimit = createRateLimit({ store, clock, random, limit: rateLimitSize });
   const epochs = createEpochs({
     clock,
     rotationMs,
-    retentionMs: options.keyRetentionMs ?? 86_400_000,
+    retentionMs,
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, { clock, random }),
   });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve([]);
@@ -265,5 +269,6 @@ async function given<T>(source: Source<T>): Promise<T> {
 function checked(name: string, value: number, least: number, most: number, step = 1): number {
   if (value >= least && value <= most && value % step === 0) return value;
   const steps = step === 1 ? "" : ` in steps of ${step}`;
-  throw new RangeError(`Cannot use ${name}: expected ${least} to ${most}${steps}, got ${value}`);
+  const range = least === most ? least : `${least} to ${most}`;
+  throw new RangeError(`Cannot use ${name}: expected ${range}${steps}, got ${value}`);
 }

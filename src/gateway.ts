@@ -10,7 +10,7 @@ import { publish } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./health.ts";
 import { clientOf, peerAddress, trustRule } from "./http/client_address.ts";
-import type { OriginQuestion } from "./http/origin.ts";
+import { isOrigin, type OriginQuestion } from "./http/origin.ts";
 import { Problem, problemResponse } from "./http/problem.ts";
 import { type Log, silentLog } from "./log.ts";
 import { createRateLimit } from "./rate_limit.ts";
@@ -135,6 +135,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const maxStreamAgeMs = checked("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity);
   const masterKey = options.masterKey;
   if (masterKey) checked("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
+  checkOrigins(allowedOrigins);
   const isTrusted = trustRule(options.trustedProxies ?? []);
   const startedAt = clock.now();
   let isStopping = false;
@@ -264,6 +265,12 @@ async function readSources({ variables = readEnvironment, manifest, strict = fal
 
 async function given<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
+}
+
+function checkOrigins(origins: readonly string[]): void {
+  const wrong = origins.find((origin) => !isOrigin(origin));
+  if (wrong === undefined) return;
+  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${wrong}"`);
 }
 
 function checked(name: string, value: number, least: number, most: number, step = 1): number {

@@ -247,11 +247,14 @@ function pathOf(request: Request): string {
   throw new Problem(400, { detail: "Cannot read the request's URL: expected a Host header that names a host" });
 }
 
+/** It may be the answer of any endpoint, and so says what the strictest of them says of caching. */
+const CAUTIOUS = { "vary": "Origin", "cache-control": "no-store, no-cache, must-revalidate" };
+
 /** What was not foreseen is logged in full, and nothing of it is told. */
 function unexpected(error: unknown, log: Log): Problem {
   const detail = error instanceof Error ? error.stack ?? error.message : String(error);
   log.error("rep.request.failed", { detail });
-  return new Problem(500, { detail: "Something went wrong; the log says what" });
+  return new Problem(500, { detail: "Something went wrong; the log says what", headers: CAUTIOUS });
 }
 
 function tellStore(log: Log, failure: Error | undefined): void {

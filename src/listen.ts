@@ -35,14 +35,14 @@ const PAUSE_MS = 500;
 export function listen(options: ListenOptions): Listener {
   const { clock, log, serves } = options;
   requireNetwork(options);
-  let isStopping = false;
+  const stopping = new AbortController();
   let server = serve(options);
   const { port } = server.addr;
   log.info("rep.listening", { serves, url: urlOf(options, port), port });
   void keepListening();
 
   async function keepListening(): Promise<void> {
-    while (!isStopping) {
+    while (!stopping.signal.aborted) {
       try {
         await server.finished;
         return;
@@ -54,8 +54,9 @@ export function listen(options: ListenOptions): Listener {
   }
 
   async function listenAgain(): Promise<void> {
-    while (!isStopping) {
-      await sleep(PAUSE_MS, clock);
+    for (;;) {
+      await sleep(PAUSE_MS, clock, stopping.signal);
+      if (stopping.signal.aborted) return;
       try {
         server = serve({ ...options, port });
         return log.info("rep.listening", { serves, url: urlOf(options, port), port });
@@ -68,7 +69,7 @@ export function listen(options: ListenOptions): Listener {
   return {
     port,
     shutdown() {
-      isStopping = true;
+      stopping.abort();
       return server.shutdown();
     },
   };

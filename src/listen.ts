@@ -77,7 +77,7 @@ export function listen(options: ListenOptions): Listener {
 
 /** Without the permission, listening would stop and prompt. */
 function requireNetwork({ hostname, port }: ListenOptions): void {
-  const host = `${hostname}:${port}`;
+  const host = hostAndPort(hostname, port);
   if (isGranted({ name: "net", host })) return;
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
@@ -90,6 +90,9 @@ function serve({ hostname, port, tls, handler }: ListenOptions): Deno.HttpServer
 }
 
 function urlOf({ hostname, tls }: ListenOptions, port: number): string {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-  return `${tls ? "https" : "http"}://${host}:${port}/`;
+  return `${tls ? "https" : "http"}://${hostAndPort(hostname, port)}/`;
+}
+
+function hostAndPort(hostname: string, port: number): string {
+  return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }

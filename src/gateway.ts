@@ -3,14 +3,14 @@ import { handleChanges } from "./changes.ts";
 import { type Clock, every, systemClock } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { createEpochs } from "./crypto/epochs.ts";
-import { sharedMasterKey } from "./crypto/master_key.ts";
+import { MASTER_KEY_BYTES, sharedMasterKey } from "./crypto/master_key.ts";
 import { Hub } from "./events/hub.ts";
 import { createEventLog } from "./events/log.ts";
 import { publish } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./health.ts";
 import { clientOf, peerAddress, trustRule } from "./http/client_address.ts";
-import type { OriginQuestion } from "./http/origin.ts";
+import { isOrigin, type OriginQuestion } from "./http/origin.ts";
 import { Problem, problemResponse } from "./http/problem.ts";
 import { type Log, silentLog } from "./log.ts";
 import { createRateLimit } from "./rate_limit.ts";
@@ -89,7 +89,7 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Ends all streams and whatever waits. `GET /rep/health` says so from the first moment on.
+   * Ends all streams and whatever waits. `GET /rep/health` says so from the first moment on. Closing again does nothing more.
    *
    * @param options `drainMs`: over which time the streams are ended; at once by default.
    */
@@ -130,6 +130,13 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     MAX_SESSION_KEY_TTL_MS,
   );
   const rotationMs = checked("keyRotationMs", options.keyRotationMs ?? 600_000, 1_000, Infinity, 1_000);
+  const retentionMs = checked("keyRetentionMs", options.keyRetentionMs ?? 86_400_000, 0, Infinity);
+  const rateLimitSize = checked("sessionKeyMaxRate", options.sessionKeyMaxRate ?? 10, 1, 10_000);
+  const maxStreams = checked("maxStreams", options.maxStreams ?? 5_000, 1, Infinity);
+  const maxStreamAgeMs = checked("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity);
+  const masterKey = options.masterKey;
+  if (masterKey) checked("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
+  checkOrigins(allowedOrigins);
   const isTrusted = trustRule(options.trustedProxies ?? []);
   const startedAt = clock.now();
   let isStopping = false;
@@ -137,14 +144,12 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const store = guardStore(options.store ?? memoryStore(), { clock, onChange: (failure) => tellStore(log, failure) });
   const eventLog = createEventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
-  const { maxStreams = 5_000, maxStreamAgeMs = 1_800_000 } = options;
   const hub = new Hub(tail, { clock, random, maxStreams, maxStreamAgeMs });
-  const rateLimit = createRateLimit({ store, clock, random, limit: options.sessionKeyMaxRate ?? 10 });
-  const masterKey = options.masterKey;
+  const rateLimit = createRateLimit({ store, clock, random, limit: rateLimitSize });
   const epochs = createEpochs({
     clock,
     rotationMs,
-    retentionMs: options.keyRetentionMs ?? 86_400_000,
+    retentionMs,
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, { clock, random }),
   });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve([]);
@@ -217,10 +222,10 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     }
   }
 
-  let closed: Promise<void> | undefined;
-  const close = (options?: { drainMs?: number }) => closed ??= closeOnce(options);
+  let closing: Promise<void> | undefined;
+  const close: Gateway["close"] = ({ drainMs = 0 } = {}) => closing ??= closeOnce(drainMs);
 
-  async function closeOnce({ drainMs = 0 } = {}): Promise<void> {
+  async function closeOnce(drainMs: number): Promise<void> {
     isStopping = true;
     await hub.close(drainMs);
     for (const stop of stops) stop();
@@ -243,11 +248,14 @@ function pathOf(request: Request): string {
   throw new Problem(400, { detail: "Cannot read the request's URL: expected a Host header that names a host" });
 }
 
+/** It may be the answer of any endpoint, and so says what the strictest of them says of caching. */
+const CAUTIOUS = { "vary": "Origin", "cache-control": "no-store, no-cache, must-revalidate" };
+
 /** What was not foreseen is logged in full, and nothing of it is told. */
 function unexpected(error: unknown, log: Log): Problem {
   const detail = error instanceof Error ? error.stack ?? error.message : String(error);
   log.error("rep.request.failed", { detail });
-  return new Problem(500, { detail: "Something went wrong; the log says what" });
+  return new Problem(500, { detail: "Something went wrong; the log says what", headers: CAUTIOUS });
 }
 
 function tellStore(log: Log, failure: Error | undefined): void {
@@ -263,8 +271,15 @@ async function given<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
+function checkOrigins(origins: readonly string[]): void {
+  const wrong = origins.find((origin) => !isOrigin(origin));
+  if (wrong === undefined) return;
+  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${wrong}"`);
+}
+
 function checked(name: string, value: number, least: number, most: number, step = 1): number {
   if (value >= least && value <= most && value % step === 0) return value;
   const steps = step === 1 ? "" : ` in steps of ${step}`;
-  throw new RangeError(`Cannot use ${name}: expected ${least} to ${most}${steps}, got ${value}`);
+  const range = least === most ? least : `${least} to ${most}`;
+  throw new RangeError(`Cannot use ${name}: expected ${range}${steps}, got ${value}`);
 }

@@ -35,14 +35,14 @@ const PAUSE_MS = 500;
 export function listen(options: ListenOptions): Listener {
   const { clock, log, serves } = options;
   requireNetwork(options);
-  let isStopping = false;
+  const stopping = new AbortController();
   let server = serve(options);
   const { port } = server.addr;
   log.info("rep.listening", { serves, url: urlOf(options, port), port });
   void keepListening();
 
   async function keepListening(): Promise<void> {
-    while (!isStopping) {
+    while (!stopping.signal.aborted) {
       try {
         await server.finished;
         return;
@@ -54,8 +54,9 @@ export function listen(options: ListenOptions): Listener {
   }
 
   async function listenAgain(): Promise<void> {
-    while (!isStopping) {
-      await sleep(PAUSE_MS, clock);
+    for (;;) {
+      await sleep(PAUSE_MS, clock, stopping.signal);
+      if (stopping.signal.aborted) return;
       try {
         server = serve({ ...options, port });
         return log.info("rep.listening", { serves, url: urlOf(options, port), port });
@@ -68,7 +69,7 @@ export function listen(options: ListenOptions): Listener {
   return {
     port,
     shutdown() {
-      isStopping = true;
+      stopping.abort();
       return server.shutdown();
     },
   };
@@ -76,7 +77,7 @@ export function listen(options: ListenOptions): Listener {
 
 /** Without the permission, listening would stop and prompt. */
 function requireNetwork({ hostname, port }: ListenOptions): void {
-  const host = `${hostname}:${port}`;
+  const host = hostAndPort(hostname, port);
   if (isGranted({ name: "net", host })) return;
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
@@ -89,6 +90,9 @@ function serve({ hostname, port, tls, handler }: ListenOptions): Deno.HttpServer
 }
 
 function urlOf({ hostname, tls }: ListenOptions, port: number): string {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-  return `${tls ? "https" : "http"}://${host}:${port}/`;
+  return `${tls ? "https" : "http"}://${hostAndPort(hostname, port)}/`;
+}
+
+function hostAndPort(hostname: string, port: number): string {
+  return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }

@@ -1,5 +1,6 @@
 import { parseDuration } from "./duration.ts";
 import { trustRule } from "./http/client_address.ts";
+import { isOrigin } from "./http/origin.ts";
 
 /** One option of the command, wherever it is set. */
 export interface Option<T> {
@@ -84,16 +85,6 @@ function list(
     return items;
   };
   return { ...definition, value, expected, read };
-}
-
-/**
- * An origin as browsers write it (RFC 6454 §6.2): scheme, host and port, without a slash at the end. Of schemes that only an
- * app's web view knows, such as `capacitor://localhost`, the URL standard has no origin to compare with.
- */
-function isOrigin(item: string): boolean {
-  if (!URL.canParse(item)) return false;
-  const { origin } = new URL(item);
-  return origin === "null" ? /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@]+$/.test(item) : origin === item;
 }
 
 function isProxy(item: string): boolean {

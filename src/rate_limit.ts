@@ -28,8 +28,11 @@ export interface RateLimit {
   sweep(): Promise<void>;
 }
 
-/** When each of a client's requests came; the last of them tells when all of this has lost its meaning. */
+/** When each of a client's requests came. */
 type Window = readonly number[];
+
+/** A window as it is stored: the first time, then the differences. So 10,000 of them fit into the 64 KiB of a value. */
+type PackedWindow = readonly number[];
 
 const WINDOW_MS = 60_000;
 const FOLDER = "rate";
@@ -50,7 +53,8 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 
   function take(client: string): Promise<RateDecision> {
     const before = queues.get(client);
-    const decision = before ? before.then(() => decide(client)) : decide(client);
+    const next = () => decide(client);
+    const decision = before ? before.then(next, next) : next(); // what befell the one before is not this one's fault
     queues.set(client, decision);
     return decision.finally(() => {
       if (queues.get(client) === decision) queues.delete(client);
@@ -64,16 +68,19 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
       return await retryConflicts(() => takeFromStore(client), { clock, random });
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      return remember(client, decideOn(known, clock.now(), limit));
+      return remember(client, decideOn(recent(windows.get(client) ?? [], clock.now()), clock.now(), limit));
     }
   }
 
   async function takeFromStore(client: string): Promise<RateDecision | undefined> {
     const key = [FOLDER, client];
-    const entry = await store.get<Window>(key);
-    const decision = decideOn(recent(entry?.value ?? [], clock.now()), clock.now(), limit);
+    const entry = await store.get<PackedWindow>(key);
+    const window = recent(united(windows.get(client) ?? [], unpacked(entry?.value ?? [])), clock.now());
+    windows.set(client, window); // should the commit fail, counting goes on from here
+    const decision = decideOn(window, clock.now(), limit);
     if (!decision.isAllowed) return remember(client, decision);
-    const version = await store.commit([{ key, version: entry?.version ?? null }], [{ key, value: decision.window }]);
+    const check = { key, version: entry?.version ?? null };
+    const version = await store.commit([check], [{ key, value: packed(decision.window) }]);
     return version === undefined ? undefined : remember(client, decision);
   }
 
@@ -85,8 +92,8 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
 
   /** Not by the store's own expiry: that one takes the process down when the disk is full. */
   async function sweep(from = ""): Promise<void> {
-    const entries = await store.list<Window>([FOLDER], { from, limit: SWEEP_PAGE });
-    const dead = entries.filter(({ value }) => recent(value, clock.now()).length === 0);
+    const entries = await store.list<PackedWindow>([FOLDER], { from, limit: SWEEP_PAGE });
+    const dead = entries.filter(({ value }) => recent(unpacked(value), clock.now()).length === 0);
     for (const entry of dead) await remove(entry);
     const last = entries.at(-1)?.key.at(-1);
     if (entries.length === SWEEP_PAGE) await sweep(`${last}\0`);
@@ -99,9 +106,33 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
   return { take, sweep: () => sweep() };
 }
 
-/** A clock of another process may be ahead: what it noted counts as now. */
+function packed(window: Window): PackedWindow {
+  return window.map((time, index) => time - (window[index - 1] ?? 0));
+}
+
+function unpacked(differences: PackedWindow): Window {
+  let time = 0;
+  return differences.map((difference) => time += difference);
+}
+
+/**
+ * What the window still holds. Another process's clock may be somewhat ahead of ours, and what it noted counts; what is further
+ * ahead was noted by a clock that has been set back since, and would lock its client out until that time comes again.
+ */
 function recent(window: Window, now: number): Window {
-  return window.filter((time) => time > now - WINDOW_MS);
+  return window.filter((time) => Math.abs(time - now) < WINDOW_MS);
+}
+
+/** What either holds: this process may have counted while the store did not answer, others when it did not look. */
+function united(mine: Window, stored: Window): Window {
+  const missing: number[] = [];
+  let at = 0;
+  for (const time of mine) {
+    while ((stored[at] ?? Infinity) < time) at++;
+    if (stored[at] === time) at++;
+    else missing.push(time);
+  }
+  return missing.length === 0 ? stored : [...stored, ...missing].sort((a, b) => a - b);
 }
 
 function decideOn(window: Window, now: number, limit: number): RateDecision & { window: Window } {

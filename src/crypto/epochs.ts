@@ -4,11 +4,11 @@ import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "./hkdf.ts";
 /** Settings of {@linkcode createEpochs}. */
 export interface EpochOptions {
   clock: Clock;
-  /** The master secret; asked for until it is there, since the store that keeps it may be down. */
+  /** The master secret; asked for until it is there, since the store that keeps it may be down, and then no more. */
   masterKey: () => Promise<Uint8Array<ArrayBuffer>>;
   /** How long an epoch lasts. */
   rotationMs: number;
-  /** How long a page can be opened after its epoch has begun. */
+  /** How long a page can be opened after its epoch has ended: the last page of an epoch, too, has all of this time. */
   retentionMs: number;
 }
 
@@ -45,6 +45,14 @@ const MAX_CACHED = 200;
 /** Makes the keys' calendar. */
 export function createEpochs({ clock, masterKey, rotationMs, retentionMs }: EpochOptions): Epochs {
   const cache = new Map<string, Promise<EpochKeys>>();
+  let master: Promise<Uint8Array<ArrayBuffer>> | undefined;
+
+  function askMaster(): Promise<Uint8Array<ArrayBuffer>> {
+    return master ??= masterKey().catch((error) => {
+      master = undefined;
+      throw error;
+    });
+  }
 
   function keys(kid: string): Promise<EpochKeys> {
     const cached = cache.get(kid);
@@ -58,9 +66,9 @@ export function createEpochs({ clock, masterKey, rotationMs, retentionMs }: Epoc
   }
 
   async function derive(kid: string): Promise<EpochKeys> {
-    const master = await masterKey();
-    const blobKey = await deriveKey(master, { salt: kid, info: BLOB_KEY_INFO });
-    const integrityKey = await deriveKey(master, { salt: kid, info: INTEGRITY_KEY_INFO });
+    const secret = await askMaster();
+    const blobKey = await deriveKey(secret, { salt: kid, info: BLOB_KEY_INFO });
+    const integrityKey = await deriveKey(secret, { salt: kid, info: INTEGRITY_KEY_INFO });
     return { kid, blobKey, integrityKey };
   }
 
@@ -69,7 +77,7 @@ export function createEpochs({ clock, masterKey, rotationMs, retentionMs }: Epoc
     judge(kid) {
       const startMs = Number(kid) * 1_000;
       if (!KID.test(kid) || startMs > clock.now() + MAX_SKEW_MS) return "malformed";
-      return startMs <= clock.now() - retentionMs ? "expired" : "valid";
+      return startMs + rotationMs <= clock.now() - retentionMs ? "expired" : "valid";
     },
     keys,
   };

@@ -33,7 +33,7 @@ function addProxy(list: BlockList, proxy: string): void {
   const version = isIP(address);
   const family = version === 6 ? "ipv6" : "ipv4";
   const most = version === 6 ? 128 : 32;
-  const wrong = version === 0 || rest.length > 0 ||
+  const wrong = version === 0 || address.includes("%") || rest.length > 0 ||
     (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > most));
   if (wrong) {
     throw new RangeError(
@@ -80,10 +80,17 @@ function withoutPort(hop: string): string {
   return bracketed ?? plain ?? hop;
 }
 
-/** A dual-stack listener shows IPv4 peers as `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2). */
+/** A dual-stack listener shows IPv4 peers as `::ffff:192.0.2.1`, others as `::ffff:c000:201` (RFC 4291 §2.5.5.2). */
 function unmapped(address: string): string {
-  const ipv4 = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
-  return ipv4 !== undefined && isIP(ipv4) === 4 ? ipv4 : address;
+  if (!isIPv6(address)) return address;
+  const groups = expandIPv6(address);
+  if (groups.slice(0, 6).join(":") !== "0:0:0:0:0:ffff") return address;
+  return groups.slice(6).flatMap(twoBytes).join(".");
+}
+
+function twoBytes(group: string): [number, number] {
+  const number = parseInt(group, 16);
+  return [number >> 8, number & 255];
 }
 
 function rateKey(address: string): string {
@@ -101,12 +108,17 @@ function expandIPv6(address: string): string[] {
   return right === undefined ? before : [...before, ...zeros, ...after];
 }
 
+/** What a sandboxed frame sends as its origin, and what the URL standard calls that of a scheme it does not know. */
+const OPAQUE = "null";
+
 function ownOrigin(request: Request, viaProxy: boolean): string {
   const { protocol, host } = new URL(request.url);
-  const scheme = viaProxy ? lastOf(request.headers.get("x-forwarded-proto")) : undefined;
-  const name = viaProxy ? lastOf(request.headers.get("x-forwarded-host")) : undefined;
-  const url = `${scheme ?? protocol.slice(0, -1)}://${name ?? host}`;
-  return URL.canParse(url) ? new URL(url).origin : `${protocol}//${host}`;
+  const direct = `${protocol}//${host}`;
+  if (!viaProxy) return direct;
+  const scheme = lastOf(request.headers.get("x-forwarded-proto")) ?? protocol.slice(0, -1);
+  const url = `${scheme}://${lastOf(request.headers.get("x-forwarded-host")) ?? host}`;
+  const origin = URL.canParse(url) ? new URL(url).origin : OPAQUE;
+  return origin === OPAQUE ? direct : origin;
 }
 
 /** Of a list that proxies append to, the nearest one's word: what stands before it may be the client's own. */

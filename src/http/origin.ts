@@ -11,6 +11,16 @@ export interface OriginQuestion {
 }
 
 /**
+ * Whether a text is an origin as browsers write it (RFC 6454 §6.2): scheme, host and port, without a slash at the end. Of
+ * schemes that only an app's web view knows, such as `capacitor://localhost`, the URL standard has no origin to compare with.
+ */
+export function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { origin } = new URL(text);
+  return origin === "null" ? /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@]+$/.test(text) : origin === text;
+}
+
+/**
  * Decides whether a request may have a session key (spec, Authentication 1 and 2).
  *
  * A browser sends no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`: so a page of our own is told

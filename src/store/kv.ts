@@ -2,6 +2,8 @@ import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** Everything of ours stands under this part, so that an application can share its database with the gateway. */
 const PREFIX = "rep";
+/** How many entries are asked for at once: Deno KV gives 1,000 at the most, each of up to 64 KiB. */
+const MAX_BATCH = 500;
 
 /** A store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
 export function kvStore(kv: Deno.Kv): Store {
@@ -21,17 +23,17 @@ async function get<T>(kv: Deno.Kv, key: Key): Promise<Entry<T> | undefined> {
 
 async function list<T>(kv: Deno.Kv, under: Key, options: ListOptions = {}): Promise<Entry<T>[]> {
   const prefix = [PREFIX, ...under];
-  const { from, ...rest } = options;
+  const { from, limit = Infinity, reverse = false } = options;
   const selector = from === undefined ? { prefix } : { prefix, start: [...prefix, from] };
-  const { limit = Infinity, reverse = false } = rest;
-  const entries = await Array.fromAsync(
-    kv.list<T>(selector, Number.isFinite(limit) ? { limit, reverse } : { reverse }),
-  );
-  return entries.map(({ key, value, versionstamp }) => ({
-    key: key.slice(1) as (string | number)[],
-    value,
-    version: versionstamp,
-  }));
+  const entries: Entry<T>[] = [];
+  if (limit < 1) return entries;
+  const found = kv.list<T>(selector, { reverse, batchSize: Math.min(limit, MAX_BATCH) });
+  for await (const { key, value, versionstamp } of found) {
+    if (key.length > prefix.length + 1) continue; // Deno KV gives what is further down, too
+    entries.push({ key: key.slice(1) as (string | number)[], value, version: versionstamp });
+    if (entries.length >= limit) break;
+  }
+  return entries;
 }
 
 async function commit(kv: Deno.Kv, checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {

@@ -22,10 +22,11 @@ export async function retryConflicts<T>(
   attempt: () => Promise<T | undefined>,
   { clock, random }: RetryOptions,
 ): Promise<T> {
-  for (let tries = 0; tries < MAX_TRIES; tries++) {
+  for (let tries = 1;; tries++) {
     const result = await attempt();
     if (result !== undefined) return result;
-    await sleep(random() * Math.min(MAX_PAUSE_MS, 2 ** tries), clock);
+    if (tries === MAX_TRIES) break;
+    await sleep(random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - 1)), clock);
   }
   throw new StoreUnavailableError(`Cannot commit to the store: ${MAX_TRIES} tries met with other writers`);
 }

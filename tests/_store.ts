@@ -1,0 +1,31 @@
+import type { Store } from "../src/store/store.ts";
+
+/** A store that counts what it is asked for. */
+export interface CountedStore extends Store {
+  readonly counts: { get: number; list: number; commit: number };
+  /** Begins at 0 again. */
+  reset(): void;
+}
+
+/** Counts what a store is asked for. Its methods can be spread into another store. */
+export function countedStore(store: Store): CountedStore {
+  const counts = { get: 0, list: 0, commit: 0 };
+  return {
+    counts,
+    reset: () => void Object.assign(counts, { get: 0, list: 0, commit: 0 }),
+    get(key) {
+      counts.get++;
+      return store.get(key);
+    },
+    list(prefix, options) {
+      counts.list++;
+      return store.list(prefix, options);
+    },
+    commit(checks, writes) {
+      counts.commit++;
+      return store.commit(checks, writes);
+    },
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
+  };
+}

@@ -1,0 +1,261 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { type Client, clientOf, peerAddress, trustRule } from "../../src/http/client_address.ts";
+
+/** The proxies of all these tests: a load balancer at 10.1.1.1 and its like, and those of a mesh. */
+const PROXIES = ["10.0.0.0/8", "192.0.2.7", "fd00::/8"];
+
+interface Asking {
+  peer?: string;
+  url?: string;
+  headers?: HeadersInit;
+  proxies?: readonly string[];
+}
+
+function client({ peer = "10.1.1.1", url = "http://gateway.test/", headers = {}, proxies = PROXIES }: Asking): Client {
+  return clientOf(new Request(url, { headers }), peer, trustRule(proxies));
+}
+
+Deno.test("trustRule() trusts nobody when no proxy is named", () => {
+  const isTrusted = trustRule([]);
+  assertEquals(["127.0.0.1", "::1", "10.0.0.1", "unix", "unknown", ""].filter(isTrusted), []);
+});
+
+Deno.test("trustRule() trusts an address and no other", () => {
+  const isTrusted = trustRule(["192.0.2.7", "2001:db8::7"]);
+  const asked = ["192.0.2.7", "192.0.2.6", "192.0.2.8", "2001:db8::7", "2001:DB8:0::7", "2001:db8::8", "::"];
+  assertEquals(asked.filter(isTrusted), ["192.0.2.7", "2001:db8::7", "2001:DB8:0::7"]);
+});
+
+Deno.test("trustRule() trusts a block to its ends and not beyond", () => {
+  const isTrusted = trustRule(["10.2.0.0/15", "2001:db8:1::/48"]);
+  const asked = [
+    ...["10.1.255.255", "10.2.0.0", "10.3.255.255", "10.4.0.0"],
+    ...["2001:db8:0:ffff::", "2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff", "2001:db8:2::"],
+  ];
+  assertEquals(asked.filter(isTrusted), [
+    ...["10.2.0.0", "10.3.255.255"],
+    ...["2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff"],
+  ]);
+});
+
+Deno.test("trustRule() takes a block with bits behind its prefix for the block they lie in", () => {
+  const isTrusted = trustRule(["10.9.8.7/8"]);
+  assertEquals(["10.0.0.0", "10.255.255.255", "11.0.0.0"].map(isTrusted), [true, true, false]);
+});
+
+Deno.test("trustRule() trusts all of one family, and only it, with a prefix of 0", () => {
+  assertEquals(["192.0.2.1", "2001:db8::1"].map(trustRule(["0.0.0.0/0"])), [true, false]);
+  assertEquals(["2001:db8::1"].map(trustRule(["::/0"])), [true]);
+});
+
+Deno.test("trustRule() knows an IPv4 address that is written as an IPv6 one", () => {
+  assertEquals(["::ffff:10.1.1.1", "::ffff:a01:101", "::ffff:b00:1"].map(trustRule(["10.0.0.0/8"])), [
+    true,
+    true,
+    false,
+  ]);
+  assertEquals(["10.1.1.1", "11.0.0.1"].map(trustRule(["::ffff:10.0.0.0/104"])), [true, false]);
+});
+
+Deno.test("trustRule() refuses what is neither address nor block, and names it", () => {
+  for (
+    const proxy of [
+      ...[
+        "",
+        " ",
+        "localhost",
+        "proxy.example.com",
+        "*",
+        "10.0.0",
+        "10.0.0.0.0",
+        "010.0.0.1",
+        "256.0.0.1",
+        "10.0.0.1:80",
+      ],
+      ...[
+        "10.0.0.0/",
+        "10.0.0.0/33",
+        "10.0.0.0/-1",
+        "10.0.0.0/8/8",
+        "10.0.0.0/a",
+        "10.0.0.0/ 8",
+        " 10.0.0.1",
+        "10.0.0.0/1e1",
+      ],
+      ...["::/129", "[::1]", "fd00::/8 ", "fe80::1%eth0", "fe80::%eth0/10", "10.0.0.0-10.0.0.9", "/8", "0x0a000001"],
+    ]
+  ) {
+    const error = assertThrows(() => trustRule(["10.0.0.1", proxy]), RangeError);
+    const expected = `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`;
+    assertEquals(error.message, expected);
+  }
+});
+
+Deno.test("clientOf() believes no header of a peer that is not trusted", () => {
+  const headers = {
+    "x-forwarded-for": "203.0.113.9",
+    "x-forwarded-host": "app.example.com",
+    "x-forwarded-proto": "https",
+    "x-real-ip": "203.0.113.9",
+    "forwarded": "for=203.0.113.9;host=app.example.com;proto=https",
+  };
+  const expected = { address: "198.51.100.1", rateKey: "198.51.100.1", origin: "http://gateway.test" };
+  assertEquals(client({ peer: "198.51.100.1", headers }), expected);
+  assertEquals(client({ peer: "198.51.100.1", headers, proxies: [] }), expected);
+});
+
+Deno.test("clientOf() believes a peer that is trusted", () => {
+  const headers = {
+    "x-forwarded-for": "203.0.113.9",
+    "x-forwarded-host": "app.example.com",
+    "x-forwarded-proto": "https",
+  };
+  const expected = { address: "203.0.113.9", rateKey: "203.0.113.9", origin: "https://app.example.com" };
+  assertEquals(client({ headers }), expected);
+  assertEquals(client({ headers, peer: "::ffff:10.1.1.1" }), expected);
+});
+
+/** `X-Forwarded-For`, sent by the trusted 10.1.1.1, and whose request it is then. */
+const CHAINS: readonly [chain: string | undefined, address: string][] = [
+  // one hop, and none
+  [undefined, "10.1.1.1"],
+  ["", "10.1.1.1"],
+  [",", "10.1.1.1"],
+  ["203.0.113.9", "203.0.113.9"],
+  ["  203.0.113.9\t", "203.0.113.9"],
+  // what stands left of the first stranger is what that stranger says
+  ["1.1.1.1, 203.0.113.9", "203.0.113.9"],
+  ["10.9.9.9, 203.0.113.9", "203.0.113.9"],
+  ["203.0.113.9, 10.9.9.9", "203.0.113.9"],
+  ["203.0.113.9,10.9.9.9,192.0.2.7,fd00::7", "203.0.113.9"],
+  ["1.1.1.1, 203.0.113.9, 10.9.9.9", "203.0.113.9"],
+  // all of them ours: the farthest
+  ["10.9.9.9", "10.9.9.9"],
+  ["10.3.3.3, 10.2.2.2", "10.3.3.3"],
+  // nonsense ends the reading
+  ["unknown", "10.1.1.1"],
+  ["203.0.113.9, unknown", "10.1.1.1"],
+  ["203.0.113.9, unknown, 10.2.2.2", "10.2.2.2"],
+  ["203.0.113.9, , 10.2.2.2", "10.2.2.2"],
+  ["203.0.113.9,", "10.1.1.1"],
+  ["203.0.113.9 10.2.2.2", "10.1.1.1"],
+  ["_hidden", "10.1.1.1"],
+  ["010.0.0.1", "10.1.1.1"],
+  ["0x7f000001", "10.1.1.1"],
+  ["203.0.113", "10.1.1.1"],
+  ["203.0.113.256", "10.1.1.1"],
+  ["203.0.113.9/32", "10.1.1.1"],
+  ['"203.0.113.9"', "10.1.1.1"],
+  ["for=203.0.113.9", "10.1.1.1"],
+  ["<script>", "10.1.1.1"],
+  ["-".repeat(10_000), "10.1.1.1"],
+  // ports and brackets
+  ["203.0.113.9:4711", "203.0.113.9"],
+  ["203.0.113.9:", "10.1.1.1"],
+  ["[2001:db8::9]", "2001:db8::9"],
+  ["[2001:db8::9]:4711", "2001:db8::9"],
+  ["[2001:db8::9", "10.1.1.1"],
+  ["[203.0.113.9]:4711", "203.0.113.9"],
+  ["1.1.1.1, 203.0.113.9:4711, 10.2.2.2:80", "203.0.113.9"],
+  ["1.1.1.1, [fd00::1]:80", "1.1.1.1"],
+  // IPv6 and IPv4 written as such
+  ["2001:db8::9", "2001:db8::9"],
+  ["2001:db8::9, ::ffff:10.2.2.2", "2001:db8::9"],
+  ["::ffff:203.0.113.9", "203.0.113.9"],
+  ["::FFFF:203.0.113.9", "203.0.113.9"],
+  ["::ffff:cb00:7109", "203.0.113.9"],
+  ["0:0:0:0:0:ffff:203.0.113.9", "203.0.113.9"],
+  ["[::ffff:203.0.113.9]:4711", "203.0.113.9"],
+  ["1.1.1.1, ::ffff:a02:202", "1.1.1.1"],
+  ["::203.0.113.9", "::203.0.113.9"],
+  ["fe80::1%eth0", "fe80::1%eth0"],
+  // many hops
+  [`1.1.1.1, ${Array(900).fill("10.2.2.2").join(", ")}`, "1.1.1.1"],
+  [`${Array(900).fill("1.1.1.1").join(", ")}, 203.0.113.9`, "203.0.113.9"],
+];
+
+for (const [chain, address] of CHAINS) {
+  const shown = chain === undefined ? "none" : JSON.stringify(chain.slice(0, 50));
+  Deno.test(`clientOf() reads X-Forwarded-For ${shown} of ${chain?.length ?? 0} characters as ${address}`, () => {
+    assertEquals(client({ headers: chain === undefined ? {} : { "x-forwarded-for": chain } }).address, address);
+  });
+}
+
+Deno.test("clientOf() joins several X-Forwarded-For headers in their order", () => {
+  const headers: [string, string][] = [["x-forwarded-for", "1.1.1.1"], ["x-forwarded-for", "203.0.113.9, 10.2.2.2"]];
+  assertEquals(client({ headers }).address, "203.0.113.9");
+});
+
+/** Addresses, and what they are counted under. */
+const RATE_KEYS: readonly [address: string, rateKey: string][] = [
+  ["203.0.113.9", "203.0.113.9"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:db8:1:2::", "2001:db8:1:2::/64"],
+  ["2001:0DB8:0001:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
+  ["2001:db8:1:3::", "2001:db8:1:3::/64"],
+  ["2001:db8::1", "2001:db8:0:0::/64"],
+  ["2001:db8::1:0:0:1", "2001:db8:0:0::/64"],
+  ["2001:db8:0:1::", "2001:db8:0:1::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["::", "0:0:0:0::/64"],
+  ["1::", "1:0:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["::ffff:203.0.113.9", "203.0.113.9"],
+  ["::ffff:cb00:7109", "203.0.113.9"],
+  ["64:ff9b::203.0.113.9", "64:ff9b:0:0::/64"],
+  ["unix", "unix"],
+  ["unknown", "unknown"],
+];
+
+for (const [address, rateKey] of RATE_KEYS) {
+  Deno.test(`clientOf() counts the peer ${address} under ${rateKey}`, () => {
+    assertEquals(client({ peer: address, proxies: [] }).rateKey, rateKey);
+  });
+}
+
+const APP = "https://app.example.com";
+
+/** What a trusted proxy says of the scheme and the host, and what the request's own origin is then. */
+const ORIGINS: readonly [proto: string | undefined, host: string | undefined, origin: string][] = [
+  [undefined, undefined, "http://gateway.test:8080"],
+  ["https", undefined, "https://gateway.test:8080"],
+  [undefined, "app.example.com", "http://app.example.com"],
+  ["https", "app.example.com", APP],
+  ["HTTPS", "App.Example.COM", APP],
+  ["https", "app.example.com:443", APP],
+  ["http", "app.example.com:443", "http://app.example.com:443"],
+  ["https", "app.example.com:8443", "https://app.example.com:8443"],
+  ["https", "[2001:db8::1]:8443", "https://[2001:db8::1]:8443"],
+  [" https ", " app.example.com ", APP],
+  // what stands left of the nearest proxy's word may be the client's own
+  ["http, https", "evil.example, app.example.com", APP],
+  ["", "", "http://gateway.test:8080"],
+  ["https,", "app.example.com,", "http://gateway.test:8080"],
+  // nonsense is no origin, and never the opaque one: that would let every sandboxed frame in
+  ["https", "a b", "http://gateway.test:8080"],
+  ["https", "app.example.com:99999", "http://gateway.test:8080"],
+  ["capacitor", "localhost", "http://gateway.test:8080"],
+  ["file", "app.example.com", "http://gateway.test:8080"],
+  ["javascript", "app.example.com", "http://gateway.test:8080"],
+  ["://", "app.example.com", "http://gateway.test:8080"],
+];
+
+for (const [proto, host, origin] of ORIGINS) {
+  const said = `scheme ${JSON.stringify(proto ?? "none")} and host ${JSON.stringify(host ?? "none")}`;
+  Deno.test(`clientOf() takes ${said} for ${origin}`, () => {
+    const headers = new Headers();
+    if (proto !== undefined) headers.set("x-forwarded-proto", proto);
+    if (host !== undefined) headers.set("x-forwarded-host", host);
+    assertEquals(client({ url: "http://gateway.test:8080/rep/health", headers }).origin, origin);
+  });
+}
+
+Deno.test("clientOf() has no opaque origin for a request through a Unix socket", () => {
+  const asked = client({ peer: "unix", url: "http+unix://app.example.com/rep/session-key" });
+  assertEquals(asked, { address: "unix", rateKey: "unix", origin: "http+unix://app.example.com" });
+});
+
+Deno.test("peerAddress() is the address of the other side, if it has one", () => {
+  assertEquals(peerAddress({ transport: "tcp", hostname: "203.0.113.9", port: 4711 }), "203.0.113.9");
+  assertEquals(peerAddress({ transport: "unix", path: "/run/gateway.sock" }), "unix");
+});

@@ -1,0 +1,56 @@
+import { assertEquals } from "@std/assert";
+import { methodNotAllowed, Problem, problemResponse } from "../../src/http/problem.ts";
+import { answerOf } from "../_answer.ts";
+
+Deno.test("problemResponse() is application/problem+json with title, status and detail", async () => {
+  assertEquals(await answerOf(problemResponse(new Problem(404, { detail: "There is nothing here" }))), {
+    status: 404,
+    headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
+    body: { title: "Not Found", status: 404, detail: "There is nothing here" },
+  });
+});
+
+Deno.test("problemResponse() keeps the problem's headers, and what they say of caching", async () => {
+  const headers = { "retry-after": "7", "cache-control": "no-cache", "content-type": "text/html", "vary": "Origin" };
+  assertEquals(await answerOf(problemResponse(new Problem(429, { detail: "Later", headers }))), {
+    status: 429,
+    headers: {
+      "content-type": "application/problem+json",
+      "cache-control": "no-cache",
+      "retry-after": "7",
+      "vary": "Origin",
+    },
+    body: { title: "Too Many Requests", status: 429, detail: "Later" },
+  });
+});
+
+Deno.test("problemResponse() can be made again from the same problem", async () => {
+  const problem = new Problem(403, { detail: "No" });
+  const first = await answerOf(problemResponse(problem));
+  assertEquals(await answerOf(problemResponse(problem)), first);
+});
+
+Deno.test("problemResponse() says whatever a client sent as JSON", async () => {
+  const detail = '</script>"\\\u2028\0ä';
+  const { body } = await answerOf(problemResponse(new Problem(400, { detail })));
+  assertEquals(body, { title: "Bad Request", status: 400, detail });
+});
+
+Deno.test("methodNotAllowed() names what is allowed, in the header and in words", async () => {
+  assertEquals(await answerOf(problemResponse(methodNotAllowed("POST", ["GET", "HEAD"]))), {
+    status: 405,
+    headers: { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" },
+    body: { title: "Method Not Allowed", status: 405, detail: "Cannot POST here: expected GET, HEAD" },
+  });
+});
+
+Deno.test("methodNotAllowed() keeps other headers, and leaves those it was given as they are", () => {
+  const headers = new Headers({ vary: "Origin" });
+  const problem = methodNotAllowed("PUT", ["GET"], headers);
+  assertEquals([...problem.headers], [["allow", "GET"], ["vary", "Origin"]]);
+  assertEquals([...headers], [["vary", "Origin"]]);
+});
+
+Deno.test("methodNotAllowed() repeats no more than the beginning of a long method", () => {
+  assertEquals(methodNotAllowed("X".repeat(9_000), ["GET"]).message, `Cannot ${"X".repeat(20)} here: expected GET`);
+});

@@ -1,0 +1,141 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { join, toFileUrl } from "@std/path";
+import { keptLog } from "../_gateway.ts";
+import { openStore } from "../../src/store/open.ts";
+
+const OPEN = new URL("../../src/store/open.ts", import.meta.url).href;
+
+/** `@std/path` is imported on the way and not used here: so the process needs neither a network nor a cache. */
+const IMPORT_MAP = JSON.stringify({ imports: { "@std/path": "data:text/javascript,export const join = undefined" } });
+
+/** Runs `openStore()` in a process of its own, with its own Deno folder; gives back the log, or the error's message. */
+async function openElsewhere(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const main = join(folder, "main.ts");
+    await Deno.writeTextFile(
+      main,
+      `import { openStore } from ${JSON.stringify(OPEN)};
+       const say = (...said) => console.log(JSON.stringify(said));
+       const log = { debug: say, info: say, warn: say, error: say };
+       try {
+         const store = await openStore(${JSON.stringify(path)}, log);
+         say(await store.commit([], [{ key: ["a"], value: 1 }]) !== undefined, (await store.get(["a"])).value);
+         store.close();
+       } catch (error) {
+         say(error.name, error.message);
+       }`,
+    );
+    await Deno.writeTextFile(join(folder, "imports.json"), IMPORT_MAP);
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--no-config",
+        "--no-lock",
+        "--no-check",
+        "--no-prompt",
+        "--import-map=imports.json",
+        ...flags,
+        toFileUrl(main).href,
+      ],
+      cwd: folder,
+      env: { DENO_DIR: join(folder, "deno"), NO_COLOR: "1" },
+    }).output();
+    return new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+const LOST =
+  "Until then, ids, limits and keys live in this process only: they end with it, and other processes have their own";
+
+Deno.test("openStore() takes the memory for :memory:, and that is nothing to tell", async () => {
+  const { log, lines } = keptLog();
+  const store = await openStore(":memory:", log);
+  await store.commit([], [{ key: ["a"], value: 1 }]);
+  assertEquals((await store.get(["a"]))?.value, 1);
+  assertEquals(lines, []);
+  store.close();
+});
+
+Deno.test("openStore() opens the file it is given, and finds there what was stored", async () => {
+  const { log, lines } = keptLog();
+  const folder = await Deno.makeTempDir();
+  const path = join(folder, "kv.sqlite3");
+  try {
+    const first = await openStore(path, log);
+    await first.commit([], [{ key: ["a"], value: 1 }]);
+    first.close();
+    const second = await openStore(path, log);
+    assertEquals((await second.get(["a"]))?.value, 1);
+    second.close();
+    assertEquals(lines, []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("openStore() refuses a file that cannot be opened, and names it", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = join(folder, "nowhere", "kv.sqlite3");
+  try {
+    await assertRejects(() => openStore(path, keptLog().log), TypeError, `Cannot open --kv "${path}": `);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("openStore() refuses a file that is no database, and names it", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    await Deno.writeTextFile(path, "This is no database. ".repeat(200));
+    await assertRejects(() => openStore(path, keptLog().log), TypeError, `Cannot open --kv "${path}": `);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test({
+  name: "openStore() names the permission that a file needs",
+  permissions: { read: ["kv.sqlite3"] },
+  async fn() {
+    const { log } = keptLog();
+    await assertRejects(
+      () => openStore("other.sqlite3", log),
+      TypeError,
+      'Cannot open --kv "other.sqlite3": expected --allow-read=other.sqlite3',
+    );
+    await assertRejects(
+      () => openStore("kv.sqlite3", log),
+      TypeError,
+      'Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3',
+    );
+  },
+});
+
+Deno.test({
+  name: "openStore() names the permission that a server needs",
+  permissions: { net: true },
+  async fn() {
+    await assertRejects(
+      () => openStore("https://kv.example.com", keptLog().log),
+      TypeError,
+      'Cannot open --kv "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+    );
+  },
+});
+
+Deno.test("openStore() opens the program's own database when no other is named", async () => {
+  assertEquals(await openElsewhere(undefined, ["--unstable-kv"]), [[true, 1]]);
+});
+
+Deno.test("openStore() takes the memory where Deno has no KV, and says which flag brings it back", async () => {
+  const detail = `this Deno has no KV; --unstable-kv brings it. ${LOST}`;
+  assertEquals(await openElsewhere(undefined, []), [["rep.store.memory", { detail }], [true, 1]]);
+});
+
+Deno.test("openStore() takes no memory for a file that was named where Deno has no KV", async () => {
+  const message = 'Cannot open --kv "kv.sqlite3": this Deno has no KV; --unstable-kv brings it';
+  assertEquals(await openElsewhere("kv.sqlite3", ["-A"]), [["TypeError", message]]);
+});

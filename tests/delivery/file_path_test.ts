@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type FilePath, isPagePath, parseFilePath } from "../src/delivery/file_path.ts";
-import { Problem } from "../src/http/problem.ts";
+import { type FilePath, isPagePath, parseFilePath } from "../../src/delivery/file_path.ts";
+import { Problem } from "../../src/http/problem.ts";
 
 const ALLOWED: [pathname: string, path: FilePath][] = [
   ["", { names: [], isDirectory: true }],

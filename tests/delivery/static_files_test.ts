@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
-import { createStaticFiles, type FileHandler } from "../src/delivery/static_files.ts";
-import { Problem } from "../src/http/problem.ts";
+import { createStaticFiles, type FileHandler } from "../../src/delivery/static_files.ts";
+import { Problem } from "../../src/http/problem.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { failedPrecondition, ifRangeHolds, type Validators } from "../src/delivery/preconditions.ts";
+import { failedPrecondition, ifRangeHolds, type Validators } from "../../src/delivery/preconditions.ts";
 
 const AT = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE = "Sun, 06 Nov 1994 08:49:36 GMT";

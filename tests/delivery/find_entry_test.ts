@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { findEntry } from "../src/delivery/find_entry.ts";
+import { findEntry } from "../../src/delivery/find_entry.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 

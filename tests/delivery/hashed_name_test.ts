@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { isHashedName } from "../src/delivery/hashed_name.ts";
+import { isHashedName } from "../../src/delivery/hashed_name.ts";
 
 const HASHED = {
   "Vite and Rollup": [

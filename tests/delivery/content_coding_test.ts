@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { CODINGS, preferredCoding } from "../src/delivery/content_coding.ts";
+import { CODINGS, preferredCoding } from "../../src/delivery/content_coding.ts";
 
 const BOTH: [accepted: string, name: string | undefined][] = [
   ["gzip, deflate, br, zstd", "br"],

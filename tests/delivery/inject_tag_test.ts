@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
-import { MAX_HEAD_BYTES } from "../src/delivery/head_finder.ts";
-import { injectTag, injectTagInto } from "../src/delivery/inject_tag.ts";
+import { MAX_HEAD_BYTES } from "../../src/delivery/head_finder.ts";
+import { injectTag, injectTagInto } from "../../src/delivery/inject_tag.ts";
 
 const TAG = '<script id="__rep__">{}</script>';
 const CHUNK_SIZES = [1, 2, 3, 7, Infinity];

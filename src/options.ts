@@ -11,6 +11,8 @@ export interface Option<T> {
   readonly default: T;
   /** Its name in the manifest's settings. */
   readonly manifest?: string;
+  /** What it is in YAML. */
+  readonly yaml: "boolean" | "number" | "string" | "list";
   /** What a right value is, for messages. */
   readonly expected: string;
   /** Reads a value. @throws {RangeError} If it is not a right one. */
@@ -24,12 +26,18 @@ class WrongValue extends RangeError {}
 
 function toggle(definition: Definition<boolean>): Option<boolean> {
   const expected = "true or false";
-  return { ...definition, expected, read: (text) => oneOf(text, ["true", "false"], expected) === "true" };
+  return {
+    ...definition,
+    yaml: "boolean",
+    expected,
+    read: (text) => oneOf(text, ["true", "false"], expected) === "true",
+  };
 }
 
 function choice<T extends string>(values: readonly T[], definition: Definition<T>): Option<T> {
   const expected = `one of ${values.join(", ")}`;
-  return { ...definition, value: values.join("|"), expected, read: (text) => oneOf(text, values, expected) };
+  const read = (text: string) => oneOf(text, values, expected);
+  return { ...definition, yaml: "string", value: values.join("|"), expected, read };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
@@ -45,7 +53,7 @@ function integer<D>(least: number, most: number, definition: Definition<number |
     if (!(number >= least && number <= most)) throw new WrongValue(expected);
     return number;
   };
-  return { ...definition, value: "N", expected, read };
+  return { ...definition, yaml: "number", value: "N", expected, read };
 }
 
 function duration(least: string, most: string, definition: Definition<string>): Option<number> {
@@ -57,7 +65,8 @@ function duration(least: string, most: string, definition: Definition<string>): 
     }
     return ms;
   };
-  return { ...definition, default: Number(parseDuration(definition.default)), value: "DURATION", expected, read };
+  const byDefault = Number(parseDuration(definition.default));
+  return { ...definition, default: byDefault, yaml: "string", value: "DURATION", expected, read };
 }
 
 function text(value: string, definition: Definition<string>): Option<string>;
@@ -68,7 +77,7 @@ function text<D>(value: string, definition: Definition<string | D>): Option<stri
     if (given === "" || given.includes("\0")) throw new WrongValue(expected);
     return given;
   };
-  return { ...definition, value, expected, read };
+  return { ...definition, yaml: "string", value, expected, read };
 }
 
 function list(
@@ -80,10 +89,10 @@ function list(
 ): Option<readonly string[]> {
   const read = (given: string) => {
     const items = given.split(",").map((item) => item.trim()).filter((item) => item !== "");
-    if (!items.every(check)) throw new WrongValue(expected);
+    if (items.length === 0 || !items.every(check)) throw new WrongValue(expected);
     return items;
   };
-  return { ...definition, value, expected, read };
+  return { ...definition, yaml: "list", value, expected, read };
 }
 
 /**
@@ -144,13 +153,13 @@ export const OPTIONS = {
   "allowed-origins": list("ORIGIN,…", {
     default: [],
     manifest: "allowed_origins",
-    expected: "origins such as https://app.example.com, with commas between them",
+    expected: "origins such as https://app.example.com",
     check: isOrigin,
     help: "Origins whose pages may have a session key; none means the gateway's own only",
   }),
   "trusted-proxies": list("CIDR,…", {
     default: [],
-    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8, with commas between them",
+    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
     check: isProxy,
     help: "Proxies whose X-Forwarded-* headers are believed",
   }),
@@ -201,5 +210,5 @@ export function variableOf(name: string): string {
 
 /** Whether an option is a switch: on without a value. */
 export function isSwitch(name: OptionName): boolean {
-  return !("value" in OPTIONS[name]);
+  return OPTIONS[name].yaml === "boolean";
 }

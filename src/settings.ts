@@ -94,22 +94,18 @@ function readSetting(name: OptionName, { flags, environment, manifest }: Setting
   const variable = environment[variableOf(name)]; // empty is how compose files say "not set"
   if (variable && !isServiceLink(name, variable)) return read(variableOf(name), variable, option);
   const setting = option.manifest === undefined ? undefined : manifest[option.manifest];
-  if (setting !== undefined) return read(`settings.${option.manifest} of the manifest`, settingText(setting), option);
-  return option.default;
+  return setting ?? option.default;
 }
 
-function read(where: string, text: string, { read, expected }: Option<unknown>): unknown {
+function read(where: string, text: string, { read, yaml, expected }: Option<unknown>): unknown {
   try {
     return read(text);
   } catch (cause) {
-    throw new UsageError(`Cannot read ${where}: expected ${expected}, got ${JSON.stringify(text.slice(0, 200))}`, {
+    const right = yaml === "list" ? `${expected}, with commas between them` : expected;
+    throw new UsageError(`Cannot read ${where}: expected ${right}, got ${JSON.stringify(text.slice(0, 200))}`, {
       cause,
     });
   }
-}
-
-function settingText(setting: unknown): string {
-  return Array.isArray(setting) ? setting.join(",") : String(setting);
 }
 
 /** Kubernetes sets REP_GATEWAY_PORT=tcp://… in every pod beside a Service that is called rep-gateway. */

@@ -1,4 +1,5 @@
 import { parse } from "@std/yaml/parse";
+import { type Option, OPTIONS } from "../options.ts";
 import { type Tier, TIERS } from "./tier.ts";
 
 /** The types a manifest can give a variable (REP-RFC-0001 §6.2). */
@@ -16,7 +17,7 @@ export interface Declaration {
   readonly deprecatedMessage?: string;
 }
 
-/** A manifest's settings, as they stand in the file; the options table says what each of them means. */
+/** The values of a manifest's settings; the options table says what each of them means. */
 export type ManifestSettings = Readonly<Record<string, unknown>>;
 
 /** A `.rep.yaml` that was read (REP's `rep-manifest.schema.json`). */
@@ -32,16 +33,6 @@ export interface ManifestResult {
 }
 
 const TYPES: readonly VariableType[] = ["string", "url", "number", "boolean", "csv", "json", "enum"];
-const SETTINGS: readonly string[] = [
-  "strict_guardrails",
-  "hot_reload",
-  "hot_reload_mode",
-  "hot_reload_poll_interval",
-  "session_key_ttl",
-  "session_key_max_rate",
-  "allowed_origins",
-];
-
 type Fields = Record<string, unknown>;
 type Report = (fault: string) => void;
 
@@ -55,9 +46,8 @@ export function parseManifest(text: string): ManifestResult {
     const declaration = readDeclaration(name, fields, report);
     if (declaration) variables.set(name, declaration);
   }
-  const settings = objectAt(root, "settings", report, false);
+  const settings = readSettings(objectAt(root, "settings", report, false), report);
   checkKeys(root, ["version", "variables", "settings"], "", report);
-  checkKeys(settings, SETTINGS, "settings.", report);
   checkVersion(root, report);
   return { manifest: { variables, settings }, faults };
 }
@@ -79,6 +69,36 @@ function checkVersion(root: Fields, report: Report): void {
   const { version } = root;
   if (typeof version === "string" && /^\d+\.\d+\.\d+$/.test(version)) return;
   report(`version: expected a quoted version such as "0.1.0", got ${shown(version)}`);
+}
+
+function readSettings(fields: Fields, report: Report): ManifestSettings {
+  const options: readonly Option<unknown>[] = Object.values(OPTIONS);
+  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), "settings.", report);
+  const settings = options.flatMap((option) => {
+    const key = option.manifest;
+    if (key === undefined || fields[key] === undefined) return [];
+    try {
+      return [[key, readSetting(fields[key], option)]];
+    } catch {
+      report(`settings.${key}: expected ${option.expected}, got ${shownSetting(fields[key])}`);
+      return []; // the report says more than the error
+    }
+  });
+  return Object.fromEntries(settings);
+}
+
+function readSetting(value: unknown, { yaml, read, expected }: Option<unknown>): unknown {
+  if (yaml !== "list" && typeof value === yaml) return read(String(value));
+  if (yaml !== "list" || !isListOfTexts(value)) throw new TypeError(expected);
+  return value.length === 0 ? [] : read(value.join(","));
+}
+
+function shownSetting(value: unknown): string {
+  return isListOfTexts(value) ? shown(value.join(",")) : shown(value);
+}
+
+function isListOfTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
 }
 
 function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {

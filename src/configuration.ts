@@ -110,8 +110,9 @@ export class Configuration {
       if (known.has(`${name} ${detail}`)) continue;
       this.#options.log.warn("rep.guardrail.warning", { variable_name: name, detection_type: detection, detail });
     }
-    for (const name of deprecated) {
-      if (!before?.deprecated.includes(name)) this.#options.log.warn("rep.config.deprecated", { variable_name: name });
+    const old = new Set(before?.deprecated.map(({ name }) => name));
+    for (const { name, message } of deprecated.filter(({ name }) => !old.has(name))) {
+      this.#options.log.warn("rep.config.deprecated", { variable_name: name, detail: message });
     }
   }
 

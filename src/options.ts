@@ -128,7 +128,7 @@ export const OPTIONS = {
   "manifest": text("FILE", { default: undefined, help: "Manifest that declares the variables (.rep.yaml)" }),
   "env-file": text("PATH", {
     default: undefined,
-    help: "File of NAME=value lines, or directory with a file for each variable; the environment wins over it",
+    help: "File of NAME=value lines, or directory of a file per variable",
   }),
   "strict": toggle({
     default: false,
@@ -143,19 +143,19 @@ export const OPTIONS = {
   }),
   "watch-path": text("PATH", {
     default: undefined,
-    help: "What file_watch watches, and reads if there is no --env-file; else --env-file and --manifest are watched",
+    help: "What file_watch watches, and reads if there is no --env-file",
   }),
   "poll-interval": duration("1s", "24h", {
     default: "30s",
     manifest: "hot_reload_poll_interval",
-    help: "How often poll looks",
+    help: "How often poll and file_watch look",
   }),
   "allowed-origins": list("ORIGIN,…", {
     default: [],
     manifest: "allowed_origins",
     expected: "origins such as https://app.example.com",
     check: isOrigin,
-    help: "Origins whose pages may have a session key; none means the gateway's own only",
+    help: "Origins whose pages may have a session key; by default its own",
   }),
   "trusted-proxies": list("CIDR,…", {
     default: [],
@@ -165,7 +165,7 @@ export const OPTIONS = {
   }),
   "kv": text("PATH|URL|:memory:", {
     default: undefined,
-    help: "Deno KV database for ids, limits and keys; by default the one Deno keeps for this program",
+    help: "Deno KV database; by default the one Deno keeps for this program",
   }),
   "session-key-ttl": duration("1s", "30s", {
     default: "30s",
@@ -190,7 +190,7 @@ export const OPTIONS = {
   "log-format": choice(["json", "text"], { default: "json", help: "How log lines look" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "The least important level that is logged; the audit log is on info",
+    help: "The least important level to log; the audit log is on info",
   }),
 } as const;
 

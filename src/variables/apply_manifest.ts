@@ -82,7 +82,8 @@ function isUrl(value: string): boolean {
 
 function patternFault(value: string, { tier, pattern }: Declaration): string | undefined {
   if (pattern === undefined || pattern.test(value)) return undefined;
-  return tier === "public" ? `what matches ${pattern.source}` : "what matches the pattern in the manifest";
+  const source = pattern.source.slice("^(?:".length, -")$".length); // as it stands in the manifest
+  return tier === "public" ? `what matches ${source}` : "what matches the pattern in the manifest";
 }
 
 function isJson(text: string): boolean {

@@ -1,26 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { watchFiles } from "../../src/variables/watch_files.ts";
-import { FakeClock, settle } from "../_fake_clock.ts";
+import { settle } from "../_fake_clock.ts";
 import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_watched_clock.ts";
 
 /** Long enough for all steps of a change. */
 const QUIET_MS = 100;
-
-/** A fake clock that tells when somebody begins to wait on it. */
-class WatchedClock extends FakeClock {
-  #next = Promise.withResolvers<void>();
-
-  override after(ms: number, callback: () => void): () => void {
-    this.#next.resolve();
-    this.#next = Promise.withResolvers();
-    return super.after(ms, callback);
-  }
-
-  /** Resolves when somebody waits. */
-  async waits(): Promise<void> {
-    if (this.waiting === 0) await this.#next.promise;
-  }
-}
 
 /** A watch that counts its calls, and ends with its test. */
 function watch(...paths: string[]) {

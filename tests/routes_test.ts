@@ -95,7 +95,7 @@ const STRANGERS = [
   ...[
     "/rep/health;v=1",
     "/rep/health:80",
-    "/rep/health\0",
+    "/rep/hea\0lth",
     "/rep/\u{1f600}",
     "/rep/%ff%fe",
     "/rep/%",

@@ -22,14 +22,14 @@ export type Command =
 /**
  * Reads what the command is asked to do, from its arguments, the environment and the manifest.
  *
+ * @param environment `REP_…` variables; by default the process's.
  * @throws {UsageError} If it was called wrongly.
  * @throws {ConfigurationError} If the manifest cannot be read.
  */
-export async function readCommand(args: readonly string[]): Promise<Command> {
+export async function readCommand(args: readonly string[], environment = readEnvironment()): Promise<Command> {
   const { flags, help, version } = readCommandLine(args);
   if (help) return { kind: "help" };
   if (version) return { kind: "version" };
-  const environment = readEnvironment();
   const withoutManifest = readSettings({ flags, environment, manifest: {} });
   const manifest = await manifestSettings(withoutManifest.manifest);
   const settings = readSettings({ flags, environment, manifest });

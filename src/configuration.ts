@@ -28,10 +28,12 @@ export class Configuration {
   readonly #options: ConfigurationOptions;
   readonly #stop = new AbortController();
   #snapshot: Snapshot;
-  #isRefused = false;
+  /** What the last reload was refused for. */
+  #refusal: string | undefined;
   #blocked = 0;
   #queued: Promise<void> | undefined;
   #running: Promise<void> = Promise.resolve();
+  #publishing: Promise<unknown> = Promise.resolve();
   #retrying: Promise<void> | undefined;
 
   private constructor(options: ConfigurationOptions, snapshot: Snapshot) {
@@ -60,22 +62,24 @@ export class Configuration {
 
   /** Whether the last reload was refused. */
   get isRefused(): boolean {
-    return this.#isRefused;
+    return this.#refusal !== undefined;
   }
 
-  /** How many changes strict mode has refused. */
+  /** How many changes strict mode has refused; one that is found again is still the same. */
   get blocked(): number {
     return this.#blocked;
   }
 
   /**
-   * Reads the sources again and puts what they hold into force. Calls that come while one waits for its turn are that one.
+   * Reads the sources again and puts what they hold into force. Calls that come while one waits for its turn are that one;
+   * after {@linkcode close} there is nothing to be done any more.
    *
    * @throws {ConfigurationError} If there is anything wrong; then everything stays as it was.
    */
   reload(): Promise<void> {
     this.#queued ??= this.#running.catch(() => {}).then(() => {
       this.#queued = undefined;
+      if (this.#stop.signal.aborted) return;
       return this.#running = this.#reload();
     });
     return this.#queued;
@@ -88,7 +92,7 @@ export class Configuration {
     } catch (error) {
       throw this.#refuse(error);
     }
-    this.#isRefused = false;
+    this.#refusal = undefined;
     this.#tellFindings(this.#snapshot, before);
     await this.#publish();
     const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds nothing new is no news
@@ -96,9 +100,10 @@ export class Configuration {
   }
 
   #refuse(error: unknown): unknown {
-    this.#isRefused = true;
     const { faults, blocked } = error instanceof ConfigurationError ? error : { faults: [String(error)], blocked: 0 };
-    this.#blocked += blocked;
+    const refusal = faults.join("\n");
+    if (refusal !== this.#refusal) this.#blocked += blocked; // polling finds the same change again and again
+    this.#refusal = refusal;
     this.#options.log.error("rep.config.refused", { detail: "the configuration stays as it was", faults });
     return error;
   }
@@ -110,19 +115,27 @@ export class Configuration {
       if (known.has(`${name} ${detail}`)) continue;
       this.#options.log.warn("rep.guardrail.warning", { variable_name: name, detection_type: detection, detail });
     }
-    for (const name of deprecated) {
-      if (!before?.deprecated.includes(name)) this.#options.log.warn("rep.config.deprecated", { variable_name: name });
+    const old = new Set(before?.deprecated.map(({ name }) => name));
+    for (const { name, message } of deprecated.filter(({ name }) => !old.has(name))) {
+      this.#options.log.warn("rep.config.deprecated", { variable_name: name, detail: message });
     }
   }
 
   /** Publishes what is in force; if the store does not answer, again and again, beside everything else. */
   async #publish(): Promise<void> {
     try {
-      this.#tellChanges(await this.#options.publish(this.#snapshot));
+      await this.#publishOnce();
     } catch (error) {
       this.#options.log.error("rep.config.not_published", { detail: `it is tried again: ${error}` });
       this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
     }
+  }
+
+  /** One at a time, and always the newest: of two at once, the older snapshot could be written last. */
+  async #publishOnce(): Promise<void> {
+    const turn = this.#publishing.then(() => this.#options.publish(this.#snapshot));
+    this.#publishing = turn.catch(() => {}); // whoever asked for it is told
+    this.#tellChanges(await turn);
   }
 
   async #retry(): Promise<void> {
@@ -131,7 +144,7 @@ export class Configuration {
       await sleep(pause, this.#options.clock, signal);
       if (signal.aborted) return;
       try {
-        return this.#tellChanges(await this.#options.publish(this.#snapshot));
+        return await this.#publishOnce();
       } catch (error) {
         this.#options.log.debug("rep.config.not_published", { detail: String(error) });
       }

@@ -242,9 +242,10 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   };
 }
 
-/** A hostile `Host` header makes a URL that nobody can read. */
-function pathOf(request: Request): string {
-  if (URL.canParse(request.url)) return new URL(request.url).pathname;
+/** A hostile `Host` header makes a URL that nobody can read, or one with another path (RFC 9112 §3.2: then it is 400). */
+function pathOf({ url, headers }: Request): string {
+  const isHost = !/[/?#@\\]/.test(headers.get("host") ?? "");
+  if (isHost && URL.canParse(url)) return new URL(url).pathname;
   throw new Problem(400, { detail: "Cannot read the request's URL: expected a Host header that names a host" });
 }
 

@@ -17,7 +17,7 @@ export function helpText(): string {
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",
     `Each option can also be set as ${variableOf("…")}, such as ${variableOf("hot-reload")}=true; flags win.`,
-    "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*.",
+    "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*; the environment wins over --env-file.",
   ].join("\n");
 }
 

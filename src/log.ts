@@ -75,7 +75,7 @@ function fieldsOf({ args }: LogRecord): LogFields {
 
 function formatJson(record: LogRecord): string {
   const { datetime, levelName, msg } = record;
-  return JSON.stringify({ time: datetime, level: levelName, msg, ...fieldsOf(record) });
+  return quoted({ time: datetime, level: levelName, msg, ...fieldsOf(record) });
 }
 
 function formatText(record: LogRecord): string {
@@ -89,5 +89,14 @@ function formatText(record: LogRecord): string {
 /** Quotes what could be mistaken for another field, or for another line. */
 function textValue(value: LogFields[string]): string {
   const text = Array.isArray(value) ? value.join(",") : String(value);
-  return /^[\w.:/@+,-]+$/.test(text) ? text : JSON.stringify(text);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : quoted(text);
+}
+
+/** JSON without the controls that it leaves alone: terminals may obey U+009B, viewers break lines or turn text round. */
+function quoted(value: unknown): string {
+  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escaped);
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

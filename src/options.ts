@@ -12,6 +12,8 @@ export interface Option<T> {
   readonly default: T;
   /** Its name in the manifest's settings. */
   readonly manifest?: string;
+  /** What it is in YAML. */
+  readonly yaml: "boolean" | "number" | "string" | "list";
   /** What a right value is, for messages. */
   readonly expected: string;
   /** Reads a value. @throws {RangeError} If it is not a right one. */
@@ -25,12 +27,18 @@ class WrongValue extends RangeError {}
 
 function toggle(definition: Definition<boolean>): Option<boolean> {
   const expected = "true or false";
-  return { ...definition, expected, read: (text) => oneOf(text, ["true", "false"], expected) === "true" };
+  return {
+    ...definition,
+    yaml: "boolean",
+    expected,
+    read: (text) => oneOf(text, ["true", "false"], expected) === "true",
+  };
 }
 
 function choice<T extends string>(values: readonly T[], definition: Definition<T>): Option<T> {
   const expected = `one of ${values.join(", ")}`;
-  return { ...definition, value: values.join("|"), expected, read: (text) => oneOf(text, values, expected) };
+  const read = (text: string) => oneOf(text, values, expected);
+  return { ...definition, yaml: "string", value: values.join("|"), expected, read };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
@@ -46,7 +54,7 @@ function integer<D>(least: number, most: number, definition: Definition<number |
     if (!(number >= least && number <= most)) throw new WrongValue(expected);
     return number;
   };
-  return { ...definition, value: "N", expected, read };
+  return { ...definition, yaml: "number", value: "N", expected, read };
 }
 
 function duration(least: string, most: string, definition: Definition<string>): Option<number> {
@@ -58,7 +66,8 @@ function duration(least: string, most: string, definition: Definition<string>): 
     }
     return ms;
   };
-  return { ...definition, default: Number(parseDuration(definition.default)), value: "DURATION", expected, read };
+  const byDefault = Number(parseDuration(definition.default));
+  return { ...definition, default: byDefault, yaml: "string", value: "DURATION", expected, read };
 }
 
 function text(value: string, definition: Definition<string>): Option<string>;
@@ -69,7 +78,7 @@ function text<D>(value: string, definition: Definition<string | D>): Option<stri
     if (given === "" || given.includes("\0")) throw new WrongValue(expected);
     return given;
   };
-  return { ...definition, value, expected, read };
+  return { ...definition, yaml: "string", value, expected, read };
 }
 
 function list(
@@ -81,10 +90,10 @@ function list(
 ): Option<readonly string[]> {
   const read = (given: string) => {
     const items = given.split(",").map((item) => item.trim()).filter((item) => item !== "");
-    if (!items.every(check)) throw new WrongValue(expected);
+    if (items.length === 0 || !items.every(check)) throw new WrongValue(expected);
     return items;
   };
-  return { ...definition, value, expected, read };
+  return { ...definition, yaml: "list", value, expected, read };
 }
 
 function isProxy(item: string): boolean {
@@ -110,7 +119,7 @@ export const OPTIONS = {
   "manifest": text("FILE", { default: undefined, help: "Manifest that declares the variables (.rep.yaml)" }),
   "env-file": text("PATH", {
     default: undefined,
-    help: "File of NAME=value lines, or directory with a file for each variable; the environment wins over it",
+    help: "File of NAME=value lines, or directory of a file per variable",
   }),
   "strict": toggle({
     default: false,
@@ -125,29 +134,29 @@ export const OPTIONS = {
   }),
   "watch-path": text("PATH", {
     default: undefined,
-    help: "What file_watch watches, and reads if there is no --env-file; else --env-file and --manifest are watched",
+    help: "What file_watch watches, and reads if there is no --env-file",
   }),
   "poll-interval": duration("1s", "24h", {
     default: "30s",
     manifest: "hot_reload_poll_interval",
-    help: "How often poll looks",
+    help: "How often poll and file_watch look",
   }),
   "allowed-origins": list("ORIGIN,…", {
     default: [],
     manifest: "allowed_origins",
-    expected: "origins such as https://app.example.com, with commas between them",
+    expected: "origins such as https://app.example.com",
     check: isOrigin,
-    help: "Origins whose pages may have a session key; none means the gateway's own only",
+    help: "Origins whose pages may have a session key; by default its own",
   }),
   "trusted-proxies": list("CIDR,…", {
     default: [],
-    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8, with commas between them",
+    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
     check: isProxy,
     help: "Proxies whose X-Forwarded-* headers are believed",
   }),
   "kv": text("PATH|URL|:memory:", {
     default: undefined,
-    help: "Deno KV database for ids, limits and keys; by default the one Deno keeps for this program",
+    help: "Deno KV database; by default the one Deno keeps for this program",
   }),
   "session-key-ttl": duration("1s", "30s", {
     default: "30s",
@@ -172,7 +181,7 @@ export const OPTIONS = {
   "log-format": choice(["json", "text"], { default: "json", help: "How log lines look" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "The least important level that is logged; the audit log is on info",
+    help: "The least important level to log; the audit log is on info",
   }),
 } as const;
 
@@ -192,5 +201,5 @@ export function variableOf(name: string): string {
 
 /** Whether an option is a switch: on without a value. */
 export function isSwitch(name: OptionName): boolean {
-  return !("value" in OPTIONS[name]);
+  return OPTIONS[name].yaml === "boolean";
 }

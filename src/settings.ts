@@ -29,27 +29,49 @@ export interface SettingSources {
  */
 export function readCommandLine(args: readonly string[]): CommandLine {
   const given = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
-  const { _: rest, h, help, version, ...flags } = parseArgs(given.map(spelledOut), {
+  const { _: rest, h, help, version, ...flags } = parseArgs(spelledOut(given), {
     string: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
-    unknown: refuseUnknown,
+    unknown: (arg: string, key?: string) => key === undefined || refuseFlag(arg), // words are refused with the rest
   });
   if (rest.length > 0) throw new UsageError(`Cannot use "${rest[0]}": expected options only; see --help`);
   const known = OPTION_NAMES.filter((name) => flags[name] !== undefined);
   return { flags: new Map(known.map((name) => [name, String(flags[name])])), help: help || h, version };
 }
 
-/** A switch is on by its name alone, and off by `--no-` and its name. */
-function spelledOut(arg: string): string {
-  const [, no, name] = /^--(no-)?([a-z-]+)$/.exec(arg) ?? [];
-  const found = OPTION_NAMES.find((option) => option === name && isSwitch(option));
-  return found === undefined ? arg : `--${found}=${no === undefined}`;
+/** Writes every option as `--name=value`: what `parseArgs` would look for in the next argument must not begin with a dash. */
+function spelledOut(args: readonly string[]): string[] {
+  const all: string[] = [];
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    const next = args[index + 1];
+    if (arg === "--") return [...all, ...args.slice(index)];
+    if (takesNext(arg) && next !== undefined && !next.startsWith("--")) {
+      all.push(`${arg}=${next}`);
+      index++;
+    } else all.push(switchSpelledOut(arg));
+  }
+  return all;
 }
 
-function refuseUnknown(arg: string, key?: string): never | true {
-  if (key === undefined) return true; // not an option, but a word: refused with the rest
-  const closest = closestString(key, [...OPTION_NAMES, "help", "version"]);
-  throw new UsageError(`Cannot use ${arg.split("=")[0]}: there is no such option; did you mean --${closest}?`);
+function takesNext(arg: string): boolean {
+  return OPTION_NAMES.some((name) => arg === `--${name}` && !isSwitch(name));
+}
+
+/** A switch is on by its name alone, and off by `--no-` and its name. */
+function switchSpelledOut(arg: string): string {
+  const [, no, name = "", value] = /^--(no-)?([a-z-]+)(=.*)?$/s.exec(arg) ?? [];
+  const isKnown = OPTION_NAMES.some((option) => option === name && isSwitch(option));
+  if (value === undefined) return isKnown ? `--${name}=${no === undefined}` : arg;
+  if (no === undefined) return arg;
+  if (isKnown) throw new UsageError(`Cannot use --no-${name} with a value: expected --${name} or --no-${name}`);
+  return refuseFlag(arg); // `parseArgs` would take it for the option without `no-`
+}
+
+function refuseFlag(arg: string): never {
+  const [flag = ""] = arg.split("="); // what follows may be a secret
+  const closest = closestString(flag.replace(/^-+/, ""), [...OPTION_NAMES, "help", "version"]);
+  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closest}?`);
 }
 
 /**
@@ -72,22 +94,18 @@ function readSetting(name: OptionName, { flags, environment, manifest }: Setting
   const variable = environment[variableOf(name)]; // empty is how compose files say "not set"
   if (variable && !isServiceLink(name, variable)) return read(variableOf(name), variable, option);
   const setting = option.manifest === undefined ? undefined : manifest[option.manifest];
-  if (setting !== undefined) return read(`settings.${option.manifest} of the manifest`, settingText(setting), option);
-  return option.default;
+  return setting ?? option.default;
 }
 
-function read(where: string, text: string, { read, expected }: Option<unknown>): unknown {
+function read(where: string, text: string, { read, yaml, expected }: Option<unknown>): unknown {
   try {
     return read(text);
   } catch (cause) {
-    throw new UsageError(`Cannot read ${where}: expected ${expected}, got ${JSON.stringify(text.slice(0, 200))}`, {
+    const right = yaml === "list" ? `${expected}, with commas between them` : expected;
+    throw new UsageError(`Cannot read ${where}: expected ${right}, got ${JSON.stringify(text.slice(0, 200))}`, {
       cause,
     });
   }
-}
-
-function settingText(setting: unknown): string {
-  return Array.isArray(setting) ? setting.join(",") : String(setting);
 }
 
 /** Kubernetes sets REP_GATEWAY_PORT=tcp://… in every pod beside a Service that is called rep-gateway. */

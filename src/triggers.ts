@@ -21,9 +21,8 @@ export interface TriggerOptions {
 export function triggerReloads(settings: Settings, reload: () => void, { clock, log }: TriggerOptions): () => void {
   const mode = settings["hot-reload-mode"];
   if (mode === "signal") return () => {};
+  const stopWatching = mode === "file_watch" ? watch(settings, reload, { clock, log }) : () => {};
   const stopPolling = every(settings["poll-interval"], reload, clock);
-  if (mode === "poll") return stopPolling;
-  const stopWatching = watch(settings, reload, { clock, log });
   return () => {
     stopPolling();
     stopWatching();

@@ -6,8 +6,15 @@ export interface ManifestOutcome {
   /** The variables, with the defaults of those that were unset. */
   readonly variables: readonly Variable[];
   readonly faults: readonly string[];
-  /** Names of deprecated variables that are set, each with what the manifest says about it. */
-  readonly deprecated: readonly string[];
+  /** The deprecated variables that are set. */
+  readonly deprecated: readonly Deprecation[];
+}
+
+/** A variable that should no longer be set. */
+export interface Deprecation {
+  readonly name: string;
+  /** What the manifest says about it. */
+  readonly message: string | undefined;
 }
 
 /** Checks variables against a manifest and injects its defaults (spec, Health report, rule 1). */
@@ -15,7 +22,7 @@ export function applyManifest(variables: readonly Variable[], manifest: Manifest
   const found = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
   const faults: string[] = [];
-  const deprecated: string[] = [];
+  const deprecated: Deprecation[] = [];
   for (const [name, declaration] of manifest.variables) {
     const variable = found.get(name) ?? defaultOf(name, declaration);
     if (!variable) {
@@ -23,8 +30,9 @@ export function applyManifest(variables: readonly Variable[], manifest: Manifest
       continue;
     }
     if (!found.has(name)) all.push(variable);
-    else if (declaration.deprecated) deprecated.push(deprecation(name, declaration));
-    faults.push(...valueFaults(variable, declaration));
+    else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
+    const where = environmentName(variable);
+    faults.push(...valueFaults(variable, declaration, found.has(name) ? where : `the default of ${where}`));
   }
   return { variables: all, faults, deprecated };
 }
@@ -37,12 +45,7 @@ function missing(name: string, { tier }: Declaration): string {
   return `Cannot do without ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function deprecation(name: string, { deprecatedMessage }: Declaration): string {
-  return deprecatedMessage === undefined ? name : `${name}: ${deprecatedMessage}`;
-}
-
-function valueFaults(variable: Variable, declaration: Declaration): string[] {
-  const where = environmentName(variable);
+function valueFaults(variable: Variable, declaration: Declaration, where: string): string[] {
   if (variable.tier !== declaration.tier) {
     const right = environmentName({ name: variable.name, tier: declaration.tier });
     return [`Cannot use ${where}: the manifest declares it as ${right}`];
@@ -53,10 +56,10 @@ function valueFaults(variable: Variable, declaration: Declaration): string[] {
     .map((wanted) => `Cannot use ${where}: expected ${wanted}, ${got}`);
 }
 
-function typeFault(value: string, { type, values = [] }: Declaration): string | undefined {
+function typeFault(value: string, { tier, type, values = [] }: Declaration): string | undefined {
   switch (type) {
     case "url":
-      return URL.canParse(value) ? undefined : "a URL";
+      return isUrl(value) ? undefined : "a URL";
     case "number":
       return value.trim() !== "" && Number.isFinite(Number(value)) ? undefined : "a number";
     case "boolean":
@@ -64,15 +67,23 @@ function typeFault(value: string, { type, values = [] }: Declaration): string | 
     case "json":
       return isJson(value) ? undefined : "JSON";
     case "enum":
-      return values.includes(value) ? undefined : `one of ${values.join(", ")}`;
+      if (values.includes(value)) return undefined;
+      return tier === "public" ? `one of ${values.join(", ")}` : "one of the values in the manifest";
     case "string":
     case "csv":
       return undefined;
   }
 }
 
-function patternFault(value: string, { pattern }: Declaration): string | undefined {
-  return pattern === undefined || pattern.test(value) ? undefined : `what matches ${pattern.source}`;
+/** The URL standard trims white space, and takes `localhost:3000` for a URL of a scheme called localhost. */
+function isUrl(value: string): boolean {
+  return URL.canParse(value) && !/\s|^(localhost|[\w-]+(\.[\w-]+)+):\d/.test(value);
+}
+
+function patternFault(value: string, { tier, pattern }: Declaration): string | undefined {
+  if (pattern === undefined || pattern.test(value)) return undefined;
+  const source = pattern.source.slice("^(?:".length, -")$".length); // as it stands in the manifest
+  return tier === "public" ? `what matches ${source}` : "what matches the pattern in the manifest";
 }
 
 function isJson(text: string): boolean {

@@ -13,7 +13,7 @@ export async function readEnvFile(path: string): Promise<Environment> {
   return isDirectory ? await readDirectory(path) : parseEnvText(await Deno.readTextFile(path));
 }
 
-/** The variables in a text of `NAME=value` lines. */
+/** The variables in a text of `NAME=value` lines. Outside of quotes, `#` begins a comment, also within a value. */
 export function parseEnvText(text: string): Environment {
   const withoutMark = text.replace(/^\uFEFF/, ""); // Windows editors put it there, and parseEnv takes it for a letter
   return onlyOurs(parseEnv(withoutMark) as Environment);

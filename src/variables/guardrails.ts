@@ -11,36 +11,55 @@ export interface GuardrailWarning {
 /** Formats whose owners document them, by what a value of theirs looks like (REP-RFC-0001 §3.3). */
 const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\b(AKIA|ASIA)[0-9A-Z]{16}\b/, "an AWS access key"],
-  [/\beyJ[\w-]{8,}\.eyJ?[\w-]*\.[\w-]*/, "a JSON Web Token"],
+  [/\beyJ[\w-]{8,}\.eyJ?[\w-]*\./, "a JSON Web Token"],
   [/\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{16,}/, "a GitHub token"],
   [/\bgithub_pat_\w{16,}/, "a GitHub token"],
   [/\bglpat-[\w-]{16,}/, "a GitLab token"],
   [/\b(sk|rk)_(live|test)_[A-Za-z0-9]{10,}/, "a Stripe secret key"],
   [/\bpk_live_[A-Za-z0-9]{10,}/, "a Stripe live key"],
-  [/\bsk-(proj-|ant-)?[\w-]{20,}/, "an API key of an AI service"],
+  [/\bwhsec_[A-Za-z0-9+/]{16,}/, "a webhook's signing secret"],
+  [/\bsk-(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Z]|[a-z0-9]{32})[\w-]{20,}/, "an API key of an AI service"],
   [/\bxox[abeoprs]-[\w-]{10,}/, "a Slack token"],
+  [/\bhooks\.slack\.com\/(services|workflows)\/\w/, "a Slack webhook"],
+  [/\bdiscord(app)?\.com\/api\/webhooks\/\d/, "a Discord webhook"],
   [/\bSG\.[\w-]{16,}\.[\w-]{16,}/, "a SendGrid key"],
   [/\bAIza[\w-]{35}/, "a Google API key"],
   [/\bnpm_[A-Za-z0-9]{36}/, "an npm token"],
   [/-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----/, "a private key"],
   [/\bAGE-SECRET-KEY-1[0-9A-Z]{20,}/, "an age key"],
-  [/\b[a-z][a-z0-9+.-]*:\/\/[^\s:@/]*:[^\s@/]+@/i, "a URL with a password in it"],
+  [/\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s:@/?#]*:[^\s@/?#]+@/i, "a URL with a password in it"],
+  [/[?&](sig|client_secret|password)=[^\s&]{8,}/i, "a URL with a secret in it"],
 ];
 
-/** REP-RFC-0001 §3.3. */
+/**
+ * What is long or random, and yet made for the page: links, data URLs, public PEM blocks, hashes of scripts (SRI), client ids
+ * of Google, and the keys that Mapbox, Stripe and PostHog call public.
+ */
+const HARMLESS = new RegExp(
+  [
+    /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s"'<>,;]+/,
+    /\bdata:\w+\/[^\s"'<>)]+/,
+    /-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----/,
+    /\bsha(256|384|512)-[A-Za-z0-9+/]+=*/,
+    /\b[\w-]{1,100}\.apps\.googleusercontent\.com\b/,
+    /\bpk\.eyJ[\w-]+\.[\w-]+/,
+    /\bpk_test_\w+/,
+    /\bphc_\w+/,
+  ].map(({ source }) => source).join("|"),
+  "gis",
+);
+
+/** REP-RFC-0001 §3.3. No text of less than 23 characters reaches it. */
 const MAX_ENTROPY_BITS = 4.5;
-/** A shorter text's entropy says little: sixteen different letters have 4 bits each, whatever they spell. */
-const MIN_ENTROPY_LENGTH = 20;
 /** REP-RFC-0001 §3.3. */
 const MAX_ENCODED_LENGTH = 64;
 
 /** Looks for values that are PUBLIC by mistake. A variable has at most one warning, of the surest kind. */
 export function scanForSecrets(variables: readonly Variable[]): GuardrailWarning[] {
-  return variables
-    .filter(({ tier }) => tier === "public")
-    .flatMap(({ name, value }) =>
-      knownFormat(name, value) ?? lengthAnomaly(name, value) ?? highEntropy(name, value) ?? []
-    );
+  return variables.filter(({ tier }) => tier === "public").flatMap(({ name, value }) => {
+    const tokens = tokensOf(value);
+    return knownFormat(name, value) ?? lengthAnomaly(name, tokens) ?? highEntropy(name, tokens) ?? [];
+  });
 }
 
 function knownFormat(name: string, value: string): GuardrailWarning | undefined {
@@ -48,18 +67,38 @@ function knownFormat(name: string, value: string): GuardrailWarning | undefined 
   return format && { name, detection: "known_format", detail: `the value looks like ${format[1]}` };
 }
 
-function lengthAnomaly(name: string, value: string): GuardrailWarning | undefined {
-  const isEncoded = /^[A-Za-z0-9+/_-]+={0,2}$/.test(value) && /\d/.test(value) && /[A-Za-z]/.test(value);
-  if (value.length <= MAX_ENCODED_LENGTH || !isEncoded) return undefined;
-  const detail = `the value is ${value.length} characters of what looks like encoded data`;
+/**
+ * The pieces of a value that could be a secret each. Prose, lists and JSON are random as a whole only because they have so
+ * many different characters; a secret has no white space in it, nor is it made of words and numbers.
+ */
+function tokensOf(value: string): string[] {
+  return value.replace(HARMLESS, " ").split(/[\s,"]+|[;&](?=\w+=)/)
+    .map((piece) => piece.replace(/^[A-Za-z][\w.-]*[=:](?=[^=])/, "")) // the name in `name=value`
+    .filter((piece) => /^[\x21-\x7e]+$/.test(piece) && !isWords(piece));
+}
+
+/** `checkout`, `Checkout`, `newCheckout2024`, `V2`, `20241121`, `1920x1080`. */
+const WORD = /^(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?\d{0,4}$|^\d+(?:[a-z]{1,2}\d*)?$/;
+
+/** `new-checkout-2024`, `com/example/app_v2`, `a|b`: random characters are not sorted like this. */
+function isWords(text: string): boolean {
+  return text.split(/[^A-Za-z0-9]+/).every((word) => WORD.test(word));
+}
+
+function lengthAnomaly(name: string, tokens: readonly string[]): GuardrailWarning | undefined {
+  const token = tokens.find((token) => token.length > MAX_ENCODED_LENGTH && isEncoded(token));
+  if (token === undefined) return undefined;
+  const detail = `the value has ${token.length} characters of what looks like encoded data`;
   return { name, detection: "length_anomaly", detail };
 }
 
-/** Prose, lists and JSON have high entropy too, but also white space, commas or quotes; a token has not. */
-function highEntropy(name: string, value: string): GuardrailWarning | undefined {
-  if (value.length < MIN_ENTROPY_LENGTH || !/^[\x21-\x7e]+$/.test(value) || /[,"]/.test(value)) return undefined;
-  if (URL.canParse(value)) return undefined;
-  const bits = shannonEntropy(value);
+/** Hex, base64 and their like. */
+function isEncoded(token: string): boolean {
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(token) && /\d/.test(token) && /[A-Za-z]/.test(token);
+}
+
+function highEntropy(name: string, tokens: readonly string[]): GuardrailWarning | undefined {
+  const bits = Math.max(...tokens.map(shannonEntropy));
   if (bits <= MAX_ENTROPY_BITS) return undefined;
   return { name, detection: "high_entropy", detail: `the value has ${bits.toFixed(2)} bits of entropy per character` };
 }

@@ -1,4 +1,5 @@
 import { parse } from "@std/yaml/parse";
+import { type Option, OPTIONS } from "../options.ts";
 import { type Tier, TIERS } from "./tier.ts";
 
 /** The types a manifest can give a variable (REP-RFC-0001 §6.2). */
@@ -10,13 +11,14 @@ export interface Declaration {
   readonly type: VariableType;
   readonly required: boolean;
   readonly default?: string;
+  /** What the whole value has to match. */
   readonly pattern?: RegExp;
   readonly values?: readonly string[];
   readonly deprecated: boolean;
   readonly deprecatedMessage?: string;
 }
 
-/** A manifest's settings, as they stand in the file; the options table says what each of them means. */
+/** The values of a manifest's settings; the options table says what each of them means. */
 export type ManifestSettings = Readonly<Record<string, unknown>>;
 
 /** A `.rep.yaml` that was read (REP's `rep-manifest.schema.json`). */
@@ -32,16 +34,6 @@ export interface ManifestResult {
 }
 
 const TYPES: readonly VariableType[] = ["string", "url", "number", "boolean", "csv", "json", "enum"];
-const SETTINGS: readonly string[] = [
-  "strict_guardrails",
-  "hot_reload",
-  "hot_reload_mode",
-  "hot_reload_poll_interval",
-  "session_key_ttl",
-  "session_key_max_rate",
-  "allowed_origins",
-];
-
 type Fields = Record<string, unknown>;
 type Report = (fault: string) => void;
 
@@ -55,9 +47,8 @@ export function parseManifest(text: string): ManifestResult {
     const declaration = readDeclaration(name, fields, report);
     if (declaration) variables.set(name, declaration);
   }
-  const settings = objectAt(root, "settings", report, false);
+  const settings = readSettings(objectAt(root, "settings", report, false), report);
   checkKeys(root, ["version", "variables", "settings"], "", report);
-  checkKeys(settings, SETTINGS, "settings.", report);
   checkVersion(root, report);
   return { manifest: { variables, settings }, faults };
 }
@@ -66,11 +57,11 @@ function readYaml(text: string, report: Report): Fields {
   try {
     const root = parse(text);
     if (isObject(root)) return root;
-    report(`expected a mapping at the top, got ${shown(root)}`);
+    report(`expected a mapping at the top, got ${kindOf(root)}`); // a text may be a whole env file
   } catch (error) {
     // The parser quotes the offending line, which may hold the default of a SENSITIVE variable: only its place is told.
     const place = /at line \d+, column \d+/.exec(String(error))?.[0] ?? "";
-    report(`it is not valid YAML ${place}`.trim());
+    report(`it is not valid YAML ${place}`.trimEnd());
   }
   return { version: "0.0.0", variables: {} }; // one fault is enough for a text that is no manifest at all
 }
@@ -81,25 +72,57 @@ function checkVersion(root: Fields, report: Report): void {
   report(`version: expected a quoted version such as "0.1.0", got ${shown(version)}`);
 }
 
+function readSettings(fields: Fields, report: Report): ManifestSettings {
+  const options: readonly Option<unknown>[] = Object.values(OPTIONS);
+  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), "settings.", report);
+  const settings = options.flatMap((option) => {
+    const key = option.manifest;
+    if (key === undefined || fields[key] === undefined) return [];
+    try {
+      return [[key, readSetting(fields[key], option)]];
+    } catch {
+      report(`settings.${key}: expected ${option.expected}, got ${shownSetting(fields[key])}`);
+      return []; // the report says more than the error
+    }
+  });
+  return Object.fromEntries(settings);
+}
+
+function readSetting(value: unknown, { yaml, read, expected }: Option<unknown>): unknown {
+  if (yaml !== "list" && typeof value === yaml) return read(String(value));
+  if (yaml !== "list" || !isListOfTexts(value)) throw new TypeError(expected);
+  return value.length === 0 ? [] : read(value.join(","));
+}
+
+function shownSetting(value: unknown): string {
+  return isListOfTexts(value) ? shown(value.join(",")) : shown(value);
+}
+
+function isListOfTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
+}
+
 function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
   const where = `variables.${name}`;
-  if (!isObject(value)) return void report(`${where}: expected a mapping with a tier, got ${shown(value)}`);
+  if (name === "") report("variables: expected a name for every variable");
+  if (!isObject(value)) return void report(`${where}: expected a mapping with a tier, got ${kindOf(value)}`);
   checkKeys(value, DECLARATION_KEYS, `${where}.`, report);
   const fields = new FieldReader(value, where, report);
-  const tier = fields.oneOf("tier", TIERS, undefined);
-  if (tier === undefined) return undefined;
-  const declaration: Declaration = {
-    tier,
+  const tier = fields.oneOf("tier", TIERS);
+  fields.string("description");
+  fields.string("example");
+  const declaration = {
     type: fields.oneOf("type", TYPES, "string") ?? "string",
     required: fields.boolean("required"),
     deprecated: fields.boolean("deprecated"),
-    ...given("default", fields.string("default", tier === "public")),
+    ...given("default", fields.string("default")),
     ...given("pattern", fields.pattern()),
     ...given("values", fields.values()),
-    ...given("deprecatedMessage", fields.string("deprecated_message", true)),
+    ...given("deprecatedMessage", fields.string("deprecated_message")),
   };
+  if (tier === undefined) return undefined;
   checkConsistency(where, declaration, report);
-  return declaration;
+  return { tier, ...declaration };
 }
 
 const DECLARATION_KEYS: readonly string[] = [
@@ -115,7 +138,7 @@ const DECLARATION_KEYS: readonly string[] = [
   "deprecated_message",
 ];
 
-function checkConsistency(where: string, declaration: Declaration, report: Report): void {
+function checkConsistency(where: string, declaration: Omit<Declaration, "tier">, report: Report): void {
   const { type, values, required, default: byDefault } = declaration;
   if (type === "enum" && values === undefined) {
     report(`${where}.values: expected the allowed values of the enum, got nothing`);
@@ -123,7 +146,10 @@ function checkConsistency(where: string, declaration: Declaration, report: Repor
   if (required && byDefault !== undefined) report(`${where}.default: expected no default for a required variable`);
 }
 
-/** Reads the fields of a declaration, and reports those of another type than they must have. */
+/**
+ * Reads the fields of a declaration, and reports those of another type than they must have. What stands in them is only
+ * told of PUBLIC variables: a value that slipped into the wrong field is still one.
+ */
 class FieldReader {
   readonly #fields: Fields;
   readonly #where: string;
@@ -135,47 +161,59 @@ class FieldReader {
     this.#report = report;
   }
 
-  oneOf<T extends string>(key: string, allowed: readonly T[], byDefault: T | undefined): T | undefined {
-    const value = this.#fields[key] ?? byDefault;
+  oneOf<T extends string>(key: string, allowed: readonly T[], byDefault?: T): T | undefined {
+    const value = this.#fields[key];
+    if (value === undefined && byDefault !== undefined) return byDefault;
     const found = allowed.find((one) => one === value);
     if (found === undefined) this.#wrong(key, `one of ${allowed.join(", ")}`, shown(value));
     return found;
   }
 
   boolean(key: string): boolean {
-    const value = this.#fields[key] ?? false;
-    if (typeof value !== "boolean") this.#wrong(key, "true or false", shown(value));
+    const value = this.#fields[key];
+    if (value !== undefined && typeof value !== "boolean") this.#wrong(key, "true or false");
     return value === true;
   }
 
-  string(key: string, mayShow: boolean): string | undefined {
+  string(key: string): string | undefined {
     const value = this.#fields[key];
     if (value === undefined || typeof value === "string") return value;
-    this.#wrong(key, "a string (put it in quotes)", mayShow ? shown(value) : `a ${typeof value}`);
+    this.#wrong(key, "a string (put it in quotes)");
     return undefined;
   }
 
   pattern(): RegExp | undefined {
-    const source = this.string("pattern", true);
+    const source = this.string("pattern");
     if (source === undefined) return undefined;
-    try {
-      return new RegExp(source, "u");
-    } catch {
-      this.#wrong("pattern", "a regular expression", shown(source));
-      return undefined;
-    }
+    const pattern = wholeMatch(source, "u") ?? wholeMatch(source, "");
+    if (pattern === undefined) this.#wrong("pattern", "a regular expression");
+    return pattern;
   }
 
   values(): readonly string[] | undefined {
     const value = this.#fields.values;
     if (value === undefined) return undefined;
     if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string")) return value;
-    this.#wrong("values", "a list of at least one string", shown(value));
+    this.#wrong("values", "a list of at least one string (put it in quotes)");
     return undefined;
   }
 
-  #wrong(key: string, wanted: string, got: string): void {
+  #wrong(key: string, wanted: string, got = this.#got(key)): void {
     this.#report(`${this.#where}.${key}: expected ${wanted}, got ${got}`);
+  }
+
+  #got(key: string): string {
+    return this.#fields.tier === "public" ? shown(this.#fields[key]) : kindOf(this.#fields[key]);
+  }
+}
+
+/** A value matches as a whole, as in REP's own gateway; without `u`, a pattern may escape what needs no escape. */
+function wholeMatch(source: string, flags: "u" | ""): RegExp | undefined {
+  try {
+    new RegExp(source, flags); // alone, since a lone `)` would end the group
+    return new RegExp(`^(?:${source})$`, flags);
+  } catch {
+    return undefined; // the caller says so
   }
 }
 
@@ -186,7 +224,7 @@ function isObject(value: unknown): value is Fields {
 function objectAt(root: Fields, key: string, report: Report, isRequired: boolean): Fields {
   const value = root[key];
   if (isObject(value)) return value;
-  if (value !== undefined || isRequired) report(`${key}: expected a mapping, got ${shown(value)}`);
+  if (value !== undefined || isRequired) report(`${key}: expected a mapping, got ${kindOf(value)}`);
   return {};
 }
 
@@ -203,10 +241,16 @@ function given<K extends string, V>(key: K, value: V | undefined): { [key in K]?
 
 /** A value for a message: short, and on one line. */
 export function shown(value: unknown): string {
-  if (value === undefined) return "nothing";
-  if (Array.isArray(value)) return "a list";
-  if (value instanceof Date) return "a date";
-  if (isObject(value)) return "a mapping";
+  if (typeof value === "number") return String(value);
+  if (typeof value !== "string") return typeof value === "boolean" ? String(value) : kindOf(value);
   const text = JSON.stringify(value);
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+/** What kind of value it is, where the value must not be told. */
+function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return "nothing";
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
+  if (value instanceof Date) return "a date";
+  return isObject(value) ? "a mapping" : `a ${typeof value}`;
 }

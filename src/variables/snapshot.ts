@@ -1,4 +1,4 @@
-import { applyManifest } from "./apply_manifest.ts";
+import { applyManifest, type Deprecation } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
@@ -11,7 +11,7 @@ export interface Snapshot {
   /** Names only: nothing in the gateway needs a SERVER variable's value, so none is kept. */
   readonly server: ReadonlySet<string>;
   readonly warnings: readonly GuardrailWarning[];
-  readonly deprecated: readonly string[];
+  readonly deprecated: readonly Deprecation[];
 }
 
 /** What a snapshot is made from. */

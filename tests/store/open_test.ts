@@ -1,50 +1,22 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { join, toFileUrl } from "@std/path";
+import { join } from "@std/path";
+import { bareProcess } from "../_bare_process.ts";
 import { keptLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
 
-const OPEN = new URL("../../src/store/open.ts", import.meta.url).href;
-
-/** `@std/path` is imported on the way and not used here: so the process needs neither a network nor a cache. */
-const IMPORT_MAP = JSON.stringify({ imports: { "@std/path": "data:text/javascript,export const join = undefined" } });
-
-/** Runs `openStore()` in a process of its own, with its own Deno folder; gives back the log, or the error's message. */
+/** Runs `openStore()` in a process of its own; gives back the log, or the error's message. */
 async function openElsewhere(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
-  const folder = await Deno.makeTempDir();
-  try {
-    const main = join(folder, "main.ts");
-    await Deno.writeTextFile(
-      main,
-      `import { openStore } from ${JSON.stringify(OPEN)};
-       const say = (...said) => console.log(JSON.stringify(said));
-       const log = { debug: say, info: say, warn: say, error: say };
-       try {
-         const store = await openStore(${JSON.stringify(path)}, log);
-         say(await store.commit([], [{ key: ["a"], value: 1 }]) !== undefined, (await store.get(["a"])).value);
-         store.close();
-       } catch (error) {
-         say(error.name, error.message);
-       }`,
-    );
-    await Deno.writeTextFile(join(folder, "imports.json"), IMPORT_MAP);
-    const { stdout } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "--no-config",
-        "--no-lock",
-        "--no-check",
-        "--no-prompt",
-        "--import-map=imports.json",
-        ...flags,
-        toFileUrl(main).href,
-      ],
-      cwd: folder,
-      env: { DENO_DIR: join(folder, "deno"), NO_COLOR: "1" },
-    }).output();
-    return new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const program = `
+    import { openStore } from "src/store/open.ts";
+    try {
+      const store = await openStore(${JSON.stringify(path)}, log);
+      say(await store.commit([], [{ key: ["a"], value: 1 }]) !== undefined, (await store.get(["a"])).value);
+      store.close();
+    } catch (error) {
+      say(error.name, error.message);
+    }`;
+  await using process = await bareProcess(program, { flags });
+  return await Array.fromAsync(process.lines);
 }
 
 const LOST =

@@ -1,0 +1,48 @@
+import { join } from "@std/path";
+
+/** A directory of a test's own; it goes when the test ends. */
+export class TempDirectory implements AsyncDisposable {
+  readonly path: string;
+
+  private constructor(path: string) {
+    this.path = path;
+  }
+
+  static async make(files: Record<string, string> = {}): Promise<TempDirectory> {
+    const directory = new TempDirectory(await Deno.makeTempDir());
+    for (const [name, text] of Object.entries(files)) await directory.write(name, text);
+    return directory;
+  }
+
+  /** The path of something in the directory. */
+  at(name: string): string {
+    return join(this.path, name);
+  }
+
+  async write(name: string, text: string): Promise<string> {
+    await Deno.writeTextFile(this.at(name), text);
+    return this.at(name);
+  }
+
+  /**
+   * Makes this what Kubernetes mounts for a ConfigMap, or changes it as Kubernetes does: files are symlinks into `..data`, a
+   * symlink that is replaced to replace them all.
+   */
+  async mount(version: string, files: Record<string, string>): Promise<void> {
+    await Deno.mkdir(this.at(`..${version}`));
+    for (const [name, text] of Object.entries(files)) await this.write(`..${version}/${name}`, text);
+    await Deno.symlink(`..${version}`, this.at("..data_tmp"));
+    await Deno.rename(this.at("..data_tmp"), this.at("..data"));
+    for (const name of Object.keys(files)) {
+      await Deno.symlink(`..data/${name}`, this.at(name)).catch(ignoreExisting);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.path, { recursive: true });
+  }
+}
+
+function ignoreExisting(error: unknown): void {
+  if (!(error instanceof Deno.errors.AlreadyExists)) throw error; // the link leads to the new version already
+}

@@ -1,0 +1,110 @@
+import { assertEquals } from "@std/assert";
+import config from "../deno.json" with { type: "json" };
+import { helpText } from "../src/help.ts";
+
+const RUN = ["run", "--no-lock", "--import-map=tools/std_without_jsr.json", "--quiet"];
+
+interface Outcome {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs the command to its end, with these permissions and with nothing else in its environment. */
+async function run(args: string[], permissions: string[] = [], env: Record<string, string> = {}): Promise<Outcome> {
+  const command = new Deno.Command(Deno.execPath(), {
+    args: [...RUN, ...permissions, "main.ts", ...args],
+    cwd: new URL("..", import.meta.url),
+    clearEnv: true,
+    env: { ...ofDeno(), NO_COLOR: "1", ...env },
+    stdin: "null",
+  });
+  const { code, stdout, stderr } = await command.output();
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+/** Where Deno keeps what it has downloaded. */
+function ofDeno(): Record<string, string> {
+  const names = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "NPM_CONFIG_REGISTRY"];
+  return Object.fromEntries(names.flatMap((name) => {
+    const value = Deno.env.get(name);
+    return value === undefined ? [] : [[name, value]];
+  }));
+}
+
+Deno.test("the command prints its version, without any permission", async () => {
+  assertEquals(await run(["--version"]), { code: 0, stdout: `${config.version}\n`, stderr: "" });
+});
+
+Deno.test("the command prints its help, without any permission", async () => {
+  assertEquals(await run(["--help"]), { code: 0, stdout: `${helpText()}\n`, stderr: "" });
+});
+
+Deno.test("the command ends with 2 for an unknown flag", async () => {
+  assertEquals(await run(["--prot=8080"]), {
+    code: 2,
+    stdout: "",
+    stderr: "Cannot use --prot: there is no such option; did you mean --port?\n",
+  });
+});
+
+Deno.test("the command ends with 2 for a value that is not right", async () => {
+  assertEquals(await run(["--port", "80a"]), {
+    code: 2,
+    stdout: "",
+    stderr: 'Cannot read --port: expected an integer from 0 to 65535, got "80a"\n',
+  });
+});
+
+Deno.test("the command ends with 2 for a value in the environment that is not right", async () => {
+  assertEquals(await run([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }), {
+    code: 2,
+    stdout: "",
+    stderr: 'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "1m"\n',
+  });
+});
+
+Deno.test("the command ends with 1 for a configuration that is refused, and lists all faults", async () => {
+  const env = {
+    REP_PUBLIC_A: "1",
+    REP_SERVER_A: "s3cret",
+    REP_PUBLIC_: "x",
+    REP_PUBLIC_KEY: "AKIAIOSFODNN7EXAMPLE",
+  };
+  assertEquals(await run(["--strict", "--kv=:memory:", "--port=0"], ["--allow-env", "--allow-net"], env), {
+    code: 1,
+    stdout: "",
+    stderr: [
+      "Cannot use REP_PUBLIC_: expected a name after the prefix",
+      "Cannot tell REP_PUBLIC_A and REP_SERVER_A apart: expected a name to be in one tier only",
+      "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
+      "",
+    ].join("\n"),
+  });
+});
+
+Deno.test("the command ends with 1 for a file that it may not read, and says what it needs", async () => {
+  assertEquals(await run(["--manifest=.rep.yaml"]), {
+    code: 1,
+    stdout: "",
+    stderr: 'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
+  });
+});
+
+Deno.test("the command without any permission asks nobody, and says that it needs --allow-net", async () => {
+  const { code, stdout, stderr } = await run(["--kv=:memory:", "--log-level=error"]);
+  assertEquals({ code, stdout, stderr }, {
+    code: 1,
+    stdout: "",
+    stderr: "Cannot listen on 0.0.0.0:8080: expected --allow-net\n",
+  });
+});
+
+Deno.test("the command remarks on what it goes on without", async () => {
+  const { stdout } = await run(["--kv=:memory:", "--log-format=text"]);
+  assertEquals(stdout.split("\n").map((line) => line.split(" ").slice(1).join(" ")).slice(0, 1), [
+    'WARN  rep.start.remark detail="without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its ' +
+    'kin nor options"',
+  ]);
+});

@@ -1,0 +1,369 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { Configuration } from "../src/configuration.ts";
+import type { LogEvent } from "../src/events/log.ts";
+import type { Log, LogFields } from "../src/log.ts";
+import type { Environment } from "../src/variables/classify.ts";
+import { ConfigurationError, type Snapshot } from "../src/variables/snapshot.ts";
+import { FakeClock, settle } from "./_fake_clock.ts";
+
+const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
+
+/** Sources that a test changes, a store that it can stop, and what came of both. */
+class World {
+  readonly clock = new FakeClock();
+  readonly log: string[] = [];
+  /** The public maps that were published, in order. */
+  readonly published: Record<string, string>[] = [];
+  environment: Environment;
+  manifest: string | undefined;
+  strict = false;
+  /** Set while the store does not answer. */
+  outage: Error | undefined;
+  /** Awaited by every read and by every publishing. */
+  reading: Promise<unknown> = Promise.resolve();
+  publishing: Promise<unknown> = Promise.resolve();
+  reads = 0;
+
+  constructor(environment: Environment = {}) {
+    this.environment = environment;
+  }
+
+  load(): Promise<Configuration> {
+    const { clock } = this;
+    return Configuration.load({
+      read: () => this.#read(),
+      publish: (one) => this.#publish(one),
+      clock,
+      log: this.#log(),
+    });
+  }
+
+  async #read() {
+    this.reads++;
+    const { environment, manifest, strict } = this;
+    await this.reading;
+    return { environment, manifest, strict };
+  }
+
+  async #publish(snapshot: Snapshot): Promise<LogEvent[]> {
+    const target = Object.fromEntries(snapshot.public);
+    await this.publishing;
+    if (this.outage) throw this.outage;
+    const before = this.published.at(-1) ?? {};
+    this.published.push(target);
+    const updates = Object.keys(target).filter((name) => target[name] !== before[name]);
+    const deletes = Object.keys(before).filter((name) => !(name in target));
+    return [
+      ...updates.map((name, index) => ({ id: index + 1, name, value: String(target[name]) })),
+      ...deletes.map((name, index) => ({ id: index + 101, name })),
+    ];
+  }
+
+  #log(): Log {
+    const write = (level: string) => (event: string, fields: LogFields = {}) => {
+      this.log.push(`${level} ${event} ${JSON.stringify(fields)}`);
+    };
+    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
+  }
+
+  /** The lines of the log about an event. */
+  linesOf(event: string): string[] {
+    return this.log.filter((line) => line.split(" ")[1] === event);
+  }
+}
+
+function publicOf({ snapshot }: Configuration): Record<string, string> {
+  return Object.fromEntries(snapshot.public);
+}
+
+Deno.test("Configuration.load() publishes what it read, and says what it counted and what changed", async () => {
+  const world = new World({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2", REP_SERVER_C: "3" });
+  const configuration = await world.load();
+  await configuration.close();
+  assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{ A: "1" }]]);
+  assertEquals(world.log, [
+    'info rep.config.loaded {"public":1,"sensitive":1,"server":1,"warnings":0}',
+    'info rep.config.changed {"key":"A","tier":"public","action":"update","id":1}',
+  ]);
+});
+
+Deno.test("Configuration.load() refuses a faulty configuration whole, and publishes nothing of it", async () => {
+  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2", REP_SERVER_B: "3" });
+  await assertRejects(() => world.load(), ConfigurationError, "REP_PUBLIC_B and REP_SERVER_B");
+  assertEquals([world.published, world.clock.waiting], [[], 0]);
+});
+
+Deno.test("Configuration.load() fails when the sources cannot be read", async () => {
+  const world = new World();
+  world.reading = Promise.reject(new ConfigurationError(["Cannot read --env-file"]));
+  await assertRejects(() => world.load(), ConfigurationError, "Cannot read --env-file");
+});
+
+Deno.test("reload() puts what the sources hold into force and publishes it", async () => {
+  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  const configuration = await world.load();
+  world.log.length = 0;
+  world.environment = { REP_PUBLIC_A: "2", REP_SENSITIVE_C: "3" };
+  await configuration.reload();
+  await configuration.close();
+  assertEquals([publicOf(configuration), world.published.at(-1)], [{ A: "2" }, { A: "2" }]);
+  assertEquals(world.log, [
+    'info rep.config.changed {"key":"A","tier":"public","action":"update","id":1}',
+    'info rep.config.changed {"key":"B","tier":"public","action":"delete","id":101}',
+    'info rep.config.reloaded {"public":1,"sensitive":1,"server":0}',
+  ]);
+});
+
+Deno.test("reload() makes no news of what stayed as it was", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  world.log.length = 0;
+  await configuration.reload();
+  await configuration.close();
+  assertEquals(world.log, ['debug rep.config.reloaded {"public":1,"sensitive":0,"server":0}']);
+});
+
+Deno.test("reload() keeps everything when there is a fault, says why, and takes the next good state", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const { snapshot } = configuration;
+  world.environment = { REP_PUBLIC_A: "2", REP_PUBLIC_B: "2", REP_SERVER_B: "s3cret" };
+  await assertRejects(() => configuration.reload(), ConfigurationError);
+  assertEquals(configuration.snapshot === snapshot, true);
+  assertEquals([configuration.isRefused, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
+  assertEquals(world.linesOf("rep.config.refused"), [
+    'error rep.config.refused {"detail":"the configuration stays as it was","faults":["Cannot tell REP_PUBLIC_B and ' +
+    'REP_SERVER_B apart: expected a name to be in one tier only"]}',
+  ]);
+
+  world.environment = { REP_PUBLIC_A: "2" };
+  await configuration.reload();
+  await configuration.close();
+  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "2" }, false]);
+});
+
+Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  world.reading = Promise.reject(new Deno.errors.NotFound("no such file"));
+  await assertRejects(() => configuration.reload(), Deno.errors.NotFound, "no such file");
+  await configuration.close();
+  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "1" }, true]);
+});
+
+Deno.test("reload() in strict mode keeps the old value, and counts what it blocked", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.strict = true;
+  const configuration = await world.load();
+  assertEquals(configuration.blocked, 0);
+  world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
+  await assertRejects(() => configuration.reload(), ConfigurationError);
+  await configuration.close();
+  assertEquals([publicOf(configuration), configuration.isRefused, configuration.blocked], [{ A: "1" }, true, 2]);
+  assertEquals(world.log.join("\n").includes(AWS_KEY), false);
+});
+
+Deno.test("reload() counts a blocked change once, however often polling finds it", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.strict = true;
+  const configuration = await world.load();
+  const reloadTo = async (environment: Environment) => {
+    world.environment = environment;
+    await configuration.reload().catch(() => {}); // `blocked` tells
+    return configuration.blocked;
+  };
+  const blocked = [
+    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
+    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
+    await reloadTo({ REP_PUBLIC_A: "2" }),
+    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
+  ];
+  await configuration.close();
+  assertEquals(blocked, [1, 1, 1, 2]);
+});
+
+Deno.test("reload() without strict mode warns of what looks like a secret, once", async () => {
+  const world = new World({ REP_PUBLIC_A: AWS_KEY });
+  const configuration = await world.load();
+  await configuration.reload();
+  world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
+  await configuration.reload();
+  await configuration.close();
+  const detail = '"detection_type":"known_format","detail":"the value looks like an AWS access key"}';
+  assertEquals(world.linesOf("rep.guardrail.warning"), [
+    `warn rep.guardrail.warning {"variable_name":"A",${detail}`,
+    `warn rep.guardrail.warning {"variable_name":"B",${detail}`,
+  ]);
+  assertEquals(configuration.snapshot.warnings.length, 2);
+});
+
+Deno.test("reload() warns of a deprecated variable once, and again when it came back", async () => {
+  const world = new World({ REP_PUBLIC_OLD: "1" });
+  const declaration = { tier: "public", deprecated: true, deprecated_message: "Use NEW" };
+  world.manifest = JSON.stringify({ version: "0.1.0", variables: { OLD: declaration } });
+  const configuration = await world.load();
+  await configuration.reload();
+  const line = 'warn rep.config.deprecated {"variable_name":"OLD","detail":"Use NEW"}';
+  assertEquals(world.linesOf("rep.config.deprecated"), [line]);
+  world.environment = {};
+  await configuration.reload();
+  world.environment = { REP_PUBLIC_OLD: "1" };
+  await configuration.reload();
+  await configuration.close();
+  assertEquals(world.linesOf("rep.config.deprecated"), [line, line]);
+});
+
+Deno.test("reload() joins calls that come while one waits, and sees what changed while another ran", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const gate = Promise.withResolvers<void>();
+  world.reading = gate.promise;
+  world.environment = { REP_PUBLIC_A: "2" };
+  const first = configuration.reload();
+  await settle(); // the first has read "2", and waits
+  world.environment = { REP_PUBLIC_A: "3" };
+  const later = [configuration.reload(), configuration.reload(), configuration.reload()];
+  gate.resolve();
+  await first;
+  assertEquals(publicOf(configuration), { A: "2" });
+  await Promise.all(later);
+  await configuration.close();
+  assertEquals([publicOf(configuration), world.reads, world.published], [
+    { A: "3" },
+    3,
+    [{ A: "1" }, { A: "2" }, { A: "3" }],
+  ]);
+});
+
+Deno.test("reload() goes on after one that was refused", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const gate = Promise.withResolvers<void>();
+  world.reading = gate.promise;
+  world.environment = { REP_PUBLIC_: "x" };
+  const refused = configuration.reload();
+  await settle();
+  world.environment = { REP_PUBLIC_A: "2" };
+  const good = configuration.reload();
+  gate.resolve();
+  await assertRejects(() => refused, ConfigurationError);
+  await good;
+  await configuration.close();
+  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "2" }, false]);
+});
+
+Deno.test("what could not be published is in force, and tried again after 1, 2, 4 … and at most 30 seconds", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.outage = new Error("no answer");
+  const configuration = await world.load();
+  assertEquals([publicOf(configuration), world.published], [{ A: "1" }, []]);
+  assertEquals(world.linesOf("rep.config.not_published"), [
+    'error rep.config.not_published {"detail":"it is tried again: Error: no answer"}',
+  ]);
+  const tries = () => world.linesOf("rep.config.not_published").length - 1;
+  const counted: number[] = [];
+  for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
+    await world.clock.tick(seconds * 1_000 - 1);
+    counted.push(tries());
+    await world.clock.tick(1);
+    counted.push(tries());
+  }
+  assertEquals(counted, [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7]);
+
+  world.outage = undefined;
+  await world.clock.tick(30_000);
+  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
+  assertEquals(world.linesOf("rep.config.changed").length, 1);
+  await configuration.close();
+});
+
+Deno.test("a retry publishes what is in force by then", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.outage = new Error("no answer");
+  const configuration = await world.load();
+  world.environment = { REP_PUBLIC_A: "2" };
+  await configuration.reload();
+  world.outage = undefined;
+  await world.clock.tick(1_000);
+  await configuration.close();
+  assertEquals(world.published, [{ A: "2" }]);
+});
+
+Deno.test("a retry that is under way does not bring an older snapshot back", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.outage = new Error("no answer");
+  const configuration = await world.load();
+  world.outage = undefined;
+  const gate = Promise.withResolvers<void>();
+  world.publishing = gate.promise;
+  await world.clock.tick(1_000); // the retry holds "1", and waits
+  world.publishing = Promise.resolve();
+  world.environment = { REP_PUBLIC_A: "2" };
+  const reload = configuration.reload();
+  await settle();
+  gate.resolve();
+  await reload;
+  await configuration.close();
+  assertEquals(world.published, [{ A: "1" }, { A: "2" }]);
+});
+
+Deno.test("a later failure is retried as the first one was", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  for (const value of ["2", "3"]) {
+    world.outage = new Error("no answer");
+    world.environment = { REP_PUBLIC_A: value };
+    await configuration.reload();
+    assertEquals(world.clock.waiting, 1);
+    world.outage = undefined;
+    await world.clock.tick(1_000);
+  }
+  await configuration.close();
+  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }, { A: "2" }, { A: "3" }], 0]);
+});
+
+Deno.test("close() ends the retries", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.outage = new Error("no answer");
+  const configuration = await world.load();
+  await world.clock.tick(1_000);
+  assertEquals(world.clock.waiting, 1);
+  await configuration.close();
+  assertEquals(world.clock.waiting, 0);
+  world.outage = undefined;
+  await world.clock.tick(60_000);
+  assertEquals(world.published, []);
+});
+
+Deno.test("close() waits for the reload that is under way, and lets none begin after it", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const gate = Promise.withResolvers<void>();
+  world.reading = gate.promise;
+  world.environment = { REP_PUBLIC_A: "2" };
+  const running = configuration.reload();
+  await settle();
+  const waiting = configuration.reload();
+  let isClosed = false;
+  const closed = configuration.close().then(() => isClosed = true);
+  await settle();
+  assertEquals(isClosed, false);
+  gate.resolve();
+  await Promise.all([running, waiting, closed, configuration.reload()]);
+  assertEquals([world.reads, publicOf(configuration)], [2, { A: "2" }]);
+});
+
+Deno.test("close() does not start to retry what a last reload could not publish", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const gate = Promise.withResolvers<void>();
+  world.publishing = gate.promise;
+  world.outage = new Error("no answer");
+  const running = configuration.reload();
+  await settle();
+  const closed = configuration.close();
+  gate.resolve();
+  await Promise.all([running, closed]);
+  await settle();
+  assertEquals(world.clock.waiting, 0);
+});

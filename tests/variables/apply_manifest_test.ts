@@ -1,0 +1,211 @@
+import { assertEquals } from "@std/assert";
+import { applyManifest, type ManifestOutcome } from "../../src/variables/apply_manifest.ts";
+import { classify, type Environment } from "../../src/variables/classify.ts";
+import { parseManifest } from "../../src/variables/manifest.ts";
+
+function apply(declarations: Record<string, unknown>, environment: Environment = {}): ManifestOutcome {
+  const { manifest, faults } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
+  assertEquals(faults, []);
+  return applyManifest(classify(environment).variables, manifest);
+}
+
+/** The faults of a PUBLIC variable V with this declaration and this value. */
+function faultsOf(declaration: Record<string, unknown>, value: string): readonly string[] {
+  return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).faults;
+}
+
+Deno.test("applyManifest() injects the defaults of optional variables that are unset", () => {
+  const declarations = {
+    SET: { tier: "public", default: "from the manifest" },
+    UNSET: { tier: "public", default: "from the manifest" },
+    EMPTY: { tier: "public", default: "" },
+    SECRET: { tier: "sensitive", default: "s3cret" },
+    INTERNAL: { tier: "server", default: "t0ken" },
+    WITHOUT: { tier: "public" },
+  };
+  assertEquals(apply(declarations, { REP_PUBLIC_SET: "from the environment" }), {
+    variables: [
+      { name: "SET", tier: "public", value: "from the environment" },
+      { name: "UNSET", tier: "public", value: "from the manifest" },
+      { name: "EMPTY", tier: "public", value: "" },
+      { name: "SECRET", tier: "sensitive", value: "s3cret" },
+      { name: "INTERNAL", tier: "server", value: "t0ken" },
+    ],
+    faults: [],
+    deprecated: [],
+  });
+});
+
+Deno.test("applyManifest() takes an empty value for a value", () => {
+  const { variables, faults } = apply({ V: { tier: "public", default: "x" } }, { REP_PUBLIC_V: "" });
+  assertEquals({ variables, faults }, { variables: [{ name: "V", tier: "public", value: "" }], faults: [] });
+});
+
+Deno.test("applyManifest() lets variables be that the manifest does not name", () => {
+  assertEquals(apply({}, { REP_PUBLIC_V: "x" }), {
+    variables: [{ name: "V", tier: "public", value: "x" }],
+    faults: [],
+    deprecated: [],
+  });
+});
+
+Deno.test("applyManifest() tells every required variable that is missing, by its name in the environment", () => {
+  const declarations = {
+    A: { tier: "public", required: true },
+    B: { tier: "sensitive", required: true },
+    C: { tier: "server", required: true },
+    D: { tier: "public", required: true },
+    E: { tier: "public", required: false },
+  };
+  assertEquals(apply(declarations, { REP_PUBLIC_D: "x" }).faults, [
+    "Cannot do without REP_PUBLIC_A: the manifest requires it, but it is not set",
+    "Cannot do without REP_SENSITIVE_B: the manifest requires it, but it is not set",
+    "Cannot do without REP_SERVER_C: the manifest requires it, but it is not set",
+  ]);
+});
+
+Deno.test("applyManifest() refuses a variable in another tier than the manifest's, and does not tell its value", () => {
+  const declarations = { A: { tier: "sensitive", type: "number" }, B: { tier: "public", type: "number" } };
+  assertEquals(apply(declarations, { REP_PUBLIC_A: "s3cret", REP_SERVER_B: "s3cret" }).faults, [
+    "Cannot use REP_PUBLIC_A: the manifest declares it as REP_SENSITIVE_A",
+    "Cannot use REP_SERVER_B: the manifest declares it as REP_PUBLIC_B",
+  ]);
+});
+
+Deno.test("applyManifest() tells deprecated variables that are set, with what the manifest says about them", () => {
+  const declarations = {
+    OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
+    OLDER: { tier: "sensitive", deprecated: true },
+    UNSET: { tier: "public", deprecated: true },
+    INJECTED: { tier: "public", deprecated: true, default: "x" },
+    NEW: { tier: "public" },
+  };
+  const environment = { REP_PUBLIC_OLD: "1", REP_SENSITIVE_OLDER: "2", REP_PUBLIC_NEW: "3" };
+  assertEquals(apply(declarations, environment).deprecated, [
+    { name: "OLD", message: "Use NEW" },
+    { name: "OLDER", message: undefined },
+  ]);
+});
+
+/** For each type: what it takes, what it does not take, and how that is called. */
+const TYPES:
+  readonly (readonly [declaration: Record<string, unknown>, wanted: string, good: string[], bad: string[]])[] = [
+    [{}, "", ["", "x", " ", "a\nb", "😀"], []],
+    [{ type: "csv" }, "", ["", "a", "a,b", ",,"], []],
+    [
+      { type: "url" },
+      "a URL",
+      [
+        "https://api.example.com",
+        "http://localhost:3000",
+        "wss://ws.example.com/x?y=1#z",
+        "https://tile.example.org/{z}/{x}",
+        "mailto:support@example.com",
+        "https://0123456789abcdef@o1.ingest.example.io/1",
+        "https://münchen.example",
+      ],
+      [
+        "",
+        "api.example.com",
+        "/api",
+        "//cdn.example.com",
+        "localhost:3000",
+        "api.example.com:443/v1",
+        "https://",
+        "https://exa mple.com",
+        " https://api.example.com",
+        "https://api.example.com\n",
+      ],
+    ],
+    [
+      { type: "number" },
+      "a number",
+      ["0", "10", "-1.5", "1e3", ".5"],
+      ["", " ", "ten", "1,5", "1_000", "10px", "NaN", "Infinity", "-Infinity", "1e999"],
+    ],
+    [
+      { type: "boolean" },
+      "true or false",
+      ["true", "false", "TRUE", "False"],
+      ["", "1", "0", "yes", "on", "true ", "truefalse", "true\n"],
+    ],
+    [
+      { type: "json" },
+      "JSON",
+      ["{}", "[1,2]", '"x"', "null", "1", ' {"a": 1} '],
+      ["", "{", "{a:1}", "'x'", "undefined", "[1,]"],
+    ],
+    [
+      { type: "enum", values: ["dark", "light"] },
+      "one of dark, light",
+      ["dark", "light"],
+      ["", "Dark", "dark ", "dark,light"],
+    ],
+    [
+      { pattern: "^UA-\\d+-\\d+$" },
+      "what matches ^UA-\\d+-\\d+$",
+      ["UA-1-2"],
+      ["", "xUA-1-2", "UA-1-2x", "UA-1-2\n", "ua-1-2"],
+    ],
+    [{ pattern: "[a-z]+" }, "what matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
+    [{ pattern: "a|b" }, "what matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
+    [{ pattern: "^\\d+\\-\\d+$" }, "what matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "\\p{Lu}." }, "what matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
+  ];
+
+for (const [declaration, wanted, good, bad] of TYPES) {
+  const what = JSON.stringify(declaration);
+  for (const value of good) {
+    Deno.test(`applyManifest() takes ${JSON.stringify(value)} for ${what}`, () => {
+      assertEquals(faultsOf(declaration, value), []);
+    });
+  }
+  for (const value of bad) {
+    Deno.test(`applyManifest() refuses ${JSON.stringify(value)} for ${what}`, () => {
+      assertEquals(faultsOf(declaration, value), [
+        `Cannot use REP_PUBLIC_V: expected ${wanted}, got ${JSON.stringify(value)}`,
+      ]);
+    });
+  }
+}
+
+Deno.test("applyManifest() tells what is wrong with the type and with the pattern", () => {
+  assertEquals(faultsOf({ type: "number", pattern: "\\d" }, "ten"), [
+    'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
+    'Cannot use REP_PUBLIC_V: expected what matches \\d, got "ten"',
+  ]);
+});
+
+Deno.test("applyManifest() says so when it is the default that is wrong", () => {
+  const declarations = {
+    A: { tier: "public", type: "number", default: "ten" },
+    B: { tier: "sensitive", type: "number", default: "s3cret" },
+  };
+  assertEquals(apply(declarations).faults, [
+    'Cannot use the default of REP_PUBLIC_A: expected a number, got "ten"',
+    "Cannot use the default of REP_SENSITIVE_B: expected a number, its value is something else",
+  ]);
+});
+
+for (const tier of ["sensitive", "server"]) {
+  Deno.test(`applyManifest() tells neither the value of a ${tier} variable nor what it may be`, () => {
+    const types = {
+      A: { tier, type: "url" },
+      B: { tier, type: "number" },
+      C: { tier, type: "boolean" },
+      D: { tier, type: "json" },
+      E: { tier, type: "enum", values: ["s3cret", "t0ken"] },
+      F: { tier, pattern: "s3cret|t0ken" },
+    };
+    const prefix = `REP_${tier.toUpperCase()}_`;
+    const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
+    assertEquals(apply(types, environment).faults, [
+      `Cannot use ${prefix}A: expected a URL, its value is something else`,
+      `Cannot use ${prefix}B: expected a number, its value is something else`,
+      `Cannot use ${prefix}C: expected true or false, its value is something else`,
+      `Cannot use ${prefix}D: expected JSON, its value is something else`,
+      `Cannot use ${prefix}E: expected one of the values in the manifest, its value is something else`,
+      `Cannot use ${prefix}F: expected what matches the pattern in the manifest, its value is something else`,
+    ]);
+  });
+}

@@ -1,0 +1,88 @@
+import { assertEquals } from "@std/assert";
+import { classify } from "../../src/variables/classify.ts";
+
+Deno.test("classify() sorts by prefix, and strips it", () => {
+  assertEquals(
+    classify({ REP_PUBLIC_API_URL: "https://api.example.com", REP_SENSITIVE_KEY: "s3cret", REP_SERVER_TOKEN: "t0ken" }),
+    {
+      variables: [
+        { name: "API_URL", tier: "public", value: "https://api.example.com" },
+        { name: "KEY", tier: "sensitive", value: "s3cret" },
+        { name: "TOKEN", tier: "server", value: "t0ken" },
+      ],
+      faults: [],
+    },
+  );
+});
+
+Deno.test("classify() keeps values as they are, the empty one included", () => {
+  const values = ["", " ", "a=b", "line\nline", "ünïcödé", "$HOME"];
+  const environment = Object.fromEntries(values.map((value, index) => [`REP_PUBLIC_V${index}`, value]));
+  assertEquals(classify(environment).variables.map(({ value }) => value), values);
+});
+
+Deno.test("classify() ignores everything without one of the three prefixes", () => {
+  const names = [
+    "PATH",
+    "HOME",
+    "API_URL",
+    "REP_API_URL",
+    "REP_GATEWAY_PORT",
+    "REP_PUBLIC",
+    "REP_public_A",
+    "rep_public_a",
+    "XREP_PUBLIC_A",
+    " REP_PUBLIC_A",
+    "REP__PUBLIC_A",
+    "REP_PRIVATE_A",
+    "REP_PUBLICA",
+  ];
+  assertEquals(classify(Object.fromEntries(names.map((name) => [name, "x"]))), { variables: [], faults: [] });
+});
+
+Deno.test("classify() strips one prefix only", () => {
+  assertEquals(classify({ REP_PUBLIC_REP_PUBLIC_A: "x", REP_PUBLIC_SERVER_B: "y" }).variables, [
+    { name: "REP_PUBLIC_A", tier: "public", value: "x" },
+    { name: "SERVER_B", tier: "public", value: "y" },
+  ]);
+});
+
+Deno.test("classify() names both variables of a collision, and no value", () => {
+  assertEquals(classify({ REP_SENSITIVE_KEY: "s3cret", REP_PUBLIC_KEY: "p", REP_PUBLIC_OTHER: "o" }).faults, [
+    "Cannot tell REP_PUBLIC_KEY and REP_SENSITIVE_KEY apart: expected a name to be in one tier only",
+  ]);
+});
+
+Deno.test("classify() names all of three colliding variables, and every collision", () => {
+  const environment = {
+    REP_SERVER_A: "1",
+    REP_PUBLIC_A: "2",
+    REP_SENSITIVE_A: "3",
+    REP_SERVER_B: "4",
+    REP_PUBLIC_B: "5",
+  };
+  assertEquals(classify(environment).faults, [
+    "Cannot tell REP_PUBLIC_A and REP_SENSITIVE_A and REP_SERVER_A apart: expected a name to be in one tier only",
+    "Cannot tell REP_PUBLIC_B and REP_SERVER_B apart: expected a name to be in one tier only",
+  ]);
+});
+
+Deno.test("classify() lets names be that differ in case", () => {
+  assertEquals(classify({ REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" }).faults, []);
+});
+
+Deno.test("classify() refuses a prefix without a name", () => {
+  assertEquals(classify({ REP_PUBLIC_: "x" }).faults, ["Cannot use REP_PUBLIC_: expected a name after the prefix"]);
+});
+
+Deno.test("classify() takes names that objects have by themselves for names", () => {
+  const environment = { REP_PUBLIC___proto__: "a", REP_PUBLIC_constructor: "b", REP_PUBLIC_toString: "c" };
+  assertEquals(classify(environment), {
+    variables: [
+      { name: "__proto__", tier: "public", value: "a" },
+      { name: "constructor", tier: "public", value: "b" },
+      { name: "toString", tier: "public", value: "c" },
+    ],
+    faults: [],
+  });
+});

@@ -150,15 +150,19 @@ export interface ManualClock extends Clock {
   ring(): void;
   /** How many are waiting. */
   readonly waiting: number;
+  /** How many have ever waited. */
+  readonly begun: number;
 }
 
 export function manualClock(): ManualClock {
   const callbacks = new Set<() => void>();
+  let begun = 0;
   return {
     now: () => 0,
     after(_ms, callback) {
       const entry = () => callback();
       callbacks.add(entry);
+      begun++;
       return () => callbacks.delete(entry);
     },
     ring() {
@@ -169,6 +173,9 @@ export function manualClock(): ManualClock {
     },
     get waiting() {
       return callbacks.size;
+    },
+    get begun() {
+      return begun;
     },
   };
 }

@@ -384,6 +384,43 @@ Deno.test("createProxy() answers 504 if there are no headers in time, and gives 
   ]);
 });
 
+Deno.test("createProxy() answers 504 if there is not even a TLS handshake in time", async () => {
+  const clock = manualClock();
+  const end = Promise.withResolvers<void>();
+  await using upstream = scripted(async (line) => {
+    await line.read();
+    clock.ring();
+    await end.promise;
+  });
+  const proxy = createProxy({ upstream: new URL(`https://127.0.0.1:${upstream.port}/`), clock });
+  const { status } = await assertRejects(() => proxy(new Request("http://host/a"), CLIENT), Problem);
+  assertEquals(status, 504);
+  proxy.close();
+  end.resolve();
+});
+
+Deno.test("createProxy() counts the wait from the last byte of the request", async () => {
+  const clock = manualClock();
+  const begun = Promise.withResolvers<void>();
+  await using upstream = scripted(async (line) => {
+    let text = "";
+    while (!text.includes("cd")) {
+      text += await line.read();
+      if (text.includes("ab")) begun.resolve();
+    }
+    await line.write(ok("ok"));
+    await line.read();
+  });
+  await using gateway = proxied(upstream, { clock });
+  using client = await dialed(gateway.port);
+  await client.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab");
+  await begun.promise;
+  assertEquals([clock.waiting, clock.begun], [1, 2]);
+  await client.write("cd");
+  assertEquals((await client.head())?.slice(0, 13), "HTTP/1.1 200 ");
+  assertEquals([clock.waiting, clock.begun], [0, 3]);
+});
+
 Deno.test("createProxy() waits for ever once the headers are there", async () => {
   const clock = manualClock();
   const slow = Promise.withResolvers<void>();
@@ -400,6 +437,47 @@ Deno.test("createProxy() waits for ever once the headers are there", async () =>
   slow.resolve();
   assertEquals(await answer.text(), "ok");
 });
+
+Deno.test("createProxy() speaks to an https: upstream that the process trusts, and to no other", async () => {
+  const [cert, key] = await Promise.all(
+    ["crt", "key"].map((end) => Deno.readTextFile(new URL(`./tls/localhost.${end}`, import.meta.url))),
+  );
+  const ports: number[] = [];
+  const left = Promise.withResolvers<void>();
+  const events = () =>
+    new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("event")),
+      cancel: () => left.resolve(),
+    });
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", cert: cert!, key: key!, onListen() {} },
+    ({ url, body }, { remoteAddr }) => {
+      const { pathname } = new URL(url);
+      ports.push(remoteAddr.port);
+      return new Response(pathname === "/base/events" ? events() : body ?? pathname);
+    },
+  );
+  const { success, stdout, stderr } = await askedFromElsewhere(`https://127.0.0.1:${server.addr.port}/base`);
+  assertEquals([success, stdout], [true, "/base/get 300000 event"], stderr);
+  assertEquals(new Set(ports.slice(0, 3)).size, 1); // the last one may come before the upload's is free
+  await left.promise;
+  const proxy = createProxy({ upstream: new URL(`https://127.0.0.1:${server.addr.port}/base`) });
+  const { status } = await assertRejects(() => proxy(new Request("http://host/a"), CLIENT), Problem);
+  assertEquals(status, 502);
+  proxy.close();
+  await server.shutdown();
+});
+
+/** Runs a process that trusts the certificate's authority; the authority's own key is thrown away. */
+async function askedFromElsewhere(upstream: string) {
+  const script = new URL("./tls/ask_through_proxy.ts", import.meta.url).pathname;
+  const ca = new URL("./tls/ca.crt", import.meta.url).pathname;
+  const map = new URL("../tools/std_without_jsr.json", import.meta.url).pathname;
+  const args = ["run", "--quiet", "--no-lock", `--import-map=${map}`, "--allow-net", `--cert=${ca}`, script, upstream];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { success, stdout: text(stdout), stderr: text(stderr) };
+}
 
 Deno.test("createProxy() uses a connection again", async () => {
   const ports = new Set<number>();

@@ -14,7 +14,8 @@ const TRUE_OF_CODED_BYTES = ["content-encoding", "content-length", "content-dige
  *
  * A strong `ETag` becomes a weak one: the bytes are others now (RFC 9110 §8.8.1). A response that is not coded, that is
  * a part of a coded one, or that is coded by something else as well (zstd, for one) is given back as it is. Faults in
- * the coded bytes, an early end among them, are errors of the body's stream.
+ * the coded bytes are errors of the body's stream, an early end as well (but not of deflate, where Deno overlooks it). So
+ * is a gzip file of several members, which `DecompressionStream` does not take.
  *
  * @param response Its body is used up; go on with the one returned.
  */
@@ -23,9 +24,9 @@ export function decoded(response: Response): Response {
   const isUndoable = codings.every((coding) => Object.hasOwn(FORMATS, coding));
   if (codings.length === 0 || !isUndoable || response.headers.has("content-range")) return response;
   const { status, statusText } = response;
-  // The coding that was applied last is listed last (RFC 9110 §8.4).
   // Some servers name a coding and send nothing; nothing is no gzip, but it is what they mean.
   const isEmpty = response.headers.get("content-length") === "0";
+  // The coding that was applied last is listed last (RFC 9110 §8.4).
   const body = isEmpty ? response.body : codings.reverse().reduce(undo, response.body);
   return new Response(body, { status, statusText, headers: headersOfDecoded(response.headers) });
 }

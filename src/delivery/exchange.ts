@@ -1,12 +1,11 @@
 import http, { type IncomingMessage } from "node:http";
-import https from "node:https";
 import type { Clock } from "../clock.ts";
 
 /** One request to the upstream. */
 export interface ExchangeOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
-  /** The connections that may be used. */
+  /** The connections that may be used; of the upstream's scheme. */
   agent: http.Agent;
   method: string;
   /** The request target, in origin form. */
@@ -47,9 +46,13 @@ export async function exchange(options: ExchangeOptions): Promise<IncomingMessag
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   signal.throwIfAborted();
   const request = openRequest(options);
-  const patience = startPatience(timeoutMs, clock, () => request.destroy(tooLate(timeoutMs)));
-  const giveUp = () => request.destroy(givenUp("The client is gone", signal.reason));
-  signal.addEventListener("abort", giveUp);
+  const giveUp = (error: DOMException) => {
+    reject(error); // destroy() says nothing as long as there is no connection
+    request.destroy(error);
+  };
+  const patience = startPatience(timeoutMs, clock, () => giveUp(tooLate(timeoutMs)));
+  const onAbort = () => giveUp(givenUp("The client is gone", signal.reason));
+  signal.addEventListener("abort", onAbort);
   let isReused = false;
   request.on("socket", () => {
     isReused = request.reusedSocket;
@@ -61,20 +64,19 @@ export async function exchange(options: ExchangeOptions): Promise<IncomingMessag
   // Not once(): the parser reports some faults twice, and an error that nobody listens to ends the process.
   request.on("error", (error: Error) => reject(isReused ? staleOr(error) : error));
   request.on("close", () => reject(new Error("The connection was closed without a response")));
-  void send(body, request, patience.renew);
+  send(body, request, patience.renew).catch((error) => giveUp(givenUp("The request's body broke off", error)));
   try {
     return await promise;
   } finally {
     patience.end();
-    signal.removeEventListener("abort", giveUp);
+    signal.removeEventListener("abort", onAbort);
   }
 }
 
 function openRequest({ upstream, agent, method, target, headers, body }: ExchangeOptions): http.ClientRequest {
   const { protocol, hostname, port, host } = upstream;
   const isChunked = body !== null && !headers.has("content-length");
-  const { request } = protocol === "https:" ? https : http;
-  return request({
+  return http.request({
     agent,
     method,
     protocol,
@@ -87,7 +89,7 @@ function openRequest({ upstream, agent, method, target, headers, body }: Exchang
   });
 }
 
-/** Sends the body as fast as the upstream takes it. Never rejects: its faults are those of the request. */
+/** Sends the body as fast as the upstream takes it. Rejects if the body breaks off; the request has its own errors. */
 async function send(
   body: ReadableStream<Uint8Array> | null,
   request: http.ClientRequest,
@@ -95,16 +97,12 @@ async function send(
 ): Promise<void> {
   if (body === null) return void request.end();
   request.write(NOTHING); // sends the headers at once; flushHeaders() would send them in UTF-8
-  try {
-    for await (const chunk of body) {
-      if (request.destroyed) return; // leaving the loop cancels the body
-      if (!request.write(chunk)) await drained(request);
-      onProgress();
-    }
-    request.end();
-  } catch (error) {
-    request.destroy(givenUp("The request's body broke off", error));
+  for await (const chunk of body) {
+    if (request.destroyed) return; // leaving the loop cancels the body
+    if (!request.write(chunk)) await drained(request);
+    onProgress();
   }
+  request.end();
 }
 
 /** Waits until there is room again, or nothing to write to any more. */

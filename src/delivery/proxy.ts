@@ -1,5 +1,4 @@
 import http, { type IncomingMessage } from "node:http";
-import https from "node:https";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Client } from "../http/client_address.ts";
 import { Problem } from "../http/problem.ts";
@@ -7,6 +6,7 @@ import { type Log, silentLog } from "../log.ts";
 import { decodableOnly } from "./decoded.ts";
 import { exchange, type ExchangeOptions, StaleConnectionError } from "./exchange.ts";
 import { requestBody } from "./request_body.ts";
+import { TlsAgent } from "./tls_agent.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { upstreamTarget } from "./upstream_target.ts";
@@ -62,13 +62,14 @@ export interface Proxy {
 export function createProxy(options: ProxyOptions): Proxy {
   const { upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock } = options;
   checkUpstream(upstream);
-  const { Agent } = upstream.protocol === "https:" ? https : http;
+  const Agent = upstream.protocol === "https:" ? TlsAgent : http.Agent;
   const pool = new Agent({ keepAlive: true });
   const unpooled = new Agent({ keepAlive: false });
   const life = new AbortController();
 
   async function answer(request: Request, client: Client, call: ProxyCallOptions): Promise<Response> {
     refuseTunnels(request.method);
+    const asked = askedBy(request);
     const { method, signal } = request;
     const target = upstreamTarget(upstream, request.url);
     const headers = upstreamHeaders(request.headers, client);
@@ -81,7 +82,7 @@ export function createProxy(options: ProxyOptions): Proxy {
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
     const message = await send({ upstream, agent: pool, method, target, headers, body, signal, timeoutMs, clock });
     try {
-      return upstreamResponse(message, { method, onBroken: (error) => warn(request, error) });
+      return upstreamResponse(message, { method, onBroken: (error) => warn(asked, error) });
     } catch (error) {
       message.destroy();
       throw error;
@@ -99,26 +100,27 @@ export function createProxy(options: ProxyOptions): Proxy {
     }
   }
 
-  function warn({ method, url }: Request, error: unknown): void {
-    log.warn("rep.upstream.failed", { reason: reasonOf(error), method, path: new URL(url).pathname });
+  function warn(asked: Asked, error: unknown): void {
+    log.warn("rep.upstream.failed", { reason: reasonOf(error), ...asked });
   }
 
-  function problemOf(request: Request, error: unknown): Problem {
+  function problemOf(error: unknown, asked: Asked, signal: AbortSignal): Problem {
     if (error instanceof Problem) return error;
-    if (request.signal.aborted || isNamed(error, "AbortError")) {
+    if (signal.aborted || isNamed(error, "AbortError")) {
       return new Problem(502, { detail: "The request was given up before the upstream had answered" });
     }
-    warn(request, error);
+    warn(asked, error);
     return isNamed(error, "TimeoutError")
       ? new Problem(504, { detail: "The upstream did not answer in time" })
       : new Problem(502, { detail: "The upstream could not be reached, or gave no valid answer" });
   }
 
   async function proxy(request: Request, client: Client, call: ProxyCallOptions = {}): Promise<Response> {
+    const asked = askedBy(request);
     try {
       return await answer(request, client, call);
     } catch (error) {
-      throw problemOf(request, error);
+      throw problemOf(error, asked, request.signal);
     }
   }
 
@@ -129,6 +131,17 @@ export function createProxy(options: ProxyOptions): Proxy {
   }
 
   return Object.assign(proxy, { close });
+}
+
+/** What the log says of a request. Taken at its beginning: one that `Deno.serve` has answered cannot be read any more. */
+interface Asked {
+  method: string;
+  /** Without the query, which may hold secrets. */
+  path: string;
+}
+
+function askedBy({ method, url }: Request): Asked {
+  return { method, path: new URL(url).pathname };
 }
 
 function checkUpstream({ protocol, host, username, password, search, hash }: URL): void {

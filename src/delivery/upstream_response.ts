@@ -31,6 +31,7 @@ export function upstreamResponse(message: IncomingMessage, options: UpstreamResp
     const { headers: checked } = new Response(null, { status, headers });
     return new Response(bodyOf(message, onBroken), { status, headers: checked });
   }
+  message.on("error", () => {}); // nobody waits for more of it
   message.resume(); // to its end, so that the connection can serve another request
   return new Response(null, { status, headers });
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { Problem } from "../http/problem.ts";
-import { type Message, WebSocketSide } from "./websocket_side.ts";
+import { WebSocketSide } from "./websocket_side.ts";
 
 /** What {@linkcode proxyWebSocket} needs beside the client's request. */
 export interface WebSocketProxyOptions {
@@ -16,12 +16,6 @@ export interface WebSocketProxyOptions {
   /** Ends the bridge, whatever it is doing. */
   life: AbortSignal;
 }
-
-/**
- * How far one side may lag behind the other, in bytes. `WebSocket` cannot be told to read slower, so a side that does
- * not read at all would otherwise fill the memory.
- */
-const MAX_LAG_BYTES = 16 * 1024 * 1024;
 
 /** A subprotocol's name (RFC 6455 §4.1). */
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
@@ -48,7 +42,7 @@ export async function proxyWebSocket(request: Request, options: WebSocketProxyOp
   const protocols = checkHandshake(request.headers);
   const upstream = await dial(protocols, AbortSignal.any([request.signal, options.life]), options);
   try {
-    const { protocol } = upstream;
+    const { protocol } = upstream.socket;
     if (protocol !== "" && !protocols.includes(protocol)) {
       throw new Error("The upstream chose a subprotocol that was not offered"); // RFC 6455 §4.1
     }
@@ -56,7 +50,7 @@ export async function proxyWebSocket(request: Request, options: WebSocketProxyOp
     bridge(socket, upstream, options);
     return response;
   } catch (error) {
-    upstream.close();
+    upstream.socket.close();
     throw error;
   }
 }
@@ -84,15 +78,21 @@ function listed(header: string | null): string[] {
   return (header ?? "").split(",").map((item) => item.trim()).filter((item) => item !== "");
 }
 
+interface Dialed {
+  socket: WebSocket;
+  side: WebSocketSide;
+}
+
 /** Opens the WebSocket to the upstream. */
-async function dial(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<WebSocket> {
+async function dial(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Dialed> {
   const { upstream, target, timeoutMs, clock } = options;
   signal.throwIfAborted();
   const headers = new Headers([...options.headers].filter(([name]) => !OF_THE_HANDSHAKE.test(name)));
-  const { promise, resolve, reject } = Promise.withResolvers<WebSocket>();
+  const { promise, resolve, reject } = Promise.withResolvers<Dialed>();
   // Not by new URL(target, upstream): a target such as "//elsewhere/" would then choose the host.
   const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
+  const side = new WebSocketSide(socket); // at once: messages may come before whoever awaits this goes on
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();
@@ -101,7 +101,7 @@ async function dial(protocols: string[], signal: AbortSignal, options: WebSocket
   const giveUp = () => fail(new DOMException("The client is gone", "AbortError"));
   const cancel = clock.after(timeoutMs, tooLate);
   signal.addEventListener("abort", giveUp);
-  socket.addEventListener("open", () => resolve(socket), { once: true });
+  socket.addEventListener("open", () => resolve({ socket, side }));
   socket.addEventListener("error", (event) => reject(new Error((event as ErrorEvent).message)));
   socket.addEventListener("close", () => reject(new Error("The WebSocket was closed during the handshake")));
   try {
@@ -112,27 +112,15 @@ async function dial(protocols: string[], signal: AbortSignal, options: WebSocket
   }
 }
 
-/** Ties two WebSockets together: the upstream's, open, and the client's, whose handshake is not yet over. */
-function bridge(clientSocket: WebSocket, upstreamSocket: WebSocket, options: WebSocketProxyOptions): void {
-  const { life, timeoutMs, clock } = options;
+/** Ties the client to the upstream. */
+function bridge(clientSocket: WebSocket, upstream: Dialed, { life, timeoutMs, clock }: WebSocketProxyOptions): void {
   const client = new WebSocketSide(clientSocket);
-  const upstream = new WebSocketSide(upstreamSocket);
-  const endBoth = (code: number, reason: string) => {
-    client.close(code, reason);
-    upstream.close(code, reason);
-  };
-  const end = () => endBoth(1001, "The gateway has closed the connection");
-  const pass = (from: WebSocket, to: WebSocketSide) => {
-    from.addEventListener("message", ({ data }: MessageEvent<Message>) => {
-      to.send(data);
-      if (to.lagBytes > MAX_LAG_BYTES) endBoth(1013, "The other side does not read");
-    });
-    from.addEventListener("close", ({ code, reason }) => to.close(code, reason));
-  };
-  pass(clientSocket, upstream);
-  pass(upstreamSocket, client);
+  client.passTo(upstream.side);
+  upstream.side.passTo(client);
+  const end = () =>
+    [client, upstream.side].forEach((side) => side.close(1001, "The gateway has closed the connection"));
   // A client that leaves just before it is accepted causes no event at all: only that it never opens.
   clientSocket.addEventListener("open", clock.after(timeoutMs, end));
   life.addEventListener("abort", end);
-  upstreamSocket.addEventListener("close", () => life.removeEventListener("abort", end));
+  upstream.socket.addEventListener("close", () => life.removeEventListener("abort", end));
 }

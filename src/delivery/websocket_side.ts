@@ -2,38 +2,61 @@
 export type Message = string | ArrayBuffer;
 
 /**
- * One side of a bridge between two WebSockets. What is said to it before it is open waits until then, in order; what is
- * said to it after its end is lost.
+ * How far a side may lag behind the other, in bytes. `WebSocket` cannot be told to read slower, so a side that does not
+ * read at all would otherwise fill the memory.
+ */
+const MAX_LAG_BYTES = 16 * 1024 * 1024;
+
+/** What one side says to the other. */
+type Saying = (other: WebSocketSide) => void;
+
+/**
+ * One side of a bridge between two WebSockets. It listens from the beginning: what comes before there is another side is
+ * kept for it. What is said to it before it is open waits until then, in order; what is said to it after its end is lost.
  */
 export class WebSocketSide {
   readonly #socket: WebSocket;
+  readonly #heard: Saying[] = [];
+  #other: WebSocketSide | undefined;
   readonly #held: (() => void)[] = [];
   #heldBytes = 0;
 
-  /** @param socket Is set to give binary messages as `ArrayBuffer`: a `Blob` could only be passed on later, out of order. */
   constructor(socket: WebSocket) {
     this.#socket = socket;
-    socket.binaryType = "arraybuffer";
+    socket.binaryType = "arraybuffer"; // a Blob could only be passed on later, out of order
     socket.addEventListener("open", () => this.#release());
+    socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#say((other) => other.send(data)));
+    socket.addEventListener("close", ({ code, reason }) => this.#say((other) => other.close(code, reason)));
   }
 
-  /** About how many bytes it was sent and has not taken yet. */
-  get lagBytes(): number {
-    return this.#heldBytes + this.#socket.bufferedAmount;
+  /** Says everything that comes, and has come, to another side. */
+  passTo(other: WebSocketSide): void {
+    this.#other = other;
+    for (const saying of this.#heard.splice(0)) saying(other);
   }
 
-  /** Passes a message on. */
+  /** Sends a message. Ends both sides if this one lags too far behind. */
   send(message: Message): void {
     if (this.#socket.readyState === WebSocket.CONNECTING) {
       this.#heldBytes += typeof message === "string" ? message.length : message.byteLength;
     }
     this.#whenOpen(() => this.#socket.send(message));
+    if (this.#heldBytes + this.#socket.bufferedAmount > MAX_LAG_BYTES) this.#giveUp();
   }
 
-  /** Passes on that the other side was closed, with that side's code and reason. */
+  /** Closes it for the reason that the other side has given, or the gateway. */
   close(code: number, reason: string): void {
     // Without a code, a reason cannot be there either (RFC 6455 §5.5.1).
     this.#whenOpen(() => code === 1005 ? this.#socket.close() : this.#socket.close(passableCode(code), reason));
+  }
+
+  #giveUp(): void {
+    for (const side of [this, this.#other]) side?.close(1013, "The other side does not read");
+  }
+
+  #say(saying: Saying): void {
+    if (this.#other === undefined) this.#heard.push(saying);
+    else saying(this.#other);
   }
 
   #whenOpen(action: () => void): void {

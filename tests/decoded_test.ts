@@ -1,0 +1,130 @@
+import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import { decodableOnly, decoded } from "../src/delivery/decoded.ts";
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const TEXT = "<p>Grüße</p>".repeat(500);
+const PLAIN = new TextEncoder().encode(TEXT);
+
+async function coded(bytes: Bytes, ...formats: CompressionFormat[]): Promise<Bytes> {
+  let stream = new Response(bytes).body!;
+  for (const format of formats) stream = stream.pipeThrough(new CompressionStream(format));
+  return await new Response(stream).bytes();
+}
+
+function response(body: BodyInit | null, coding: string, headers: Record<string, string> = {}): Response {
+  return new Response(body, { headers: { "content-encoding": coding, ...headers } });
+}
+
+Deno.test("decoded() undoes gzip, br and deflate, however they are written", async () => {
+  for (
+    const [coding, format] of [["gzip", "gzip"], ["x-gzip", "gzip"], ["GZip", "gzip"], ["br", "brotli"], [
+      "deflate",
+      "deflate",
+    ]]
+  ) {
+    const bytes = await coded(PLAIN, format as CompressionFormat);
+    assertEquals(await decoded(response(bytes, coding!)).text(), TEXT, coding);
+  }
+});
+
+Deno.test("decoded() undoes several codings, the last one first", async () => {
+  assertEquals(await decoded(response(await coded(PLAIN, "gzip", "brotli"), "gzip, br")).text(), TEXT);
+  assertEquals(await decoded(response(await coded(PLAIN, "deflate", "gzip"), "deflate,identity , gzip")).text(), TEXT);
+});
+
+Deno.test("decoded() says nothing any more that was true of the coded bytes only", async () => {
+  const headers = {
+    "content-length": "20",
+    "content-digest": "sha-256=:x:",
+    "content-type": "text/html",
+    "etag": '"a"',
+    "repr-digest": "sha-256=:x:",
+    "vary": "Accept-Encoding",
+  };
+  const answer = decoded(
+    new Response(await coded(PLAIN, "gzip"), { status: 404, headers: { ...headers, "content-encoding": "gzip" } }),
+  );
+  await answer.body?.cancel();
+  assertEquals(answer.status, 404);
+  assertEquals([...answer.headers], [["content-type", "text/html"], ["etag", 'W/"a"'], ["vary", "Accept-Encoding"]]);
+});
+
+Deno.test("decoded() leaves a weak ETag weak, and what is no ETag alone", () => {
+  assertEquals(decoded(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"), 'W/"a"');
+  assertEquals(decoded(response(null, "br", { etag: "a" })).headers.get("etag"), "a");
+});
+
+Deno.test("decoded() gives back as it is what is not coded, or not by what it knows", () => {
+  const plain = new Response("x", { headers: { "content-length": "1", "etag": '"a"' } });
+  assertStrictEquals(decoded(plain), plain);
+  for (const coding of ["identity", "", "zstd", "gzip, zstd", "zstd, gzip", "constructor"]) {
+    const given = response("x", coding);
+    assertStrictEquals(decoded(given), given, coding);
+  }
+});
+
+Deno.test("decoded() gives back a part of a coded response as it is", () => {
+  const part = new Response("x", {
+    status: 206,
+    headers: { "content-encoding": "gzip", "content-range": "bytes 0-0/9" },
+  });
+  assertStrictEquals(decoded(part), part);
+});
+
+Deno.test("decoded() takes a response without a body: an answer to HEAD, a 304, an empty one", async () => {
+  const head = decoded(response(null, "gzip", { "content-length": "20" }));
+  assertEquals([head.body, [...head.headers]], [null, []]);
+  const notModified = decoded(
+    new Response(null, { status: 304, headers: { "content-encoding": "br", "etag": '"a"' } }),
+  );
+  assertEquals([notModified.status, [...notModified.headers]], [304, [["etag", 'W/"a"']]]);
+  assertEquals(await decoded(response("", "gzip", { "content-length": "0" })).text(), "");
+});
+
+Deno.test("decoded() makes corrupt and cut bytes an error of the stream", async () => {
+  for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
+    const whole = await coded(PLAIN, format);
+    await assertRejects(() => decoded(response(new Uint8Array(9).fill(7), coding)).text(), TypeError);
+    if (format !== "deflate") {
+      await assertRejects(() => decoded(response(whole.subarray(0, whole.length / 2), coding)).text(), TypeError);
+    }
+  }
+});
+
+Deno.test("decoded() passes an error of the body on", async () => {
+  const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
+  await assertRejects(() => decoded(response(broken, "gzip")).text(), Error, "gone");
+});
+
+Deno.test("decoded() gives each piece as soon as it is there", async () => {
+  const { readable, writable } = new TransformStream<Bytes, Bytes>();
+  const reader = decoded(response(readable, "gzip")).body!.getReader();
+  const writer = writable.getWriter();
+  const { createGzip } = await import("node:zlib");
+  const gzip = createGzip();
+  gzip.on("data", (piece: Bytes) => void writer.write(new Uint8Array(piece)));
+  gzip.write("first");
+  gzip.flush();
+  assertEquals(new TextDecoder().decode((await reader.read()).value), "first");
+  await reader.cancel();
+  gzip.destroy();
+});
+
+Deno.test("decoded() cancels the coded body when its reader leaves", async () => {
+  const cancelled = Promise.withResolvers<unknown>();
+  const bytes = await coded(PLAIN, "gzip");
+  const endless = new ReadableStream({ start: (controller) => controller.enqueue(bytes), cancel: cancelled.resolve });
+  const reader = decoded(response(endless, "gzip")).body!.getReader();
+  await reader.read();
+  await reader.cancel("left");
+  assertEquals(await cancelled.promise, "left");
+});
+
+Deno.test("decodableOnly() leaves no coding that decoded() cannot undo", () => {
+  assertEquals(decodableOnly("gzip, deflate, br, zstd"), "gzip, deflate, br");
+  assertEquals(decodableOnly("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"), "br;q=0.5, identity;q=0");
+  assertEquals(decodableOnly("zstd, *"), "identity");
+  assertEquals(decodableOnly(""), "identity");
+  assertEquals(decodableOnly(null), "identity");
+});

@@ -18,6 +18,7 @@ import config from "./deno.json" with { type: "json" };
 import { systemClock } from "./src/clock.ts";
 import { readCommand } from "./src/command.ts";
 import { createGateway } from "./src/gateway.ts";
+import { contentOf } from "./src/delivery/mode.ts";
 import { helpText } from "./src/help.ts";
 import { listen } from "./src/listen.ts";
 import { createLog } from "./src/log.ts";
@@ -28,7 +29,9 @@ import { readTls } from "./src/tls.ts";
 import { triggerReloads } from "./src/triggers.ts";
 import { sourcesOf } from "./src/variables/sources.ts";
 
-export { type ConnectionInfo, createGateway, type Gateway, type GatewayOptions, type Source } from "./src/gateway.ts";
+export { createGateway, type Gateway } from "./src/gateway.ts";
+export type { GatewayOptions, Source } from "./src/gateway_options.ts";
+export type { ConnectionInfo } from "./src/respond.ts";
 export { ConfigurationError } from "./src/variables/snapshot.ts";
 export type { Environment } from "./src/variables/classify.ts";
 export type { Clock } from "./src/clock.ts";
@@ -60,6 +63,8 @@ async function main(): Promise<void> {
   const store = await openStore(settings.kv, log);
   const gateway = await createGateway({
     ...sourcesOf(settings),
+    ...contentOf(settings),
+    upstreamTimeoutMs: settings["upstream-timeout"],
     strict: settings.strict,
     hotReload: settings["hot-reload"],
     allowedOrigins: settings["allowed-origins"],

@@ -1,5 +1,5 @@
 import { type Clock, sleep } from "./clock.ts";
-import type { LogEvent } from "./events/log.ts";
+import type { Publication } from "./events/publisher.ts";
 import type { Log } from "./log.ts";
 import {
   buildSnapshot,
@@ -15,7 +15,7 @@ export interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
   /** Makes the store's public state that of a snapshot. */
-  publish: (snapshot: Snapshot) => Promise<readonly LogEvent[]>;
+  publish: (snapshot: Snapshot) => Promise<Publication>;
   clock: Clock;
   log: Log;
 }
@@ -28,6 +28,7 @@ export class Configuration {
   readonly #options: ConfigurationOptions;
   readonly #stop = new AbortController();
   #snapshot: Snapshot;
+  #cursor = 0;
   /** What the last reload was refused for. */
   #refusal: string | undefined;
   #blocked = 0;
@@ -58,6 +59,14 @@ export class Configuration {
   /** What is in force. */
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /**
+   * The id from which on a page with this snapshot has to follow the log. It may lag behind the snapshot: then the page is told
+   * what it has already, and misses nothing.
+   */
+  get cursor(): number {
+    return this.#cursor;
   }
 
   /** Whether the last reload was refused. */
@@ -135,7 +144,7 @@ export class Configuration {
   async #publishOnce(): Promise<void> {
     const turn = this.#publishing.then(() => this.#options.publish(this.#snapshot));
     this.#publishing = turn.catch(() => {}); // whoever asked for it is told
-    this.#tellChanges(await turn);
+    this.#published(await turn);
   }
 
   async #retry(): Promise<void> {
@@ -151,7 +160,8 @@ export class Configuration {
     }
   }
 
-  #tellChanges(events: readonly LogEvent[]): void {
+  #published({ events, head }: Publication): void {
+    this.#cursor = head;
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
       this.#options.log.info("rep.config.changed", { key: name, tier: "public", action, id });

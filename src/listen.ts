@@ -1,5 +1,5 @@
 import { type Clock, sleep } from "./clock.ts";
-import type { ConnectionInfo } from "./gateway.ts";
+import type { ConnectionInfo } from "./respond.ts";
 import type { Log } from "./log.ts";
 import { isGranted } from "./variables/environment.ts";
 

@@ -35,7 +35,10 @@ function toggle(definition: Definition<boolean>): Option<boolean> {
   };
 }
 
-function choice<T extends string>(values: readonly T[], definition: Definition<T>): Option<T> {
+function choice<T extends string, D extends T | undefined>(
+  values: readonly T[],
+  definition: Definition<D>,
+): Option<T | D> {
   const expected = `one of ${values.join(", ")}`;
   const read = (text: string) => oneOf(text, values, expected);
   return { ...definition, yaml: "string", value: values.join("|"), expected, read };
@@ -96,6 +99,17 @@ function list(
   return { ...definition, yaml: "list", value, expected, read };
 }
 
+function upstreamUrl(definition: Definition<undefined>): Option<URL | undefined> {
+  const expected = "a URL such as http://127.0.0.1:3000, or host:port";
+  const read = (given: string) => {
+    const url = URL.parse(/^https?:\/\//.test(given) ? given : `http://${given}`);
+    const isPlain = url !== null && url.username + url.password + url.search + url.hash === "";
+    if (!isPlain) throw new WrongValue(expected);
+    return url;
+  };
+  return { ...definition, value: "URL", expected, yaml: "string", read };
+}
+
 function isProxy(item: string): boolean {
   try {
     trustRule([item]);
@@ -115,6 +129,16 @@ export const OPTIONS = {
   "health-port": integer<undefined>(0, 65535, {
     default: undefined,
     help: "Serve /rep/health on this port, and only there",
+  }),
+  "mode": choice(["embedded", "proxy"], {
+    default: undefined,
+    help: "Serve --static-dir or --upstream; by default the one that is set",
+  }),
+  "static-dir": text("DIR", { default: undefined, help: "Directory to serve, with the configuration in its pages" }),
+  "upstream": upstreamUrl({ default: undefined, help: "Server to stand before, with the configuration in its pages" }),
+  "upstream-timeout": duration("1s", "1h", {
+    default: "30s",
+    help: "How long the upstream may take to begin its answer",
   }),
   "manifest": text("FILE", { default: undefined, help: "Manifest that declares the variables (.rep.yaml)" }),
   "env-file": text("PATH", {

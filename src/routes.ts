@@ -13,12 +13,12 @@ export type Handler = (request: Request, context: RouteContext) => Response | Pr
 export type Routes = Readonly<Record<string, Handler>>;
 
 /** Every path of ours begins so, and no path that does is anybody else's. */
-const OURS = "/rep/";
+export const OWN_PATHS = "/rep/";
 
 /** The handler for a path; nothing if the path is not the gateway's. */
 export function findHandler(routes: Routes, path: string): Handler | undefined {
   if (Object.hasOwn(routes, path)) return routes[path];
-  return path.startsWith(OURS) ? notFound : undefined;
+  return path.startsWith(OWN_PATHS) ? notFound : undefined;
 }
 
 /** The answer for what nobody answers for. */

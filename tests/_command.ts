@@ -83,12 +83,3 @@ export async function startCommand(args: readonly string[], env: Record<string, 
 function toLogLine(line: string): LogLine | undefined {
   return line.startsWith("{") ? JSON.parse(line) : undefined;
 }
-
-/** A directory that is gone after the test. */
-export async function temporaryDirectory(): Promise<AsyncDisposable & { path: (name: string) => string }> {
-  const directory = await Deno.makeTempDir();
-  return {
-    path: (name) => `${directory}/${name}`,
-    [Symbol.asyncDispose]: () => Deno.remove(directory, { recursive: true }),
-  };
-}

@@ -1,4 +1,5 @@
-import { createGateway, type Gateway, type GatewayOptions } from "../src/gateway.ts";
+import { createGateway, type Gateway } from "../src/gateway.ts";
+import type { GatewayOptions } from "../src/gateway_options.ts";
 import { createLog, type Log } from "../src/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 

@@ -1,8 +1,9 @@
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/help.ts";
+import { stdFlags } from "../tools/std.ts";
 
-const RUN = ["run", "--no-lock", "--import-map=tools/std_without_jsr.json", "--quiet"];
+const RUN = ["run", ...await stdFlags(), "--quiet"];
 
 interface Outcome {
   code: number;
@@ -26,7 +27,7 @@ async function run(args: string[], permissions: string[] = [], env: Record<strin
 
 /** Where Deno keeps what it has downloaded. */
 function ofDeno(): Record<string, string> {
-  const names = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "NPM_CONFIG_REGISTRY"];
+  const names = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "NPM_CONFIG_REGISTRY", "JSR_URL", "NO_PROXY"];
   return Object.fromEntries(names.flatMap((name) => {
     const value = Deno.env.get(name);
     return value === undefined ? [] : [[name, value]];

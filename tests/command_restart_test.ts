@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { type RunningCommand, startCommand, temporaryDirectory } from "./_command.ts";
+import { type RunningCommand, startCommand } from "./_command.ts";
 import { type Message, readSse, type SseReader } from "./_sse.ts";
+import { TempDirectory } from "./_temp.ts";
 
 async function openStream({ url }: RunningCommand, cursor?: number): Promise<SseReader> {
   const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
@@ -16,9 +17,9 @@ function areRising(messages: readonly Message[]): boolean {
 }
 
 Deno.test("a gateway that was killed goes on where it was: replay is complete, and comes before anything new", async () => {
-  await using directory = await temporaryDirectory();
-  const env = directory.path("app.env");
-  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.path("kv.sqlite3")];
+  await using directory = await TempDirectory.make();
+  const env = directory.at("app.env");
+  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.at("kv.sqlite3")];
   const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_PUBLIC_B=stays\n`);
   const reload = async (command: RunningCommand, value: string) => {
     await write(value);
@@ -61,9 +62,9 @@ Deno.test("a gateway that was killed goes on where it was: replay is complete, a
 });
 
 Deno.test("a variable that was removed while the gateway was down is deleted for those who come back", async () => {
-  await using directory = await temporaryDirectory();
-  const env = directory.path("app.env");
-  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.path("kv.sqlite3")];
+  await using directory = await TempDirectory.make();
+  const env = directory.at("app.env");
+  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.at("kv.sqlite3")];
   await Deno.writeTextFile(env, "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n");
   {
     await using command = await startCommand(flags);
@@ -78,8 +79,8 @@ Deno.test("a variable that was removed while the gateway was down is deleted for
 });
 
 Deno.test("a restart does not reset the rate limit", async () => {
-  await using directory = await temporaryDirectory();
-  const flags = ["--kv", directory.path("kv.sqlite3")];
+  await using directory = await TempDirectory.make();
+  const flags = ["--kv", directory.at("kv.sqlite3")];
   const env = { REP_SENSITIVE_S: "x" };
   const statuses = [];
   for (let round = 0; round < 2; round++) {
@@ -109,15 +110,15 @@ Deno.test("SIGTERM and SIGINT end the streams over the drain, and the process wi
 
 Deno.test("file_watch and poll see a change of the env file without being told", async () => {
   for (const mode of [["file_watch"], ["poll", "--poll-interval", "1s"]]) {
-    await using directory = await temporaryDirectory();
-    const env = directory.path("app.env");
+    await using directory = await TempDirectory.make();
+    const env = directory.at("app.env");
     await Deno.writeTextFile(env, "REP_PUBLIC_A=1\n");
     const flags = ["--hot-reload", "--env-file", env, "--kv", ":memory:", "--hot-reload-mode", ...mode];
     await using command = await startCommand(flags);
     const stream = await openStream(command);
     await stream.pull();
-    await Deno.writeTextFile(directory.path("new"), "REP_PUBLIC_A=2\n");
-    await Deno.rename(directory.path("new"), env);
+    await Deno.writeTextFile(directory.at("new"), "REP_PUBLIC_A=2\n");
+    await Deno.rename(directory.at("new"), env);
     assertEquals(valuesOf(await stream.take(1)), ["2"]);
     await stream.close();
   }

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { encodeBase64 } from "@std/encoding/base64";
-import { type RunningCommand, startCommand, temporaryDirectory } from "./_command.ts";
+import { type RunningCommand, startCommand } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
 
 const CANARIES = {
   sensitive: "canary-sensitive-7f3a9",
@@ -17,7 +18,7 @@ REP_SERVER_V=${CANARIES.server}
 
 const MANIFEST = `version: "0.1.0"
 variables:
-  S: { tier: sensitive, pattern: "^canary-(sensitive|changed)-" }
+  S: { tier: sensitive, pattern: "canary-(sensitive|changed)-.*" }
   V: { tier: server, type: string }
   D: { tier: sensitive, default: ${CANARIES.byDefault} }
 `;
@@ -62,8 +63,8 @@ async function everyAnswer({ url }: RunningCommand): Promise<string[]> {
 }
 
 Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, no log line and no store", async () => {
-  await using directory = await temporaryDirectory();
-  const [env, manifest, kv] = ["app.env", "rep.yaml", "kv.sqlite3"].map(directory.path);
+  await using directory = await TempDirectory.make();
+  const [env, manifest, kv] = ["app.env", "rep.yaml", "kv.sqlite3"].map((name) => directory.at(name));
   const write = async (envText: string, manifestText: string) => {
     await Deno.writeTextFile(String(env), envText);
     await Deno.writeTextFile(String(manifest), manifestText);
@@ -88,9 +89,9 @@ Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, 
   assertEquals(await command.ended(), 0);
 
   const stored = [];
-  for await (const { name } of Deno.readDir(directory.path(""))) {
+  for await (const { name } of Deno.readDir(directory.path)) {
     if (name.startsWith("kv.")) {
-      stored.push(new TextDecoder("latin1").decode(await Deno.readFile(directory.path(name))));
+      stored.push(new TextDecoder("latin1").decode(await Deno.readFile(directory.at(name))));
     }
   }
   const places = { answers: answers.join("\n"), log: command.output.join("\n"), store: stored.join("\n") };

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { Configuration } from "../src/configuration.ts";
-import type { LogEvent } from "../src/events/log.ts";
+import type { Publication } from "../src/events/publisher.ts";
 import type { Log, LogFields } from "../src/log.ts";
 import type { Environment } from "../src/variables/classify.ts";
 import { ConfigurationError, type Snapshot } from "../src/variables/snapshot.ts";
@@ -45,7 +45,7 @@ class World {
     return { environment, manifest, strict };
   }
 
-  async #publish(snapshot: Snapshot): Promise<LogEvent[]> {
+  async #publish(snapshot: Snapshot): Promise<Publication> {
     const target = Object.fromEntries(snapshot.public);
     await this.publishing;
     if (this.outage) throw this.outage;
@@ -53,10 +53,11 @@ class World {
     this.published.push(target);
     const updates = Object.keys(target).filter((name) => target[name] !== before[name]);
     const deletes = Object.keys(before).filter((name) => !(name in target));
-    return [
+    const events = [
       ...updates.map((name, index) => ({ id: index + 1, name, value: String(target[name]) })),
       ...deletes.map((name, index) => ({ id: index + 101, name })),
     ];
+    return { events, head: events.at(-1)?.id ?? 0 };
   }
 
   #log(): Log {

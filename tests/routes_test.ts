@@ -1,5 +1,6 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { createGateway, type GatewayOptions } from "../src/gateway.ts";
+import { createGateway } from "../src/gateway.ts";
+import type { GatewayOptions } from "../src/gateway_options.ts";
 import { Problem } from "../src/http/problem.ts";
 import { findHandler, notFound } from "../src/routes.ts";
 import { answerOf } from "./_answer.ts";

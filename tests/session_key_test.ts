@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { BLOB_KEY_INFO, deriveKey } from "../src/crypto/hkdf.ts";
-import { createGateway, type Gateway, type GatewayOptions } from "../src/gateway.ts";
+import { createGateway, type Gateway } from "../src/gateway.ts";
+import type { GatewayOptions } from "../src/gateway_options.ts";
 import { createLog } from "../src/log.ts";
 import { kvStore } from "../src/store/kv.ts";
 import { memoryStore } from "../src/store/memory.ts";
@@ -17,19 +18,6 @@ const KID = "1700000400";
 const MASTER = Uint8Array.from({ length: 32 }, (_, index) => index * 7 & 255);
 const SECRET = "the-sensitive-value";
 
-/** A clock on which time can go by without anybody being called back: hours of it, at once. */
-class JumpClock extends FakeClock {
-  #ahead = 0;
-
-  override now(): number {
-    return super.now() + this.#ahead;
-  }
-
-  jump(ms: number): void {
-    this.#ahead += ms;
-  }
-}
-
 interface Asking {
   method?: string;
   query?: string;
@@ -39,7 +27,7 @@ interface Asking {
 
 interface KeyStage extends AsyncDisposable {
   gateway: Gateway;
-  clock: JumpClock;
+  clock: FakeClock;
   /** The log, one object a line. */
   lines: Record<string, unknown>[];
   /** Asks for a session key at the own origin of the table. */
@@ -50,7 +38,7 @@ interface KeyStage extends AsyncDisposable {
 
 /** A gateway with one SENSITIVE variable, on a clock that stands still. */
 async function stage(options: GatewayOptions = {}): Promise<KeyStage> {
-  const clock = options.clock instanceof JumpClock ? options.clock : new JumpClock(START);
+  const clock = options.clock instanceof FakeClock ? options.clock : new FakeClock(START);
   const lines: Record<string, unknown>[] = [];
   const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
   const variables = { REP_SENSITIVE_TOKEN: SECRET };
@@ -184,7 +172,7 @@ Deno.test("createGateway() refuses numbers that its options cannot have, and nam
       await assertRejects(
         () => createGateway({ variables: {}, [name]: value }),
         RangeError,
-        `Cannot use ${name}: expected `,
+        `Cannot use ${String(name)}: expected `,
       );
     }
   }
@@ -441,7 +429,7 @@ for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:
   Deno.test(`GET /rep/session-key gives exactly 10 of 200 at once on two gateways (${open.name || "kvStore"})`, async () => {
     const store = await open();
     try {
-      const clock = new JumpClock(START);
+      const clock = new FakeClock(START);
       await using one = await stage({ store, clock, random: Math.random });
       await using two = await stage({ store, clock, random: Math.random });
       const asked = Array.from({ length: 200 }, (_, index) => (index % 2 ? one : two).ask());
@@ -458,7 +446,7 @@ for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:
 
 Deno.test("GET /rep/session-key goes on counting in a gateway that starts later on the same store", async () => {
   const store = memoryStore();
-  const clock = new JumpClock(START);
+  const clock = new FakeClock(START);
   {
     await using first = await stage({ store, clock });
     for (let count = 0; count < 8; count++) await first.ask();

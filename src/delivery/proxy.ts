@@ -37,6 +37,12 @@ export interface ProxyCallOptions {
    * @default {false}
    */
   decodable?: boolean;
+  /**
+   * Names of request headers that the upstream is not to see.
+   *
+   * @default {[]}
+   */
+  hidden?: readonly string[];
 }
 
 /** Hands requests on to the upstream. */
@@ -76,6 +82,7 @@ export function createProxy(options: ProxyOptions): Proxy {
     if (isWebSocketRequest(request)) {
       return await proxyWebSocket(request, { upstream, target, headers, timeoutMs, clock, life: life.signal });
     }
+    for (const name of call.hidden ?? []) headers.delete(name);
     if (call.decodable) headers.set("accept-encoding", decodableOnly(headers.get("accept-encoding")));
     const body = await requestBody(request);
     // Deno.serve has dropped a GET's body by now; the upstream would wait for it.

@@ -8,6 +8,14 @@ export interface PublicTarget {
   readonly server: ReadonlySet<string>;
 }
 
+/** What publishing did. */
+export interface Publication {
+  /** What was added to the log. */
+  readonly events: readonly LogEvent[];
+  /** Up to this id, the log holds nothing that the target does not. */
+  readonly head: number;
+}
+
 /**
  * Makes the public state in the store equal to a target, and says what that took.
  *
@@ -16,14 +24,15 @@ export interface PublicTarget {
  *
  * @throws {StoreUnavailableError} If the store does not answer.
  */
-export function publish(target: PublicTarget, log: EventLog, options: RetryOptions): Promise<readonly LogEvent[]> {
+export function publish(target: PublicTarget, log: EventLog, options: RetryOptions): Promise<Publication> {
   return retryConflicts(async () => {
     const state = await forgetLeaving(target, log);
     const changes = difference(state, target);
-    if (changes.length === 0) return [];
-    const added = await log.append(changes, state);
-    if (added !== undefined) await log.trim();
-    return added;
+    if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
+    const events = await log.append(changes, state);
+    if (events === undefined) return undefined;
+    await log.trim();
+    return { events, head: events.at(-1)?.id ?? 0 };
   }, options);
 }
 

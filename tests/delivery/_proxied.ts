@@ -1,8 +1,8 @@
-import { type Clock, systemClock } from "../src/clock.ts";
-import { createProxy, type Proxy, type ProxyCallOptions } from "../src/delivery/proxy.ts";
-import { clientOf, peerAddress } from "../src/http/client_address.ts";
-import { Problem, problemResponse } from "../src/http/problem.ts";
-import type { Log, LogFields } from "../src/log.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
+import { createProxy, type Proxy, type ProxyCallOptions } from "../../src/delivery/proxy.ts";
+import { clientOf, peerAddress } from "../../src/http/client_address.ts";
+import { Problem, problemResponse } from "../../src/http/problem.ts";
+import type { Log, LogFields } from "../../src/log.ts";
 
 /** What {@linkcode proxied} may be told. */
 export interface ProxiedOptions {

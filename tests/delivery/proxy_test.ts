@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { createProxy } from "../src/delivery/proxy.ts";
-import { Problem } from "../src/http/problem.ts";
+import { createProxy } from "../../src/delivery/proxy.ts";
+import { Problem } from "../../src/http/problem.ts";
+import { stdFlags } from "../../tools/std.ts";
 import { dialed, manualClock, proxied, scripted, served } from "./_proxied.ts";
 
 const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
@@ -472,8 +473,7 @@ Deno.test("createProxy() speaks to an https: upstream that the process trusts, a
 async function askedFromElsewhere(upstream: string) {
   const script = new URL("./tls/ask_through_proxy.ts", import.meta.url).pathname;
   const ca = new URL("./tls/ca.crt", import.meta.url).pathname;
-  const map = new URL("../tools/std_without_jsr.json", import.meta.url).pathname;
-  const args = ["run", "--quiet", "--no-lock", `--import-map=${map}`, "--allow-net", `--cert=${ca}`, script, upstream];
+  const args = ["run", "--quiet", ...await stdFlags(), "--allow-net", `--cert=${ca}`, script, upstream];
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { success, stdout: text(stdout), stderr: text(stderr) };

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { withoutHopByHop } from "../src/delivery/hop_by_hop.ts";
+import { withoutHopByHop } from "../../src/delivery/hop_by_hop.ts";
 
 function kept(headers: HeadersInit): [string, string][] {
   return [...withoutHopByHop(new Headers(headers))];

@@ -1,4 +1,4 @@
-import { createProxy } from "../../src/delivery/proxy.ts";
+import { createProxy } from "../../../src/delivery/proxy.ts";
 
 /** Asks an upstream through the proxy, and prints what it answers: for a test of what a process trusts. */
 if (import.meta.main) {

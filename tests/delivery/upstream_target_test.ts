@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { upstreamTarget } from "../src/delivery/upstream_target.ts";
+import { upstreamTarget } from "../../src/delivery/upstream_target.ts";
 
 function assertTarget(target: string, requestUrl: string, upstream = "http://up/"): void {
   assertEquals(upstreamTarget(new URL(upstream), requestUrl), target);

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { passableCode, WebSocketSide } from "../src/delivery/websocket_side.ts";
+import { passableCode, WebSocketSide } from "../../src/delivery/websocket_side.ts";
 
 /** A WebSocket without a network: it writes down what is done to it. */
 class FakeSocket extends EventTarget {

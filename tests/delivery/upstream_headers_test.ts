@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { upstreamHeaders } from "../src/delivery/upstream_headers.ts";
+import { upstreamHeaders } from "../../src/delivery/upstream_headers.ts";
 
 const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example:8443" };
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { decodableOnly, decoded } from "../src/delivery/decoded.ts";
+import { decodableOnly, decoded } from "../../src/delivery/decoded.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { requestBody } from "../src/delivery/request_body.ts";
+import { requestBody } from "../../src/delivery/request_body.ts";
 
 function streamOf(...parts: string[]): ReadableStream<Uint8Array<ArrayBuffer>> {
   return ReadableStream.from(parts).pipeThrough(new TextEncoderStream());

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { upstreamResponse } from "../src/delivery/upstream_response.ts";
+import { upstreamResponse } from "../../src/delivery/upstream_response.ts";
 
 /** A message without a network; it is told when to give what. */
 function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage & Readable {

@@ -1,0 +1,230 @@
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { decryptAesGcm } from "@std/crypto/aes-gcm";
+import { decodeBase64 } from "@std/encoding/base64";
+import type { Payload } from "../src/delivery/payload.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
+import { stdFlags } from "../tools/std.ts";
+import { FakeClock } from "./_fake_clock.ts";
+import { type Stage, stage } from "./_gateway.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
+
+async function site() {
+  const directory = await TempDirectory.make();
+  await Deno.writeTextFile(directory.at("index.html"), HTML);
+  await Deno.writeTextFile(directory.at("app.js"), "1");
+  return directory;
+}
+
+function payloadIn(html: string): Payload {
+  return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)<\/script>/.exec(html)?.[1] ?? "null");
+}
+
+async function pageOf(gate: Stage, path = "/"): Promise<Payload> {
+  return payloadIn(await (await gate.ask(path)).text());
+}
+
+/** What a client does with what a page holds. */
+async function openPage(gate: Stage, { sensitive = "", _meta }: Payload): Promise<unknown> {
+  const { key } = await (await gate.ask(_meta.key_endpoint ?? "")).json();
+  const aesKey = await crypto.subtle.importKey("raw", decodeBase64(key), "AES-GCM", false, ["decrypt"]);
+  const additionalData = new TextEncoder().encode(_meta.integrity);
+  return JSON.parse(new TextDecoder().decode(await decryptAesGcm(aesKey, decodeBase64(sensitive), { additionalData })));
+}
+
+Deno.test("a page holds the configuration, and is otherwise the file byte for byte", async () => {
+  await using directory = await site();
+  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, { staticDir: directory.path });
+  for (const path of ["/", "/index.html", "/some/route?x=1"]) {
+    const response = await gate.ask(path);
+    const html = await response.text();
+    assertEquals(response.status, 200);
+    assertEquals(html.replace(/<script id="__rep__".*?<\/script>/, ""), HTML);
+    assert(html.includes("</script></head>"));
+    assertEquals(payloadIn(html).public, { A: "1" });
+  }
+});
+
+Deno.test("a file that is no page is untouched", async () => {
+  await using directory = await site();
+  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  const response = await gate.ask("/app.js");
+  assertEquals([await response.text(), response.headers.get("content-length")], ["1", "1"]);
+});
+
+Deno.test("paths under /rep/ are never the app's", async () => {
+  await using directory = await site();
+  await Deno.mkdir(directory.at("rep"));
+  await Deno.writeTextFile(directory.at("rep/secret.txt"), "x");
+  await using gate = await stage({}, { staticDir: directory.path });
+  for (const path of ["/rep/secret.txt", "/rep/", "/rep/route"]) {
+    const response = await gate.ask(path);
+    assertEquals([response.status, response.headers.get("content-type")], [404, "application/problem+json"]);
+    await response.body?.cancel();
+  }
+});
+
+Deno.test("a page's ETag changes with the configuration, and a page with SENSITIVE values has none", async () => {
+  await using directory = await site();
+  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  const etagOf = async (headers: HeadersInit = {}) => {
+    const response = await gate.ask("/", { headers });
+    await response.body?.cancel();
+    return [response.status, response.headers.get("etag"), response.headers.get("cache-control")];
+  };
+  const [, first, caching] = await etagOf();
+  assertEquals(caching, "no-cache");
+  assertEquals(await etagOf({ "if-none-match": String(first) }), [304, first, "no-cache"]);
+  await gate.set({ REP_PUBLIC_A: "2" });
+  const [status, second] = await etagOf({ "if-none-match": String(first) });
+  assertEquals(status, 200);
+  assertNotEquals(second, first);
+  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "x" });
+  assertEquals(await etagOf({ "if-none-match": String(second) }), [200, null, "no-store"]);
+});
+
+Deno.test("a page's stream goes on where the page stands: nothing between the two is missed", async () => {
+  await using directory = await site();
+  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  const page = await pageOf(gate);
+  await gate.set({ REP_PUBLIC_A: "2" });
+  const reader = await gate.listen({}, new URL(page._meta.hot_reload ?? "", "http://x").search);
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]);
+  await reader.close();
+  const next = await gate.listen({}, new URL((await pageOf(gate))._meta.hot_reload ?? "", "http://x").search);
+  await gate.set({ REP_PUBLIC_A: "3" });
+  assertEquals((await next.take(1)).map(({ data }) => data.value), ["3"]);
+  await next.close();
+});
+
+Deno.test("a page without hot reload names no stream, and one without SENSITIVE variables no key", async () => {
+  await using directory = await site();
+  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path, hotReload: false });
+  const { _meta, ...rest } = await pageOf(gate);
+  assertEquals(Object.keys(_meta), ["version", "injected_at", "integrity", "ttl"]);
+  assertEquals(Object.keys(rest), ["public"]);
+});
+
+Deno.test("a page is made once for a snapshot and an epoch", async () => {
+  await using directory = await site();
+  const clock = new FakeClock(1_700_000_400_000);
+  const options = { staticDir: directory.path, clock, keyRotationMs: 200_000 };
+  await using gate = await stage({ REP_SENSITIVE_S: "x" }, options);
+  const first = await pageOf(gate);
+  clock.jump(100_000);
+  assertEquals(await pageOf(gate), first);
+  clock.jump(100_000);
+  const next = await pageOf(gate);
+  assertNotEquals(next.sensitive, first.sensitive);
+  assertEquals(
+    [first, next].map(({ _meta }) => _meta.key_endpoint),
+    [
+      "/rep/session-key?kid=1700000400",
+      "/rep/session-key?kid=1700000600",
+    ].map((path, index) => index === 0 ? "/rep/session-key?kid=1700000400" : path),
+  );
+});
+
+Deno.test("a key opens the pages of its epoch and no others, also those of another replica", async () => {
+  await using directory = await site();
+  const clock = new FakeClock(1_700_000_400_000);
+  const store = memoryStore();
+  const options = { staticDir: directory.path, clock, store };
+  await using gate = await stage({ REP_SENSITIVE_S: "s€cret" }, options);
+  await using replica = await stage({ REP_SENSITIVE_S: "s€cret" }, options);
+  const old = await pageOf(gate);
+  assertEquals(await openPage(replica, old), { S: "s€cret" });
+  clock.jump(3_600_000);
+  const young = await pageOf(replica);
+  assertEquals(await openPage(gate, young), { S: "s€cret" });
+  assertEquals(await openPage(gate, old), { S: "s€cret" }); // it names its own epoch
+  const crossed = { ...young, _meta: { ...young._meta, key_endpoint: old._meta.key_endpoint ?? "" } };
+  assertEquals(await openPage(gate, crossed).catch((error: Error) => error.name), "OperationError");
+});
+
+Deno.test("without the store that keeps the master secret, pages have their PUBLIC values, and all of them once it is back", async () => {
+  await using directory = await site();
+  const inner = memoryStore();
+  const clock = new FakeClock();
+  let isDown = true;
+  const onlyUp = <T>(run: () => Promise<T>) => isDown ? Promise.reject(new Error("down")) : run();
+  const store: Store = {
+    get: (key) => onlyUp(() => inner.get(key)),
+    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
+    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
+    watch: () => () => {},
+    close: () => {},
+  };
+  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
+    staticDir: directory.path,
+    store,
+    clock,
+  });
+  const page = await pageOf(gate);
+  assertEquals([page.public, page.sensitive, page._meta.key_endpoint], [{ A: "1" }, undefined, undefined]);
+  assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
+  isDown = false;
+  await clock.tick(40_000);
+  assertEquals(await openPage(gate, await pageOf(gate)), { S: "x" });
+  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+});
+
+Deno.test("gateway.handle() answers for the gateway's own paths and leaves all others", async () => {
+  await using gate = await stage({ REP_PUBLIC_A: "1" });
+  const handle = (path: string) => gate.gateway.handle(new Request(`http://gateway.test${path}`));
+  assertEquals(await handle("/"), undefined);
+  assertEquals(await handle("/repeat"), undefined);
+  const health = await handle("/rep/health");
+  assertEquals((await health?.json()).variables.public, 1);
+  assertEquals((await handle("/rep/other"))?.status, 404);
+});
+
+Deno.test("gateway.inject() puts the configuration into any page, with and without its request", async () => {
+  await using gate = await stage({ REP_PUBLIC_A: "1" });
+  const page = () => new Response(HTML, { headers: { "content-type": "text/html", etag: '"v1"' } });
+  const injected = await gate.gateway.inject(page());
+  const etag = injected.headers.get("etag") ?? "";
+  assertEquals(payloadIn(await injected.text()).public, { A: "1" });
+  const request = new Request("http://gateway.test/", { headers: { "if-none-match": etag } });
+  assertEquals((await gate.gateway.inject(page(), request)).status, 304);
+});
+
+Deno.test("GET /rep/client.js is the client module, and is not sent twice", async () => {
+  await using gate = await stage({});
+  const response = await gate.ask("/rep/client.js");
+  const etag = response.headers.get("etag") ?? "";
+  assertEquals([response.status, response.headers.get("content-type"), response.headers.get("cache-control")], [
+    200,
+    "text/javascript; charset=utf-8",
+    "no-cache",
+  ]);
+  assert((await response.text()).includes("__rep__"));
+  assertEquals((await gate.ask("/rep/client.js", { headers: { "if-none-match": etag } })).status, 304);
+  assertEquals((await gate.ask("/rep/client.js", { method: "POST" })).status, 405);
+});
+
+for (const example of ["deno_serve", "hono"]) {
+  Deno.test(`examples/servers/${example}.ts hands its configuration out`, async () => {
+    const args = ["run", ...await stdFlags(), "-A", `examples/servers/${example}.ts`, "0"];
+    const env = { REP_PUBLIC_A: "1", NO_COLOR: "1" };
+    const child = new Deno.Command(Deno.execPath(), { args, env, stdout: "null", stderr: "piped" }).spawn();
+    const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+    try {
+      let printed = "";
+      for (let done = false; !done && !/Listening on http:\S+\s/.test(printed);) {
+        const chunk = await reader.read();
+        done = chunk.done;
+        printed += chunk.value ?? "";
+      }
+      const url = /Listening on (http:\S+)/.exec(printed)?.[1] ?? printed;
+      const page = payloadIn(await (await fetch(url)).text());
+      const health = await (await fetch(new URL("/rep/health", url))).json();
+      assertEquals([page.public, health.variables.public], [{ A: "1" }, 1]);
+    } finally {
+      child.kill("SIGKILL");
+      await Promise.all([reader.cancel(), child.status]);
+    }
+  });
+}

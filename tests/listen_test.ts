@@ -118,8 +118,9 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
 
 Deno.test("listen() refuses a port that is taken", async () => {
   await using set = await stage();
-  const { port } = set.listener;
-  await assertRejects(() => stage({ port }), Deno.errors.AddrInUse);
+  const handler = () => Promise.resolve(new Response());
+  const options = { hostname: "127.0.0.1", port: set.listener.port, handler, serves: "gateway" };
+  assertThrows(() => listen({ ...options, clock: systemClock, log: keptLog().log }), Deno.errors.AddrInUse);
 });
 
 Deno.test({

@@ -17,6 +17,8 @@
 import config from "./deno.json" with { type: "json" };
 import { systemClock } from "./src/clock.ts";
 import { readCommand } from "./src/command.ts";
+import { systemIo } from "./src/commands/command_io.ts";
+import { isVariableCommand } from "./src/commands/command_line.ts";
 import { createGateway } from "./src/gateway.ts";
 import { contentOf } from "./src/delivery/mode.ts";
 import { helpText } from "./src/help.ts";
@@ -27,6 +29,7 @@ import { onSignals, surviveErrors } from "./src/signals.ts";
 import { openStore } from "./src/store/open.ts";
 import { readTls } from "./src/tls.ts";
 import { triggerReloads } from "./src/triggers.ts";
+import { runVariableCommand } from "./src/variable_commands.ts";
 import { sourcesOf } from "./src/variables/sources.ts";
 
 export { createGateway, type Gateway } from "./src/gateway.ts";
@@ -51,6 +54,7 @@ export {
 
 /** The command, from its arguments to the last signal. */
 async function main(): Promise<void> {
+  if (isVariableCommand(Deno.args)) Deno.exit(await runVariableCommand(Deno.args, systemIo()));
   const command = await readCommand(Deno.args);
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);

@@ -31,11 +31,19 @@ export function every(ms: number, callback: () => void, clock: Clock): () => voi
   return () => cancel();
 }
 
-/** Waits `ms` milliseconds; a signal that is aborted ends the waiting at once, without an error. */
-export function sleep(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
+/** What {@linkcode sleep} may be told. */
+export interface SleepOptions {
+  /** Ends the waiting at once, without an error. */
+  signal?: AbortSignal;
+  /** Whether it is of no use when nothing else is left to do. @default {false} */
+  isBackground?: boolean;
+}
+
+/** Waits `ms` milliseconds. */
+export function sleep(ms: number, clock: Clock, { signal, isBackground = false }: SleepOptions = {}): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
-    const cancel = clock.after(ms, done);
+    const cancel = clock.after(ms, done, isBackground);
     function done() {
       cancel();
       signal?.removeEventListener("abort", done);

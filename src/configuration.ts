@@ -150,7 +150,7 @@ export class Configuration {
   async #retry(): Promise<void> {
     const { signal } = this.#stop;
     for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
-      await sleep(pause, this.#options.clock, signal);
+      await sleep(pause, this.#options.clock, { signal });
       if (signal.aborted) return;
       try {
         return await this.#publishOnce();

@@ -21,6 +21,9 @@ import { type ConnectionInfo, createResponder } from "./respond.ts";
 import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./routes.ts";
 import { handleSessionKey } from "./session_key.ts";
 import { guardStore } from "./store/guard.ts";
+import { StoreUnavailableError } from "./store/store.ts";
+import { storedSource } from "./variables/stored_source.ts";
+import { watchVariables } from "./variables/watch_stored.ts";
 import { countVariables, type Snapshot } from "./variables/snapshot.ts";
 
 /** A running gateway. */
@@ -90,8 +93,9 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     retentionMs: settings.keyRetentionMs,
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
   });
+  const stored = storedSource(store);
   const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
-  const configuration = await Configuration.load({ read: settings.read, publish: publishing, clock, log })
+  const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
     .catch(async (error) => {
       content?.close();
       await hub.close(0);
@@ -100,7 +104,16 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     });
   const getTag = createPageTags({ inForce: configuration, hotReload, epochs, clock, log });
 
+  /** Precedence: the store, the environment, the env file, the manifest's defaults. */
+  async function readAll() {
+    const [input, environment] = await Promise.all([settings.read(), stored.read()]);
+    return { ...input, environment: { ...input.environment, ...environment } };
+  }
+
   async function publishAndTell(snapshot: Snapshot) {
+    if (!stored.isKnown) {
+      throw new StoreUnavailableError("Cannot publish: the variables in the store are not known yet");
+    }
     const publication = await publish(snapshot, eventLog, settings);
     await followLog();
     return publication;
@@ -114,6 +127,14 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
   const stops = [every(SWEEP_MS, sweep, clock)];
   if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));
+
+  async function reloadStored(): Promise<void> {
+    await stored.refresh();
+    await configuration.reload().catch(() => {}); // the log has said what was wrong
+  }
+
+  const unwatch = new AbortController();
+  const watched = watchVariables(store, reloadStored, { clock, signal: unwatch.signal, isBackground: true });
 
   function status(): HealthStatus {
     if (isStopping) return "stopping";
@@ -166,6 +187,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     isStopping = true;
     await hub.close(drainMs);
     for (const stop of stops) stop();
+    unwatch.abort();
+    await watched;
     await configuration.close();
     await tail.close();
     content?.close();

@@ -12,7 +12,8 @@ export function helpText(): string {
   return [
     "The configuration gateway: hands a single-page app its configuration at run time.",
     "",
-    "Usage: deno run -P main.ts [OPTION ...]",
+    "Usage: deno run -A --unstable-kv jsr:@rep/gateway [OPTION ...]",
+    "       deno run -A --unstable-kv jsr:@rep/gateway set|unset|list|history|watch --help",
     "",
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",

@@ -55,7 +55,7 @@ export function listen(options: ListenOptions): Listener {
 
   async function listenAgain(): Promise<void> {
     for (;;) {
-      await sleep(PAUSE_MS, clock, stopping.signal);
+      await sleep(PAUSE_MS, clock, { signal: stopping.signal });
       if (stopping.signal.aborted) return;
       try {
         server = serve({ ...options, port });

@@ -86,7 +86,7 @@ Deno.test("sleep() waits as long as it is told", async () => {
 Deno.test("sleep() ends at once, without an error, when its signal is aborted", async () => {
   const clock = new FakeClock();
   const abort = new AbortController();
-  const waiting = sleep(100, clock, abort.signal);
+  const waiting = sleep(100, clock, { signal: abort.signal });
   assertEquals(await hasEnded(clock, waiting), false);
   abort.abort();
   assertEquals([await hasEnded(clock, waiting), clock.waiting], [true, 0]);
@@ -94,6 +94,6 @@ Deno.test("sleep() ends at once, without an error, when its signal is aborted", 
 
 Deno.test("sleep() does not begin when its signal was aborted before", async () => {
   const clock = new FakeClock();
-  assertEquals(await hasEnded(clock, sleep(100, clock, AbortSignal.abort())), true);
+  assertEquals(await hasEnded(clock, sleep(100, clock, { signal: AbortSignal.abort() })), true);
   assertEquals(clock.waiting, 0);
 });

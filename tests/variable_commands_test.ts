@@ -7,7 +7,7 @@ import type { CommandIo } from "../src/commands/command_io.ts";
 import { runVariableCommand } from "../src/variable_commands.ts";
 import { listVariables } from "../src/variables/stored.ts";
 import { stdFlags } from "../tools/std.ts";
-import { temporaryDirectory } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
 import { FakeClock, settle } from "./_fake_clock.ts";
 import { TextLineStream } from "./_lines.ts";
 import { countedStore } from "./_store.ts";
@@ -279,8 +279,8 @@ variables:
 `;
 
 Deno.test("set --manifest writes what fits it, whatever else it requires, and says what is deprecated", async () => {
-  await using directory = await temporaryDirectory();
-  const path = directory.path("rep.yaml");
+  await using directory = await TempDirectory.make();
+  const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
   const { run, values } = bench();
   const fits = { COUNT: "1", LEVEL: "low", MAIL: "a@b", OLD: "x", UNDECLARED: "y" };
@@ -291,8 +291,8 @@ Deno.test("set --manifest writes what fits it, whatever else it requires, and sa
 });
 
 Deno.test("set --manifest refuses what does not fit it, all of it at once, and --force changes nothing", async () => {
-  await using directory = await temporaryDirectory();
-  const path = directory.path("rep.yaml");
+  await using directory = await TempDirectory.make();
+  const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
   const { run, values } = bench({ environment: { REP_GATEWAY_MANIFEST: path } });
   const words = ["KEY=1", "DATABASE=2", "URL=three", "COUNT=four", "MAIL=five", "LEVEL=six", "UNDECLARED=seven"];
@@ -312,8 +312,8 @@ Deno.test("set --manifest refuses what does not fit it, all of it at once, and -
 });
 
 Deno.test("set refuses a manifest that is not there, or is none", async () => {
-  await using directory = await temporaryDirectory();
-  const path = directory.path("rep.yaml");
+  await using directory = await TempDirectory.make();
+  const path = directory.at("rep.yaml");
   const { run, values } = bench();
   const missing = await run("set", "A=1", "--manifest", path);
   assertEquals([missing.code, missing.err[0]?.startsWith(`Cannot read --manifest "${path}": `)], [1, true]);
@@ -521,7 +521,7 @@ Deno.test("watch ends with 0 when whoever read its output has gone", async () =>
 
 /** Arguments for `deno` that run a command as a process of its own. */
 function processArgs(args: readonly string[], flags: readonly string[]): string[] {
-  return ["run", "--quiet", "-A", ...flags, "tests/_variable_command_main.ts", ...args];
+  return ["run", "--quiet", "-A", ...flags, "main.ts", ...args];
 }
 
 const FLAGS = await stdFlags();
@@ -535,8 +535,8 @@ async function runProcess(args: readonly string[], flags: readonly string[] = FL
 }
 
 Deno.test("the commands as processes share one file, and a watch sees what the others write, until SIGINT", async () => {
-  await using directory = await temporaryDirectory();
-  const kv = ["--kv", directory.path("kv.sqlite3")];
+  await using directory = await TempDirectory.make();
+  const kv = ["--kv", directory.at("kv.sqlite3")];
   const options = { args: processArgs(["watch", "--json", ...kv], FLAGS), ...FOR_ALL };
   await using watch = new Deno.Command(Deno.execPath(), options).spawn();
   const [out, err] = [watch.stdout, watch.stderr].map((stream) =>

@@ -77,7 +77,7 @@ function checkManifest(variables: readonly Variable[], text: string): readonly s
   const ofThese: Manifest = { ...manifest, variables: new Map(declared) };
   const outcome = applyManifest(variables, ofThese);
   refuse(outcome.faults);
-  return outcome.deprecated;
+  return outcome.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }
 
 function inFull(name: string): string {

@@ -17,7 +17,7 @@ export function variableHelp(): string {
   return [
     "Live PUBLIC variables, in the store that all gateways share.",
     "",
-    "Usage: deno run -P main.ts COMMAND [OPTION ...]",
+    "Usage: deno run -A --unstable-kv jsr:@rep/gateway COMMAND [OPTION ...]",
     "",
     ...lines.slice(0, commands.length),
     "",

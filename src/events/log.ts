@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { batches } from "../store/batches.ts";
 import type { Entry, Store, Write } from "../store/store.ts";
 
 /** A change of one PUBLIC variable. Without a value it was deleted. */
@@ -80,9 +81,7 @@ const HEAD = ["head"];
 const EVENTS = ["event"];
 const STATES = ["state"];
 
-/** A commit of Deno KV takes 800 KiB and 1,000 writes; each change is written twice. */
-const MAX_COMMIT_BYTES = 600_000;
-const MAX_COMMIT_CHANGES = 200;
+/** A commit of Deno KV takes 1,000 writes. */
 const MAX_COMMIT_DELETES = 500;
 /** How far the log may outgrow `keep` before it is compacted: so that it is not done at every change. */
 const SLACK = 0.1;
@@ -187,22 +186,6 @@ function eventDelete(id: number): Write {
 function staleAfter(event: LogEvent, base: PublicState, floor: number): number | undefined {
   const id = base.events.get(event.name)?.id;
   return id !== undefined && (id <= floor || event.leaves === true) ? id : undefined;
-}
-
-/** Splits changes into commits that the store can take. */
-function batches(changes: readonly Change[]): Change[][] {
-  const all: Change[][] = [];
-  let bytes = Infinity;
-  for (const change of changes) {
-    const size = 2 * (encoder.encode(change.value ?? "").length + 3 * change.name.length + 100);
-    if (bytes + size > MAX_COMMIT_BYTES || (all.at(-1)?.length ?? 0) >= MAX_COMMIT_CHANGES) {
-      all.push([]);
-      bytes = 0;
-    }
-    all.at(-1)?.push(change);
-    bytes += size;
-  }
-  return all;
 }
 
 const encoder = new TextEncoder();

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { batches } from "../store/batches.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Entry, Key, Store, Write } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
@@ -77,16 +78,6 @@ const WRITES = ["write"];
 
 /** How many writes are remembered. */
 export const MAX_HISTORY = 1_000;
-
-/**
- * A commit of Deno KV takes 800 KiB, of which 80 KiB are keys, and 1,000 writes. A change is written twice, with its name in
- * one of the two keys, and takes one old write away.
- */
-const MAX_COMMIT_BYTES = 600_000;
-const MAX_COMMIT_KEY_BYTES = 60_000;
-const MAX_COMMIT_CHANGES = 200;
-/** What the keys of one change hold beside the name, and its values beside the text. */
-const OVERHEAD_BYTES = 100;
 
 /**
  * Writes variables. What fits into one commit is there at once for everybody; 200 variables do, or 600 KB.
@@ -207,25 +198,6 @@ export async function readWrites(store: Store, after: number): Promise<StoredWri
 /** The newest write's id; 0 if there has never been one. */
 export async function newestWrite(store: Store): Promise<number> {
   return (await store.get<Head>(HEAD))?.value.id ?? 0;
-}
-
-/** Splits changes into commits that the store can take. */
-function batches(changes: readonly Change[]): Change[][] {
-  const all: Change[][] = [];
-  let [bytes, keyBytes] = [Infinity, Infinity];
-  for (const change of changes) {
-    const ofKeys = encoder.encode(change.name).length + OVERHEAD_BYTES;
-    const ofAll = 2 * (encoder.encode(change.value ?? "").length + ofKeys);
-    const isFull = (all.at(-1)?.length ?? 0) >= MAX_COMMIT_CHANGES || bytes + ofAll > MAX_COMMIT_BYTES ||
-      keyBytes + ofKeys > MAX_COMMIT_KEY_BYTES;
-    if (isFull) {
-      all.push([]);
-      [bytes, keyBytes] = [0, 0];
-    }
-    all.at(-1)?.push(change);
-    [bytes, keyBytes] = [bytes + ofAll, keyBytes + ofKeys];
-  }
-  return all;
 }
 
 const encoder = new TextEncoder();

@@ -11,6 +11,8 @@ export interface WatchVariablesOptions {
   after?: number;
   /** How often to look where the store gives no hint, in milliseconds. @default {1000} */
   pollMs?: number;
+  /** Whether it is of no use when nothing else keeps the process alive. @default {false} */
+  isBackground?: boolean;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface WatchVariablesOptions {
 export async function watchVariables(
   store: Store,
   onChange: (id: number) => void | Promise<void>,
-  { clock, signal, after = 0, pollMs = 1_000 }: WatchVariablesOptions,
+  { clock, signal, after = 0, pollMs = 1_000, isBackground = false }: WatchVariablesOptions,
 ): Promise<void> {
   let seen = after;
   let nextLook = new AbortController();
@@ -44,7 +46,7 @@ export async function watchVariables(
     while (!signal.aborted) {
       nextLook = new AbortController(); // before looking: a hint that comes meanwhile is a reason to look again
       await look().catch(unlessUnavailable);
-      if (!signal.aborted) await sleep(pollMs, clock, nextLook.signal);
+      if (!signal.aborted) await sleep(pollMs, clock, { signal: nextLook.signal, isBackground });
     }
   } finally {
     stopHints();

@@ -86,11 +86,12 @@ testLog("two publishers of the same change publish it once", 100, async ({ put, 
 
 testLog("publish() splits what one commit cannot take", 10_000, async ({ put, all }) => {
   const many = Object.fromEntries(Array.from({ length: 450 }, (_, i) => [`N${String(i).padStart(3, "0")}`, "x"]));
+  const long = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`M${i}`.padEnd(1_024, "m"), "z"]));
   const large = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]));
-  await put(target({ ...many, ...large }));
+  await put(target({ ...many, ...long, ...large }));
   const events = await all() as { id: number; name: string; value: string }[];
-  assertEquals(events.map(({ id }) => id), Array.from({ length: 462 }, (_, i) => 1000 + i));
-  assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), { ...many, ...large });
+  assertEquals(events.map(({ id }) => id), Array.from({ length: 562 }, (_, i) => 1000 + i));
+  assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), { ...many, ...long, ...large });
 });
 
 testLog(

@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import { memoryStore } from "../src/store/memory.ts";
+import { setVariables, unsetVariables } from "../src/variables/stored.ts";
+import { FakeClock } from "./_fake_clock.ts";
+import { stage } from "./_gateway.ts";
+
+Deno.test("a variable in the store wins over the environment, and comes into force by itself", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock();
+  const options = { clock, random: () => 0 };
+  await using gate = await stage({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock });
+  const reader = await gate.listen();
+  const told = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
+  await setVariables(store, new Map([["A", "store"]]), options);
+  await clock.tick(1_000);
+  assertEquals(await told(), [["A", "store"]]);
+  await gate.set({ REP_PUBLIC_A: "environment 2", REP_PUBLIC_B: "2" });
+  assertEquals(await told(), [["B", "2"]]);
+  await unsetVariables(store, new Set(["A"]), options);
+  await clock.tick(1_000);
+  assertEquals(await told(), [["A", "environment 2"]]);
+  await reader.close();
+});
+
+Deno.test("a variable in the store that does not go with the environment's changes nothing", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock();
+  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock });
+  await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0 });
+  await clock.tick(1_000);
+  const health = await (await gate.ask("/rep/health")).json();
+  assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
+  const refused = gate.lines.find(({ msg }) => msg === "rep.config.refused");
+  assertEquals(refused?.faults, [
+    "Cannot tell REP_PUBLIC_S and REP_SENSITIVE_S apart: expected a name to be in one tier only",
+  ]);
+});

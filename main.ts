@@ -15,22 +15,17 @@
  * @module
  */
 import config from "./deno.json" with { type: "json" };
-import { systemClock } from "./src/clock.ts";
+import { sleep, systemClock } from "./src/clock.ts";
 import { readCommand } from "./src/command.ts";
 import { systemIo } from "./src/commands/command_io.ts";
 import { isVariableCommand } from "./src/commands/command_line.ts";
-import { createGateway } from "./src/gateway.ts";
-import { contentOf } from "./src/delivery/mode.ts";
 import { helpText } from "./src/help.ts";
 import { listen } from "./src/listen.ts";
-import { createLog } from "./src/log.ts";
 import { UsageError } from "./src/settings.ts";
-import { onSignals, surviveErrors } from "./src/signals.ts";
-import { openStore } from "./src/store/open.ts";
+import { onSignals } from "./src/signals.ts";
+import { start } from "./src/start.ts";
 import { readTls } from "./src/tls.ts";
-import { triggerReloads } from "./src/triggers.ts";
 import { runVariableCommand } from "./src/variable_commands.ts";
-import { sourcesOf } from "./src/variables/sources.ts";
 
 export { createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -59,53 +54,27 @@ async function main(): Promise<void> {
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
-  const { settings, masterKey, remarks } = command;
-  const log = createLog({ format: settings["log-format"], level: settings["log-level"] });
-  for (const detail of remarks) log.warn("rep.start.remark", { detail });
-  surviveErrors(log);
-
-  const store = await openStore(settings.kv, log);
-  const gateway = await createGateway({
-    ...sourcesOf(settings),
-    ...contentOf(settings),
-    upstreamTimeoutMs: settings["upstream-timeout"],
-    strict: settings.strict,
-    hotReload: settings["hot-reload"],
-    allowedOrigins: settings["allowed-origins"],
-    trustedProxies: settings["trusted-proxies"],
-    sessionKeyTtlMs: settings["session-key-ttl"],
-    sessionKeyMaxRate: settings["session-key-max-rate"],
-    keyRotationMs: settings["key-rotation"],
-    keyRetentionMs: settings["key-retention"],
-    maxStreams: settings["max-streams"],
-    maxStreamAgeMs: settings["max-stream-age"],
-    separateHealth: settings["health-port"] !== undefined,
-    masterKey,
-    store,
-    log,
-  });
-
-  const { hostname, port, "health-port": healthPort } = settings;
-  const tls = await readTls(settings);
+  const { gateway, log, reload, stop } = await start(command);
+  const { hostname, port, "health-port": healthPort } = command.settings;
+  const tls = await readTls(command.settings);
   const common = { hostname, clock: systemClock, log };
   const listeners = [listen({ ...common, serves: "gateway", port, tls, handler: gateway.fetch })];
   if (healthPort !== undefined) {
     listeners.push(listen({ ...common, serves: "health", port: healthPort, handler: gateway.fetchHealth }));
   }
-
-  const reload = () => void gateway.reload().catch(() => {}); // the log has said what was wrong
-  const stopTriggers = triggerReloads(settings, reload, { clock: systemClock, log });
   onSignals({
     log,
     reload,
     async stop() {
-      stopTriggers();
-      await gateway.close({ drainMs: settings.drain });
-      await Promise.all(listeners.map((listener) => listener.shutdown()));
-      store.close();
+      await stop();
+      const ended = Promise.all(listeners.map((listener) => listener.shutdown()));
+      await Promise.race([ended, sleep(PATIENCE_MS, systemClock)]);
     },
   });
 }
+
+/** For downloads that are under way at a stop: a client that does not read must not keep the process for ever. */
+const PATIENCE_MS = 5_000;
 
 function print(text: string): void {
   // deno-lint-ignore no-console -- what was asked for goes to standard output

@@ -6,6 +6,12 @@ export interface SignalActions {
   /** Ends everything; called once. */
   stop: () => Promise<void>;
   log: Log;
+  /**
+   * Whether the process ends with that. Under `deno serve` it ends by itself, when all of its threads have stopped.
+   *
+   * @default {true}
+   */
+  exits?: boolean;
 }
 
 /** Windows knows no SIGTERM, SIGHUP to ask for. */
@@ -13,7 +19,7 @@ const IS_WINDOWS = Deno.build.os === "windows";
 const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
 
 /** SIGHUP reloads; SIGINT and SIGTERM stop, and a second one stops at once. */
-export function onSignals({ reload, stop, log }: SignalActions): void {
+export function onSignals({ reload, stop, log, exits = true }: SignalActions): void {
   let isStopping = false;
 
   async function stopOnce(signal: Deno.Signal): Promise<void> {
@@ -22,7 +28,7 @@ export function onSignals({ reload, stop, log }: SignalActions): void {
     log.info("rep.stopping", { signal });
     await stop();
     log.info("rep.stopped");
-    Deno.exit(0); // signal listeners and requests that hang would keep the process
+    if (exits) Deno.exit(0); // signal listeners and requests that hang would keep the process
   }
 
   for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, () => void stopOnce(signal));

@@ -27,8 +27,31 @@ export function commandArgs(args: readonly string[], permissions: readonly strin
 /** Starts the command on a free port of this machine, and waits until it listens. */
 export async function startCommand(args: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
   const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args]);
-  const child = new Deno.Command(Deno.execPath(), { args: all, env, stdin: "null", stdout: "piped", stderr: "piped" })
-    .spawn();
+  return await startProcess(all, env, (text) => {
+    const line = toLogLine(text);
+    return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;
+  });
+}
+
+/** Starts `deno serve` with the module for it, and waits until it listens. */
+export async function startServe(flags: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
+  const args = ["serve", ...FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
+  return await startProcess(args, env, (line) => /^deno serve: Listening on (http:\S+)/.exec(line)?.[1]);
+}
+
+async function startProcess(
+  args: readonly string[],
+  env: Record<string, string>,
+  urlIn: (line: string) => string | undefined,
+): Promise<RunningCommand> {
+  const command = new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+  const child = command.spawn();
   const output: string[] = [];
   const waiting = new Set<() => void>();
 
@@ -48,9 +71,13 @@ export async function startCommand(args: readonly string[], env: Record<string, 
   });
 
   function logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
+    return found(() => output.map(toLogLine).find((line) => line !== undefined && matches(line)));
+  }
+
+  function found<T>(find: () => T | undefined): Promise<T> {
     return new Promise((resolve, reject) => {
       function look() {
-        const found = output.map(toLogLine).find((line) => line !== undefined && matches(line));
+        const found = find();
         if (found === undefined && !hasEnded) return;
         waiting.delete(look);
         if (found === undefined) reject(new Error(`The command ended without that line:\n${output.join("\n")}`));
@@ -66,9 +93,9 @@ export async function startCommand(args: readonly string[], env: Record<string, 
     return (await child.status).code;
   }
 
-  const { url } = await logged(({ msg, serves }) => msg === "rep.listening" && serves === "gateway");
+  const url = await found(() => output.map(urlIn).find((url) => url !== undefined));
   return {
-    url: String(url).slice(0, -1),
+    url: url.replace(/\/$/, ""),
     output,
     logged,
     signal: (signal) => child.kill(signal),
@@ -80,6 +107,8 @@ export async function startCommand(args: readonly string[], env: Record<string, 
   };
 }
 
+/** Behind what `deno serve --parallel` says of the thread. */
 function toLogLine(line: string): LogLine | undefined {
-  return line.startsWith("{") ? JSON.parse(line) : undefined;
+  const json = line.replace(/^\[serve-worker-\d+ *\] /, "");
+  return json.startsWith("{") ? JSON.parse(json) : undefined;
 }

@@ -1,0 +1,33 @@
+/**
+ * The gateway for `deno serve`, on all cores: `deno serve --parallel -A --unstable-kv jsr:@rep/gateway/serve`. Options come
+ * from `REP_GATEWAY_…` or from behind the module's name; where to listen is Deno's to say (`--host`, `--port`).
+ *
+ * It is a module of its own because one cannot tell from inside whether `deno run` or `deno serve` runs it: `main.ts` would
+ * listen twice.
+ *
+ * @module
+ */
+import { readCommand } from "./src/command.ts";
+import type { ConnectionInfo } from "./src/respond.ts";
+import { UsageError } from "./src/settings.ts";
+import { onSignals } from "./src/signals.ts";
+import { type ServeCommand, start } from "./src/start.ts";
+
+const { gateway, log, reload, stop } = await start(await commandForServe());
+onSignals({ log, reload, stop, exits: false });
+
+/** The command; what listens on ports of its own cannot do so in every thread. */
+async function commandForServe(): Promise<ServeCommand> {
+  const command = await readCommand(Deno.args);
+  if (command.kind !== "serve") {
+    throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
+  }
+  if (command.settings["health-port"] !== undefined) {
+    throw new UsageError("Cannot use --health-port with deno serve: each of its threads would want the port");
+  }
+  return command;
+}
+
+/** What `deno serve` looks for. */
+const server: { fetch(request: Request, info: ConnectionInfo): Promise<Response> } = { fetch: gateway.fetch };
+export default server;

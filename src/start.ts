@@ -1,0 +1,63 @@
+import { systemClock } from "./clock.ts";
+import type { Command } from "./command.ts";
+import { contentOf } from "./delivery/mode.ts";
+import { createGateway, type Gateway } from "./gateway.ts";
+import { createLog, type Log } from "./log.ts";
+import type { Settings } from "./options.ts";
+import { surviveErrors } from "./signals.ts";
+import { openStore } from "./store/open.ts";
+import { triggerReloads } from "./triggers.ts";
+import { sourcesOf } from "./variables/sources.ts";
+
+/** A gateway that was started from a command's settings, and knows no port yet. */
+export interface Started {
+  readonly gateway: Gateway;
+  readonly log: Log;
+  /** Reads the variables again; the log says what was wrong, if anything was. */
+  readonly reload: () => void;
+  /** Ends the streams over the drain, and then everything else. */
+  readonly stop: () => Promise<void>;
+}
+
+/** What is to be started. */
+export type ServeCommand = Extract<Command, { kind: "serve" }>;
+
+/**
+ * Starts a gateway: its log, its store, and what notices changes.
+ *
+ * @throws {ConfigurationError} If there is anything wrong with the variables.
+ */
+export async function start({ settings, masterKey, remarks }: ServeCommand): Promise<Started> {
+  const log = createLog({ format: settings["log-format"], level: settings["log-level"] });
+  for (const detail of remarks) log.warn("rep.start.remark", { detail });
+  surviveErrors(log);
+  const store = await openStore(settings.kv, log);
+  const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, store, log });
+  const reload = () => void gateway.reload().catch(() => {}); // the log has said what was wrong
+  const stopTriggers = triggerReloads(settings, reload, { clock: systemClock, log });
+  async function stop(): Promise<void> {
+    stopTriggers();
+    await gateway.close({ drainMs: settings.drain });
+    store.close();
+  }
+  return { gateway, log, reload, stop };
+}
+
+function gatewayOptions(settings: Settings) {
+  return {
+    ...sourcesOf(settings),
+    ...contentOf(settings),
+    upstreamTimeoutMs: settings["upstream-timeout"],
+    strict: settings.strict,
+    hotReload: settings["hot-reload"],
+    allowedOrigins: settings["allowed-origins"],
+    trustedProxies: settings["trusted-proxies"],
+    sessionKeyTtlMs: settings["session-key-ttl"],
+    sessionKeyMaxRate: settings["session-key-max-rate"],
+    keyRotationMs: settings["key-rotation"],
+    keyRetentionMs: settings["key-retention"],
+    maxStreams: settings["max-streams"],
+    maxStreamAgeMs: settings["max-stream-age"],
+    separateHealth: settings["health-port"] !== undefined,
+  };
+}

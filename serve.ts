@@ -11,10 +11,19 @@ import { readCommand } from "./src/command.ts";
 import type { ConnectionInfo } from "./src/respond.ts";
 import { UsageError } from "./src/settings.ts";
 import { onSignals } from "./src/signals.ts";
-import { type ServeCommand, start } from "./src/start.ts";
+import { logOf, type ServeCommand, start } from "./src/start.ts";
 
-const { gateway, log, reload, stop } = await start(await commandForServe());
-onSignals({ log, reload, stop, exits: false });
+const command = await commandForServe();
+const log = logOf(command);
+const starting = start(command, log);
+// Before it has started: a thread that does not hear of the end goes on for ever, and the process with it.
+onSignals({
+  log,
+  reload: () => void starting.then(({ reload }) => reload(), () => {}), // whoever awaits the start is told
+  stop: async () => await (await starting).stop(),
+  exits: false,
+});
+const { gateway } = await starting;
 
 /** The command; what listens on ports of its own cannot do so in every thread. */
 async function commandForServe(): Promise<ServeCommand> {

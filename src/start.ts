@@ -12,7 +12,6 @@ import { sourcesOf } from "./variables/sources.ts";
 /** A gateway that was started from a command's settings, and knows no port yet. */
 export interface Started {
   readonly gateway: Gateway;
-  readonly log: Log;
   /** Reads the variables again; the log says what was wrong, if anything was. */
   readonly reload: () => void;
   /** Ends the streams over the drain, and then everything else. */
@@ -23,12 +22,11 @@ export interface Started {
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
 /**
- * Starts a gateway: its log, its store, and what notices changes.
+ * Starts a gateway: its store, and what notices changes.
  *
  * @throws {ConfigurationError} If there is anything wrong with the variables.
  */
-export async function start({ settings, masterKey, remarks }: ServeCommand): Promise<Started> {
-  const log = createLog({ format: settings["log-format"], level: settings["log-level"] });
+export async function start({ settings, masterKey, remarks }: ServeCommand, log: Log): Promise<Started> {
   for (const detail of remarks) log.warn("rep.start.remark", { detail });
   surviveErrors(log);
   const store = await openStore(settings.kv, log);
@@ -40,7 +38,12 @@ export async function start({ settings, masterKey, remarks }: ServeCommand): Pro
     await gateway.close({ drainMs: settings.drain });
     store.close();
   }
-  return { gateway, log, reload, stop };
+  return { gateway, reload, stop };
+}
+
+/** The log that the settings ask for. */
+export function logOf({ settings }: ServeCommand): Log {
+  return createLog({ format: settings["log-format"], level: settings["log-level"] });
 }
 
 function gatewayOptions(settings: Settings) {

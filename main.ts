@@ -23,7 +23,7 @@ import { helpText } from "./src/help.ts";
 import { listen } from "./src/listen.ts";
 import { UsageError } from "./src/settings.ts";
 import { onSignals } from "./src/signals.ts";
-import { logOf, start } from "./src/start.ts";
+import { instanceOf, logOf, start } from "./src/start.ts";
 import { readTls } from "./src/tls.ts";
 import { runVariableCommand } from "./src/variable_commands.ts";
 
@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   if (command.kind === "version") return print(config.version);
 
   const log = logOf(command);
-  const { gateway, reload, stop } = await start(command, log);
+  const { gateway, reload, stop } = await start(command, { log, instance: instanceOf(command) });
   const { hostname, port, "health-port": healthPort } = command.settings;
   const tls = await readTls(command.settings);
   const common = { hostname, clock: systemClock, log };

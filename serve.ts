@@ -15,7 +15,7 @@ import { logOf, type ServeCommand, start } from "./src/start.ts";
 
 const command = await commandForServe();
 const log = logOf(command);
-const starting = start(command, log);
+const starting = start(command, { log });
 // Before it has started: a thread that does not hear of the end goes on for ever, and the process with it.
 onSignals({
   log,

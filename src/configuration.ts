@@ -14,8 +14,8 @@ import {
 export interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
-  /** Makes the store's public state that of a snapshot. */
-  publish: (snapshot: Snapshot) => Promise<Publication>;
+  /** Makes the store's public state that of a snapshot; nothing comes of it while another configuration is in force. */
+  publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
   clock: Clock;
   log: Log;
 }
@@ -130,6 +130,11 @@ export class Configuration {
     }
   }
 
+  /** Publishes again what this process has: another configuration was in force, and is no more. */
+  async publishAgain(): Promise<void> {
+    if (!this.#stop.signal.aborted) await this.#publish();
+  }
+
   /** Publishes what is in force; if the store does not answer, again and again, beside everything else. */
   async #publish(): Promise<void> {
     try {
@@ -160,7 +165,9 @@ export class Configuration {
     }
   }
 
-  #published({ events, head }: Publication): void {
+  #published(publication: Publication | undefined): void {
+    if (publication === undefined) return;
+    const { events, head } = publication;
     this.#cursor = head;
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";

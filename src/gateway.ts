@@ -3,11 +3,12 @@ import { handleChanges } from "./changes.ts";
 import { handleClientScript } from "./client_script.ts";
 import { every } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
+import { canonicalJson, sriHash } from "./crypto/integrity.ts";
 import { createEpochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { openContent } from "./delivery/content.ts";
 import { injectPage, type PageRequest } from "./delivery/html_response.ts";
-import { createPageTags } from "./delivery/pages.ts";
+import { createPageTags, type InForce } from "./delivery/pages.ts";
 import { Hub } from "./events/hub.ts";
 import { createEventLog } from "./events/log.ts";
 import { publish } from "./events/publisher.ts";
@@ -18,6 +19,7 @@ import type { OriginQuestion } from "./http/origin.ts";
 import type { Log } from "./log.ts";
 import { createRateLimit } from "./rate_limit.ts";
 import { type ConnectionInfo, createResponder } from "./respond.ts";
+import { createRollout } from "./rollout/rollout.ts";
 import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./routes.ts";
 import { handleSessionKey } from "./session_key.ts";
 import { guardStore } from "./store/guard.ts";
@@ -80,6 +82,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const { clock, random, log, hotReload, allowedOrigins, masterKey } = settings;
   const startedAt = clock.now();
   let isStopping = false;
+  let isJoining = false;
+  let foreign: InForce & { own: Snapshot } | undefined;
 
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
   const store = guardStore(settings.store, { clock, onChange: (failure) => tellStore(log, failure) });
@@ -94,15 +98,24 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
   });
   const stored = storedSource(store);
+  const slot = settings.instance === undefined ? {} : { slot: settings.instance };
+  const rollout = createRollout({ store, clock, random, onChange: followRollout, ...slot });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
   const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
     .catch(async (error) => {
       content?.close();
+      await rollout.leave();
       await hub.close(0);
       await tail.close();
       throw error;
     });
-  const getTag = createPageTags({ inForce: configuration, hotReload, epochs, clock, log });
+  const getTag = createPageTags({
+    inForce: hotReload ? whatIsInForce : () => configuration,
+    hotReload,
+    epochs,
+    clock,
+    log,
+  });
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async function readAll() {
@@ -114,9 +127,35 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     if (!stored.isKnown) {
       throw new StoreUnavailableError("Cannot publish: the variables in the store are not known yet");
     }
-    const publication = await publish(snapshot, eventLog, settings);
+    await join(snapshot);
+    const publication = await publish(snapshot, eventLog, { clock, random, permit: () => rollout.permit() });
     await followLog();
     return publication;
+  }
+
+  async function join(snapshot: Snapshot): Promise<void> {
+    isJoining = true;
+    await rollout.join(await sriHash(canonicalJson(snapshot.public))).finally(() => isJoining = false);
+    if (!rollout.isInForce) followRollout();
+  }
+
+  /** Of several configurations with living processes, the newest is in force: all of them follow it. */
+  function followRollout(): void {
+    if (isJoining) return; // whoever joins finds out by itself
+    if (rollout.isInForce) void configuration.publishAgain();
+    else {log.info("rep.rollout.superseded", {
+        detail: "another configuration is in force: pages and streams follow it",
+      });}
+  }
+
+  /** What pages are given, whichever replica serves them. */
+  function whatIsInForce(): InForce {
+    if (rollout.isInForce || !tail.isLoaded) return configuration;
+    if (foreign?.cursor !== tail.head || foreign.own !== configuration.snapshot) {
+      const own = configuration.snapshot;
+      foreign = { own, snapshot: { ...own, public: tail.publicValues }, cursor: tail.head };
+    }
+    return foreign;
   }
 
   async function followLog(): Promise<void> {
@@ -190,6 +229,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     unwatch.abort();
     await watched;
     await configuration.close();
+    await rollout.leave();
     await tail.close();
     content?.close();
   }

@@ -52,6 +52,13 @@ export interface GatewayOptions {
   upstreamTimeoutMs?: number;
   /** 32 bytes from which all keys are derived. @default {made once, and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
+  /**
+   * What only one process at a time is called, such as its host's name and port: then one that is started again waits for
+   * nobody to be sure that its predecessor is dead.
+   *
+   * @default {a name of its own each time}
+   */
+  instance?: string | undefined;
   /** Where ids, limits and keys are kept; the caller closes it. @default {memoryStore()} */
   store?: Store;
   /** Where it is written what happens. @default {a log that writes nothing} */
@@ -79,6 +86,7 @@ export interface GatewaySettings {
   readonly upstream: URL | undefined;
   readonly upstreamTimeoutMs: number;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  readonly instance: string | undefined;
   readonly store: Store;
   readonly log: Log;
   readonly clock: Clock;
@@ -115,6 +123,7 @@ export function checkOptions(options: GatewayOptions): GatewaySettings {
     upstream: upstream === undefined ? undefined : new URL(upstream),
     upstreamTimeoutMs: checked("upstreamTimeoutMs", options.upstreamTimeoutMs ?? 30_000, 1, Infinity),
     masterKey,
+    instance: options.instance,
     store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
     clock: options.clock ?? systemClock,

@@ -7,6 +7,7 @@ import type { Settings } from "./options.ts";
 import { surviveErrors } from "./signals.ts";
 import { openStore } from "./store/open.ts";
 import { triggerReloads } from "./triggers.ts";
+import { isGranted } from "./variables/environment.ts";
 import { sourcesOf } from "./variables/sources.ts";
 
 /** A gateway that was started from a command's settings, and knows no port yet. */
@@ -21,16 +22,26 @@ export interface Started {
 /** What is to be started. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
+/** What {@linkcode start} needs beside the settings. */
+export interface StartOptions {
+  log: Log;
+  /** What only one process at a time is called. */
+  instance?: string | undefined;
+}
+
 /**
  * Starts a gateway: its store, and what notices changes.
  *
  * @throws {ConfigurationError} If there is anything wrong with the variables.
  */
-export async function start({ settings, masterKey, remarks }: ServeCommand, log: Log): Promise<Started> {
+export async function start(
+  { settings, masterKey, remarks }: ServeCommand,
+  { log, instance }: StartOptions,
+): Promise<Started> {
   for (const detail of remarks) log.warn("rep.start.remark", { detail });
   surviveErrors(log);
   const store = await openStore(settings.kv, log);
-  const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, store, log });
+  const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, instance, store, log });
   const reload = () => void gateway.reload().catch(() => {}); // the log has said what was wrong
   const stopTriggers = triggerReloads(settings, reload, { clock: systemClock, log });
   async function stop(): Promise<void> {
@@ -39,6 +50,12 @@ export async function start({ settings, masterKey, remarks }: ServeCommand, log:
     store.close();
   }
   return { gateway, reload, stop };
+}
+
+/** A host's name and a port: no two processes have both. Nothing if the name may not be asked for, or the port is any. */
+export function instanceOf({ settings: { hostname, port } }: ServeCommand): string | undefined {
+  if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) return undefined;
+  return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
 /** The log that the settings ask for. */

@@ -13,7 +13,7 @@ export interface InForce {
 
 /** What {@linkcode createPageTags} needs. */
 export interface PageTagOptions {
-  inForce: InForce;
+  inForce: () => InForce;
   hotReload: boolean;
   epochs: Epochs;
   clock: Clock;
@@ -28,7 +28,7 @@ export function createPageTags({ inForce, hotReload, epochs, clock, log }: PageT
   let made: { snapshot: Snapshot; cursor: number; kid: string; tag: Promise<PageTag> } | undefined;
 
   return () => {
-    const { snapshot, cursor } = inForce;
+    const { snapshot, cursor } = inForce();
     const kid = epochs.current();
     if (made?.snapshot === snapshot && made.cursor === cursor && made.kid === kid) return made.tag;
     const tag = make(snapshot, cursor, kid);

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { batches } from "../store/batches.ts";
-import type { Entry, Store, Write } from "../store/store.ts";
+import type { Check, Entry, Store, Write } from "../store/store.ts";
 
 /** A change of one PUBLIC variable. Without a value it was deleted. */
 export interface Change {
@@ -29,6 +29,12 @@ interface Head {
   readonly floor: number;
   /** How many events there are above the floor. */
   readonly recent: number;
+}
+
+/** What a commit was made for. */
+interface Before {
+  head: Entry<Head> | undefined;
+  checks?: readonly Check[];
 }
 
 /** An event as it is stored. UTF-8, since Deno KV counts two bytes a character as soon as one of them is not Latin. */
@@ -60,9 +66,10 @@ export interface EventLog {
   /**
    * Adds changes to the state that was read.
    *
+   * @param checks What else must be as it was.
    * @returns What was added; nothing if somebody else added something since.
    */
-  append(changes: readonly Change[], state: PublicState): Promise<LogEvent[] | undefined>;
+  append(changes: readonly Change[], state: PublicState, checks?: readonly Check[]): Promise<LogEvent[] | undefined>;
   /**
    * Takes old values of variables that leave the PUBLIC tier out of the log; what is newest stays until it is replaced.
    *
@@ -94,29 +101,33 @@ export function createEventLog(store: Store, { clock, keep = 10_000 }: EventLogO
     return { head, events: new Map(entries.map(({ value }) => [value.name, decode(value.id, value)])) };
   }
 
-  async function append(changes: readonly Change[], base: PublicState): Promise<LogEvent[] | undefined> {
+  async function append(
+    changes: readonly Change[],
+    base: PublicState,
+    checks: readonly Check[] = [],
+  ): Promise<LogEvent[] | undefined> {
     const added: LogEvent[] = [];
     let head = base.head;
     for (const batch of batches(changes)) {
       const events = numbered(batch, Math.max((head?.value.id ?? 0) + 1, clock.now()));
-      head = await commit(events, base, head);
+      head = await commit(events, base, { head, checks });
       if (head === undefined) return undefined;
       added.push(...events);
     }
     return added;
   }
 
-  async function commit(events: LogEvent[], base: PublicState, head: Entry<Head> | undefined) {
+  async function commit(events: LogEvent[], base: PublicState, { head, checks }: Before) {
     const { floor, recent } = head?.value ?? NO_HEAD;
     const stale = events.map((event) => staleAfter(event, base, floor)).filter((id) => id !== undefined);
     const grown = events.length - stale.filter((id) => id > floor).length;
     const value = { id: events.at(-1)?.id ?? 0, floor, recent: recent + grown };
-    return await commitHead(head, value, [...events.flatMap(eventWrites), ...stale.map(eventDelete)]);
+    return await commitHead({ head, checks }, value, [...events.flatMap(eventWrites), ...stale.map(eventDelete)]);
   }
 
-  async function commitHead(before: Entry<Head> | undefined, value: Head, writes: Write[]) {
-    const check = { key: HEAD, version: before?.version ?? null };
-    const version = await store.commit([check], [{ key: HEAD, value }, ...writes]);
+  async function commitHead({ head, checks = [] }: Before, value: Head, writes: Write[]) {
+    const check = { key: HEAD, version: head?.version ?? null };
+    const version = await store.commit([check, ...checks], [{ key: HEAD, value }, ...writes]);
     return version === undefined ? undefined : { key: HEAD, value, version };
   }
 
@@ -128,7 +139,7 @@ export function createEventLog(store: Store, { clock, keep = 10_000 }: EventLogO
       .slice(0, MAX_COMMIT_DELETES);
     if (stale.length === 0) return false;
     const value = { ...head.value, recent: head.value.recent - stale.length };
-    await commitHead(head, value, stale.map(({ key }) => ({ key })));
+    await commitHead({ head }, value, stale.map(({ key }) => ({ key })));
     return true;
   }
 
@@ -146,7 +157,7 @@ export function createEventLog(store: Store, { clock, keep = 10_000 }: EventLogO
     const { events } = await state();
     const superseded = old.filter(({ key, value }) => events.get(value.name)?.id !== idOf(key));
     const next = { ...head.value, floor: idOf(last.key), recent: head.value.recent - old.length };
-    const committed = await commitHead(head, next, superseded.map(({ key }) => ({ key })));
+    const committed = await commitHead({ head }, next, superseded.map(({ key }) => ({ key })));
     if (committed !== undefined) await trim(); // else whoever changed the head trims
   }
 

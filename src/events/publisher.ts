@@ -1,4 +1,5 @@
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import type { Check } from "../store/store.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./log.ts";
 
 /** What the public state is to be. */
@@ -16,24 +17,51 @@ export interface Publication {
   readonly head: number;
 }
 
+/** What {@linkcode publish} needs. */
+export interface PublishOptions extends RetryOptions {
+  /**
+   * Asked before each try whether the target may be published.
+   *
+   * @returns What must still be so when it is; nothing if it may not.
+   */
+  permit?: () => Promise<readonly Check[] | undefined>;
+}
+
 /**
  * Makes the public state in the store equal to a target, and says what that took.
  *
  * It compares with the store and not with what this process remembers: so a change made while the gateway was down is
  * published at its start, and of several replicas that see the same change, one publishes it.
  *
+ * @returns Nothing if the target may not be published.
  * @throws {StoreUnavailableError} If the store does not answer.
  */
-export function publish(target: PublicTarget, log: EventLog, options: RetryOptions): Promise<Publication> {
-  return retryConflicts(async () => {
-    const state = await forgetLeaving(target, log);
-    const changes = difference(state, target);
-    if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
-    const events = await log.append(changes, state);
-    if (events === undefined) return undefined;
-    await log.trim();
-    return { events, head: events.at(-1)?.id ?? 0 };
+export async function publish(
+  target: PublicTarget,
+  log: EventLog,
+  { permit = () => Promise.resolve([]), ...options }: PublishOptions,
+): Promise<Publication | undefined> {
+  const { publication } = await retryConflicts(async () => {
+    const checks = await permit();
+    if (checks === undefined) return { publication: undefined };
+    const publication = await tryToPublish(target, log, checks);
+    return publication && { publication };
   }, options);
+  return publication;
+}
+
+async function tryToPublish(
+  target: PublicTarget,
+  log: EventLog,
+  checks: readonly Check[],
+): Promise<Publication | undefined> {
+  const state = await forgetLeaving(target, log);
+  const changes = difference(state, target);
+  if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
+  const events = await log.append(changes, state, checks);
+  if (events === undefined) return undefined;
+  await log.trim();
+  return { events, head: events.at(-1)?.id ?? 0 };
 }
 
 /** First of all, what must not be told any more goes: should the process end before the rest, it is done again. */

@@ -6,6 +6,8 @@ export interface Frame {
   readonly id: number;
   readonly name: string;
   readonly bytes: Uint8Array;
+  /** What the variable is from this event on; nothing if it is gone. */
+  readonly value: string | undefined;
 }
 
 /** Told what came, in order. */
@@ -57,6 +59,12 @@ export class Tail {
   /** Whether there is anything to tell yet: the log has been read once. */
   get isLoaded(): boolean {
     return this.#isLoaded;
+  }
+
+  /** The public state as of the newest event. */
+  get publicValues(): ReadonlyMap<string, string> {
+    const present = this.state.filter((frame) => frame.value !== undefined);
+    return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
   /** Reads what a process needs at its start: the public state, and as much of the log as is kept at hand. */
@@ -125,7 +133,7 @@ export class Tail {
     const { value } = await this.#encoded.read();
     await written;
     if (value === undefined) throw new TypeError("Cannot encode an event: the tail is closed");
-    return { id: event.id, name: event.name, bytes: value };
+    return { id: event.id, name: event.name, bytes: value, value: event.value };
   }
 
   /**
@@ -141,11 +149,9 @@ export class Tail {
   /** Like {@linkcode atHand}, for a cursor that is not: from the store. */
   async fromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
     const events = await this.#log.after(cursor, STREAM_PAGE);
-    const frames = events.map((event) => ({
-      id: event.id,
-      name: event.name,
-      bytes: encoder.encode(eventFrame(event)),
-    }));
+    const frames = events.map((event) => {
+      return { id: event.id, name: event.name, bytes: encoder.encode(eventFrame(event)), value: event.value };
+    });
     return upTo(maxBytes, frames, 0);
   }
 

@@ -31,7 +31,9 @@ function testLog(name: string, keep: number, run: (bench: Bench) => Promise<void
       const store = await open();
       const clock = new FakeClock(1000);
       const log = createEventLog(store, { clock, keep });
-      const put = async (to: PublicTarget) => (await publish(to, log, { clock: systemClock, random: () => 0 })).events;
+      const put = async (to: PublicTarget) => {
+        return (await publish(to, log, { clock: systemClock, random: () => 0 }))?.events ?? [];
+      };
       try {
         await run({ store, log, clock, put, all: () => log.after(0, 100_000) });
       } finally {

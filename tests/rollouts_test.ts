@@ -1,0 +1,72 @@
+import { assertEquals } from "@std/assert";
+import { memoryStore } from "../src/store/memory.ts";
+import { FakeClock } from "./_fake_clock.ts";
+import { type Stage, stage } from "./_gateway.ts";
+import { TempDirectory } from "./_temp.ts";
+
+async function pageValues(gate: Stage): Promise<unknown> {
+  const html = await (await gate.ask("/")).text();
+  return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null").public;
+}
+
+/** Replicas on one store, each with a page to serve. */
+async function replicas() {
+  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
+  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0, staticDir: directory.path };
+  return {
+    clock: options.clock,
+    start: (variables: Record<string, string>) => stage(variables, options),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test("while old and new replicas live side by side, pages and streams of both have the new configuration", async () => {
+  await using set = await replicas();
+  await using old = await set.start({ REP_PUBLIC_A: "old", REP_PUBLIC_GONE: "1" });
+  const reader = await old.listen();
+  await using young = await set.start({ REP_PUBLIC_A: "new" });
+  await set.clock.tick(5_000);
+  const told = (await reader.take(2)).map(({ data }) => [data.key, data.value]);
+  assertEquals(told, [["A", "new"], ["GONE", undefined]]);
+  assertEquals([await pageValues(old), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
+  await old.gateway.reload(); // and does not put its own back
+  await set.clock.tick(30_000);
+  assertEquals([await pageValues(old), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
+  await reader.close();
+});
+
+Deno.test("an old replica that starts during a rollout does not bring its configuration back", async () => {
+  await using set = await replicas();
+  await using _old = await set.start({ REP_PUBLIC_A: "old" });
+  await using young = await set.start({ REP_PUBLIC_A: "new" });
+  await using again = await set.start({ REP_PUBLIC_A: "old" });
+  assertEquals([await pageValues(again), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
+});
+
+Deno.test("when the last new replica is gone, the old ones are in force again: a rollback tells every client", async () => {
+  await using set = await replicas();
+  await using old = await set.start({ REP_PUBLIC_A: "old" });
+  const young = await set.start({ REP_PUBLIC_A: "new" });
+  await set.clock.tick(5_000);
+  const reader = await old.listen();
+  await reader.pull();
+  await young.gateway.close();
+  await set.clock.tick(6_000);
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["old"]);
+  assertEquals(await pageValues(old), { A: "old" });
+  await reader.close();
+});
+
+Deno.test("a page of a replica that is not in force hears of every change after it", async () => {
+  await using set = await replicas();
+  await using old = await set.start({ REP_PUBLIC_A: "old" });
+  await using young = await set.start({ REP_PUBLIC_A: "new 1" });
+  await set.clock.tick(5_000);
+  const html = await (await old.ask("/")).text();
+  const query = /last_event_id=\d+/.exec(html)?.[0] ?? "";
+  await young.set({ REP_PUBLIC_A: "new 2" });
+  await set.clock.tick(1_000);
+  const reader = await old.listen({}, `?${query}`);
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["new 2"]);
+  await reader.close();
+});

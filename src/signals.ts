@@ -12,14 +12,18 @@ export interface SignalActions {
    * @default {true}
    */
   exits?: boolean;
+  /** Asks for a signal. @default {Deno.addSignalListener} */
+  listen?: (signal: Deno.Signal, listener: () => void) => void;
 }
 
 /** Windows knows no SIGTERM, SIGHUP to ask for. */
 const IS_WINDOWS = Deno.build.os === "windows";
 const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
 
-/** SIGHUP reloads; SIGINT and SIGTERM stop, and a second one stops at once. */
-export function onSignals({ reload, stop, log, exits = true }: SignalActions): void {
+/** SIGHUP reloads; SIGINT and SIGTERM stop, and a second one stops at once. A signal that cannot be had is done without. */
+export function onSignals(
+  { reload, stop, log, exits = true, listen = Deno.addSignalListener }: SignalActions,
+): void {
   let isStopping = false;
 
   async function stopOnce(signal: Deno.Signal): Promise<void> {
@@ -31,8 +35,16 @@ export function onSignals({ reload, stop, log, exits = true }: SignalActions): v
     if (exits) Deno.exit(0); // signal listeners and requests that hang would keep the process
   }
 
-  for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, () => void stopOnce(signal));
-  if (!IS_WINDOWS) Deno.addSignalListener("SIGHUP", reload);
+  function on(signal: Deno.Signal, listener: () => void): void {
+    try {
+      listen(signal, listener);
+    } catch (error) {
+      log.warn("rep.signal.missing", { signal, detail: `this platform does not pass it on: ${error}` });
+    }
+  }
+
+  for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
+  if (!IS_WINDOWS) on("SIGHUP", reload);
 }
 
 /** Keeps the process, or a thread of `deno serve --parallel`, alive through an error that nobody caught. */

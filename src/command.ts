@@ -1,5 +1,6 @@
 import { parseMasterKey } from "./crypto/master_key.ts";
-import type { Settings } from "./options.ts";
+import { OPTIONS, type Settings } from "./options.ts";
+import { isOnDeploy } from "./platform.ts";
 import { MASTER_KEY_VARIABLE, readCommandLine, readSettings, unknownVariables, UsageError } from "./settings.ts";
 import { isGranted, readEnvironment } from "./variables/environment.ts";
 import { type ManifestSettings, parseManifest } from "./variables/manifest.ts";
@@ -19,21 +20,35 @@ export type Command =
     readonly remarks: readonly string[];
   };
 
+/** Deno Deploy kills 5 s after SIGINT; what is left of them is for the store and the last answers. */
+const MAX_DEPLOY_DRAIN_MS = 3_000;
+
 /**
  * Reads what the command is asked to do, from its arguments, the environment and the manifest.
  *
  * @param environment `REP_…` variables; by default the process's.
+ * @param onDeploy Whether it runs on Deno Deploy, where there is no time for a longer `--drain` than 3 s.
  * @throws {UsageError} If it was called wrongly.
  * @throws {ConfigurationError} If the manifest cannot be read.
  */
-export async function readCommand(args: readonly string[], environment = readEnvironment()): Promise<Command> {
+export async function readCommand(
+  args: readonly string[],
+  environment = readEnvironment(),
+  onDeploy = isOnDeploy(),
+): Promise<Command> {
   const { flags, help, version } = readCommandLine(args);
   if (help) return { kind: "help" };
   if (version) return { kind: "version" };
   const withoutManifest = readSettings({ flags, environment, manifest: {} });
   const manifest = await manifestSettings(withoutManifest.manifest);
   const settings = readSettings({ flags, environment, manifest });
-  return { kind: "serve", settings, masterKey: masterKeyOf(environment), remarks: remarksOn(environment) };
+  const drain = onDeploy ? Math.min(settings.drain, MAX_DEPLOY_DRAIN_MS) : settings.drain;
+  return {
+    kind: "serve",
+    settings: { ...settings, drain },
+    masterKey: masterKeyOf(environment),
+    remarks: [...remarksOn(environment), ...remarksOnDrain(settings.drain, drain)],
+  };
 }
 
 /** What is wrong with the manifest's variables is found again, and told, when the first snapshot is made. */
@@ -52,6 +67,11 @@ function masterKeyOf(environment: Environment): Uint8Array<ArrayBuffer> | undefi
   } catch (error) {
     throw new UsageError(`Cannot read ${MASTER_KEY_VARIABLE}: ${(error as Error).message}`, { cause: error });
   }
+}
+
+function remarksOnDrain(wanted: number, drain: number): string[] {
+  if (wanted === drain || wanted === OPTIONS.drain.default) return []; // nobody asked for the default
+  return [`--drain is ${drain / 1_000} s here: Deno Deploy ends the process 5 s after SIGINT`];
 }
 
 function remarksOn(environment: Environment): string[] {

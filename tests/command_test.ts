@@ -126,3 +126,26 @@ Deno.test(
     ]);
   },
 );
+
+Deno.test("readCommand() shortens --drain on Deno Deploy, and there only", async () => {
+  const drainOf = async (args: string[], onDeploy: boolean) => {
+    const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as Serve;
+    return [command.settings.drain, command.remarks];
+  };
+  assertEquals(
+    [
+      await drainOf([], false),
+      await drainOf([], true),
+      await drainOf(["--drain=2s"], true),
+      await drainOf(["--drain=8s"], false),
+      await drainOf(["--drain=8s"], true),
+    ],
+    [
+      [10_000, []],
+      [3_000, []],
+      [2_000, []],
+      [8_000, []],
+      [3_000, ["--drain is 3 s here: Deno Deploy ends the process 5 s after SIGINT"]],
+    ],
+  );
+});

@@ -25,8 +25,12 @@ export function commandArgs(args: readonly string[], permissions: readonly strin
 }
 
 /** Starts the command on a free port of this machine, and waits until it listens. */
-export async function startCommand(args: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
-  const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args]);
+export async function startCommand(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  permissions?: readonly string[],
+): Promise<RunningCommand> {
+  const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args], permissions);
   return await startProcess(all, env, (text) => {
     const line = toLogLine(text);
     return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;

@@ -1,0 +1,84 @@
+/**
+ * The server of `fan_out.ts`: `gateway`, or `bare`, which is the least that can send the same bytes to the same streams.
+ * Each line on its standard input is a command: `publish`, or `usage`, which is answered with a line of JSON.
+ */
+import process from "node:process";
+import { TextLineStream } from "../tests/_lines.ts";
+import { eventFrame, openingFrame } from "../src/events/frame.ts";
+import { createGateway } from "../src/gateway.ts";
+
+/** What the process has used so far. */
+export interface Usage {
+  /** Microseconds of all its threads. */
+  readonly cpuUs: number;
+  /** Resident bytes. */
+  readonly rss: number;
+}
+
+interface Served {
+  handler: (request: Request) => Response | Promise<Response>;
+  publish: () => Promise<void> | void;
+}
+
+async function gateway(): Promise<Served> {
+  let count = 0;
+  const variables = () => ({ REP_PUBLIC_A: `value ${count}` });
+  const { fetch, reload } = await createGateway({ hotReload: true, maxStreams: 100_000, variables });
+  return {
+    handler: (request) => fetch(request),
+    publish() {
+      count++;
+      return reload();
+    },
+  };
+}
+
+function bare(): Served {
+  const encoder = new TextEncoder();
+  const opening = encoder.encode(openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }));
+  const controllers = new Set<ReadableStreamDefaultController<Uint8Array>>();
+  const headers = { "content-type": "text/event-stream" };
+  let count = 0;
+
+  function handler(): Response {
+    let controller: ReadableStreamDefaultController<Uint8Array>;
+    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start(its) {
+        controllers.add(controller = its);
+        its.enqueue(opening);
+      },
+      cancel: () => void controllers.delete(controller),
+    });
+    return new Response(stream, { headers });
+  }
+
+  function publish(): void {
+    const chunk = encoder.encode(eventFrame({ id: Date.now(), name: "A", value: `value ${++count}` }));
+    for (const controller of controllers) controller.enqueue(chunk);
+  }
+
+  return { handler, publish };
+}
+
+function usage(): Usage {
+  const { user, system } = process.cpuUsage();
+  return { cpuUs: user + system, rss: Deno.memoryUsage().rss };
+}
+
+function say(said: unknown): void {
+  // deno-lint-ignore no-console -- read by the process that started this one
+  console.log(JSON.stringify(said));
+}
+
+if (import.meta.main) {
+  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway();
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+  say({ port: server.addr.port });
+  for await (
+    const command of Deno.stdin.readable.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())
+  ) {
+    if (command === "publish") await publish();
+    else say(usage());
+  }
+  Deno.exit(0); // streams that are still open would keep it
+}

@@ -1,0 +1,49 @@
+/** What operations cost a store: microseconds of its time. */
+export interface StoreCosts {
+  readonly getUs: number;
+  /** A list that gives nothing, and each entry that it gives. */
+  readonly listUs: number;
+  readonly entryUs: number;
+  readonly commitUs: number;
+  /** How many such stores there are, between which the load is spread evenly. */
+  readonly lanes: number;
+}
+
+/** A store that does one operation after the other, as a SQLite file and a `denokv` server do. Times are in milliseconds. */
+export class ModelStore {
+  readonly #costs: StoreCosts;
+  readonly #slowdown: number;
+  #freeAt = 0;
+  /** How many operations it was asked for. */
+  operations = 0;
+
+  /** @param otherLoad The share of its time that goes to what is not modelled one by one; below 1. */
+  constructor(costs: StoreCosts, otherLoad = 0) {
+    this.#costs = costs;
+    this.#slowdown = 1 / (costs.lanes * (1 - otherLoad));
+  }
+
+  /** When it will have done all that it has been asked for. */
+  get freeAt(): number {
+    return this.#freeAt;
+  }
+
+  /** @param at When the operation arrives; never before an earlier one. @returns When it is done. */
+  get(at: number): number {
+    return this.#serve(at, this.#costs.getUs);
+  }
+
+  /** @param entries How many it gives. */
+  list(at: number, entries: number): number {
+    return this.#serve(at, this.#costs.listUs + entries * this.#costs.entryUs);
+  }
+
+  commit(at: number): number {
+    return this.#serve(at, this.#costs.commitUs);
+  }
+
+  #serve(at: number, us: number): number {
+    this.operations++;
+    return this.#freeAt = Math.max(at, this.#freeAt) + us / 1_000 * this.#slowdown;
+  }
+}

@@ -1,0 +1,20 @@
+import { parseArgs } from "@std/cli/parse-args";
+
+/**
+ * Reads `--name N` arguments.
+ *
+ * @param defaults Every size there is, with what it is if nobody sets it.
+ * @throws {RangeError} If one of them is no positive number, or not there.
+ */
+export function readSizes<T extends Record<string, number>>(args: readonly string[], defaults: T): T {
+  const { _: rest, ...given } = parseArgs([...args]);
+  const names = Object.keys(defaults).map((name) => `--${name}`).join(", ");
+  for (const [name, value] of Object.entries(given)) {
+    if (!(name in defaults)) throw new RangeError(`Cannot use --${name}: expected ${names}`);
+    if (!(typeof value === "number" && value >= 0)) {
+      throw new RangeError(`Cannot read --${name}: expected a number, got "${value}"`);
+    }
+  }
+  if (rest.length > 0) throw new RangeError(`Cannot use "${rest[0]}": expected ${names}`);
+  return { ...defaults, ...given };
+}

@@ -1,0 +1,101 @@
+/**
+ * What the store has to do: at rest, for a change, for a stream, for a session key. Counted, not timed: the figures are the
+ * same on every machine.
+ *
+ *     deno task bench store_load --variables 50 --bytes 100 --clients 1000
+ *
+ * Two gateways over one store, each counted by itself, on a clock that stands still until it is told to go on.
+ */
+import { createGateway, type Gateway } from "../src/gateway.ts";
+import { createRateLimit } from "../src/rate_limit.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import { FakeClock, settle } from "../tests/_fake_clock.ts";
+import { type CountedStore, countedStore, type StoreLoad } from "./_counted_store.ts";
+import { type Figure, figure, type Report } from "./_report.ts";
+
+/** How much there is: PUBLIC variables, bytes of each value, and clients whose windows are swept. */
+export const STORE_LOAD_SIZES = { variables: 50, bytes: 100, clients: 1_000 };
+
+/** Runs the count. */
+export async function storeLoad(sizes = STORE_LOAD_SIZES): Promise<Report> {
+  return {
+    title: `store load: ${sizes.variables} PUBLIC variables of ${sizes.bytes} bytes`,
+    figures: [...await gatewayLoad(sizes), ...await sweepLoad(sizes.clients)],
+  };
+}
+
+async function gatewayLoad({ variables, bytes }: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
+  const clock = new FakeClock();
+  const shared = memoryStore();
+  const [ours, theirs] = [countedStore(shared), countedStore(shared)];
+  let letter = "a";
+  const environment = () => ({
+    ...Object.fromEntries(Array.from({ length: variables }, (_, i) => [`REP_PUBLIC_V${i}`, "a".repeat(bytes)])),
+    REP_PUBLIC_V0: letter.repeat(bytes),
+    REP_SENSITIVE_SECRET: "value",
+  });
+  const options = { hotReload: true, variables: environment, clock };
+  const figures: Figure[] = [];
+
+  async function count(name: string, store: CountedStore, act: () => Promise<unknown>): Promise<void> {
+    store.take();
+    await act();
+    await settle();
+    figures.push(...loadFigures(name, store.take()));
+  }
+
+  await using gateway = await createGateway({ ...options, store: ours });
+  await ask(gateway, "/rep/session-key", "10.0.0.1"); // makes the master secret
+  await using other = await createGateway({ ...options, store: theirs });
+  await clock.tick(0);
+  await count("a second of rest, each process", theirs, () => clock.tick(1_000));
+  theirs.take();
+  letter = "b";
+  await count("a change, the process that publishes it", ours, () => gateway.reload());
+  figures.push(...loadFigures("a change, each other process", theirs.take()));
+  await count("a reload that finds nothing new", theirs, () => other.reload());
+  await count("a stream that is opened", ours, () => ask(gateway, "/rep/changes", "10.0.0.1"));
+  await count("a session key", ours, () => ask(gateway, "/rep/session-key", "10.0.0.2"));
+  return figures;
+}
+
+async function ask(gateway: Gateway, path: string, hostname: string): Promise<void> {
+  const request = new Request(`http://localhost${path}`);
+  const response = await gateway.fetch(request, { remoteAddr: { transport: "tcp", hostname, port: 1 } });
+  await response.body?.cancel();
+}
+
+/** Once a minute, every process takes windows of clients out of the store that have not come for a minute. */
+async function sweepLoad(clients: number): Promise<Figure[]> {
+  return [
+    ...loadFigures(`a sweep, one process, ${clients} live clients`, await sweep(clients, 1, 0)),
+    ...loadFigures(`a sweep, one process, ${clients} dead clients`, await sweep(clients, 1, 60_000)),
+    ...loadFigures(`a sweep, ten processes at once, ${clients} dead clients`, await sweep(clients, 10, 60_000)),
+  ];
+}
+
+async function sweep(clients: number, processes: number, afterMs: number): Promise<StoreLoad> {
+  const clock = new FakeClock();
+  const store = countedStore(memoryStore());
+  const options = { store, clock, random: () => 0, limit: 10 };
+  const limits = Array.from({ length: processes }, () => createRateLimit(options));
+  for (let client = 0; client < clients; client++) await limits[0]?.take(`10.0.${client >> 8}.${client & 255}`);
+  store.take();
+  clock.jump(afterMs);
+  await Promise.all(limits.map((limit) => limit.sweep()));
+  return store.take();
+}
+
+function loadFigures(name: string, load: StoreLoad): Figure[] {
+  const counts = [
+    ["gets", load.gets],
+    ["lists", load.lists],
+    ["entries listed", load.listed],
+    ["bytes read", load.bytesRead],
+    ["commits", load.commits],
+    ["entries written", load.writes],
+    ["bytes written", load.bytesWritten],
+  ] as const;
+  const some = counts.filter(([, count]) => count > 0).map(([unit, count]) => figure(name, unit, [count]));
+  return some.length > 0 ? some : [figure(name, "operations", [0])];
+}

@@ -1,0 +1,129 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { runBenchmarks } from "../bench/main.ts";
+import { type Report, reportText } from "../bench/_report.ts";
+
+async function reportOf(args: string[]): Promise<Report> {
+  const reports: Report[] = [];
+  await runBenchmarks(args, (report) => void reports.push(report));
+  assertEquals(reports.length, 1);
+  return reports[0] as Report;
+}
+
+/** Every figure is a number, and lies between the least and the most. */
+function assertWhole({ figures }: Report): void {
+  const broken = figures.filter(({ least, median, most }) => !(0 <= least && least <= median && median <= most));
+  assertEquals(broken, []);
+}
+
+function medianOf({ figures }: Report, name: string, unit: string): number | undefined {
+  return figures.find((it) => it.name === name && it.unit === unit)?.median;
+}
+
+Deno.test("fan_out compares a gateway with a bare server", async () => {
+  const report = await reportOf(["fan_out", "--streams", "5", "--events", "2", "--rounds", "2"]);
+  assertWhole({ ...report, figures: report.figures.filter(({ unit }) => unit !== "KiB") }); // so few take no whole page
+  assertEquals(report.figures.map(({ name }) => name), [
+    "last delivery p50, gateway",
+    "last delivery p50, floor",
+    "last delivery p99, gateway",
+    "last delivery p99, floor",
+    "last delivery p50, gateway / floor",
+    "deliveries per second, gateway",
+    "CPU per delivery, gateway",
+    "CPU per delivery, gateway / floor",
+    "CPU per opened stream, gateway",
+    "CPU per opened stream, gateway / floor",
+    "memory per stream, gateway",
+    "memory per stream, floor",
+  ]);
+});
+
+Deno.test("replay compares memory and store with their floors", async () => {
+  const report = await reportOf(["replay", "--events", "120", "--clients", "2", "--rounds", "2"]);
+  assertWhole(report);
+  assertEquals(report.figures.length, 5);
+});
+
+Deno.test("session_key counts one read and one commit for each key that a crowd at one address gets", async () => {
+  const report = await reportOf(["session_key", "--keys", "10", "--concurrent", "4", "--rounds", "2", "--crowd", "30"]);
+  assertWhole(report);
+  const counts = ["keys", "reads", "commits"].map((what) =>
+    medianOf(report, `30 requests of one client at once: ${what}`, "")
+  );
+  assertEquals(counts, [10, 10, 10]);
+});
+
+Deno.test("store_load counts what docs/scale.md says", async () => {
+  const report = await reportOf(["store_load", "--clients", "20"]);
+  const counts = report.figures
+    .filter(({ unit }) => !unit.includes("bytes"))
+    .map(({ name, unit, median }) => `${name}: ${median} ${unit}`);
+  assertEquals(counts, [
+    "a second of rest, each process: 1 lists",
+    "a change, the process that publishes it: 2 gets",
+    "a change, the process that publishes it: 2 lists",
+    "a change, the process that publishes it: 51 entries listed",
+    "a change, the process that publishes it: 1 commits",
+    "a change, the process that publishes it: 3 entries written",
+    "a change, each other process: 1 lists",
+    "a change, each other process: 1 entries listed",
+    "a reload that finds nothing new: 1 gets",
+    "a reload that finds nothing new: 2 lists",
+    "a reload that finds nothing new: 50 entries listed",
+    "a stream that is opened: 0 operations",
+    "a session key: 1 gets",
+    "a session key: 1 commits",
+    "a session key: 1 entries written",
+    "a sweep, one process, 20 live clients: 1 lists",
+    "a sweep, one process, 20 live clients: 20 entries listed",
+    "a sweep, one process, 20 dead clients: 1 lists",
+    "a sweep, one process, 20 dead clients: 20 entries listed",
+    "a sweep, one process, 20 dead clients: 20 commits",
+    "a sweep, one process, 20 dead clients: 20 entries written",
+    "a sweep, ten processes at once, 20 dead clients: 10 lists",
+    "a sweep, ten processes at once, 20 dead clients: 200 entries listed",
+    "a sweep, ten processes at once, 20 dead clients: 200 commits",
+    "a sweep, ten processes at once, 20 dead clients: 200 entries written",
+  ]);
+});
+
+Deno.test("simulation gives the same figures for the same seed", async () => {
+  const small = ["simulation", "--clients", "5000", "--processes", "20", "--rounds", "2", "--seed", "7"];
+  const report = await reportOf(small);
+  assertWhole(report);
+  assertEquals(report.title, "simulation: 5000 clients, 20 processes, seeds 7 to 8");
+  assertEquals(reportText(report), reportText(await reportOf(small)));
+});
+
+Deno.test("simulation lets one of many processes publish a change that all of them see", async () => {
+  const report = await reportOf(["simulation", "--clients", "100", "--processes", "50", "--rounds", "1"]);
+  const commits = medianOf(report, "all publish it at once: commits", "");
+  const conflicts = medianOf(report, "all publish it at once: conflicts", "");
+  assertEquals(Number(commits) - Number(conflicts), 1);
+});
+
+Deno.test("simulation has the full store first where every process sweeps, and not where one does", async () => {
+  const first = async (sweepers: string) => {
+    const { figures } = await reportOf(["simulation", "--rounds", "1", "--keyShare", "0", "--sweepers", sweepers]);
+    return figures.find(({ name }) => name.startsWith("1. "))?.name;
+  };
+  assertEquals([await first("0"), await first("1")], ["1. store, sweeps: taken", "1. store, keys: taken"]);
+});
+
+Deno.test("the benchmarks refuse a name and a size that they do not know", async () => {
+  await assertRejects(
+    () => runBenchmarks(["fanout"]),
+    RangeError,
+    'Cannot run "fanout": expected one of fan_out, replay',
+  );
+  await assertRejects(
+    () => runBenchmarks(["replay", "--client", "2"]),
+    RangeError,
+    "Cannot use --client: expected --events",
+  );
+  await assertRejects(
+    () => runBenchmarks(["replay", "--clients", "two"]),
+    RangeError,
+    'Cannot read --clients: expected a number, got "two"',
+  );
+});

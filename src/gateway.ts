@@ -83,6 +83,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const startedAt = clock.now();
   let isStopping = false;
   let isJoining = false;
+  let joined: string | undefined;
   let foreign: InForce & { own: Snapshot } | undefined;
 
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
@@ -134,8 +135,11 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   }
 
   async function join(snapshot: Snapshot): Promise<void> {
+    const hash = await sriHash(canonicalJson(snapshot.public));
+    if (hash === joined) return;
     isJoining = true;
-    await rollout.join(await sriHash(canonicalJson(snapshot.public))).finally(() => isJoining = false);
+    await rollout.join(hash).finally(() => isJoining = false);
+    joined = hash;
     if (!rollout.isInForce) followRollout();
   }
 

@@ -39,6 +39,9 @@ const FOLDER = "rate";
 /** How many clients this process remembers: an attacker with many addresses must not fill its memory. */
 const MAX_REMEMBERED = 10_000;
 const SWEEP_PAGE = 500;
+const SWEPT_AT = ["swept"];
+/** A `denokv` server takes ten in a commit. */
+const MAX_CHECKS = 10;
 
 /**
  * A sliding window in the store (spec, Limits): exact for all processes on it, and alive after a restart.
@@ -90,20 +93,36 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
     return { isAllowed, used, retryAfterMs };
   }
 
-  /** Not by the store's own expiry: that one takes the process down when the disk is full. */
-  async function sweep(from = ""): Promise<void> {
+  /**
+   * Not by the store's own expiry: that one takes the process down when the disk is full. One process does it for all: each of
+   * a thousand would list every client.
+   */
+  async function sweep(): Promise<void> {
+    if (await takeTurn()) await sweepFrom("");
+  }
+
+  /** Whoever commits the minute's entry sweeps. */
+  async function takeTurn(): Promise<boolean> {
+    const last = await store.get<number>(SWEPT_AT);
+    if (last !== undefined && Math.abs(clock.now() - last.value) < WINDOW_MS) return false;
+    const check = { key: SWEPT_AT, version: last?.version ?? null };
+    return await store.commit([check], [{ key: SWEPT_AT, value: clock.now() }]) !== undefined;
+  }
+
+  async function sweepFrom(from: string): Promise<void> {
     const entries = await store.list<PackedWindow>([FOLDER], { from, limit: SWEEP_PAGE });
     const dead = entries.filter(({ value }) => recent(unpacked(value), clock.now()).length === 0);
-    for (const entry of dead) await remove(entry);
+    for (let i = 0; i < dead.length; i += MAX_CHECKS) await remove(dead.slice(i, i + MAX_CHECKS));
     const last = entries.at(-1)?.key.at(-1);
-    if (entries.length === SWEEP_PAGE) await sweep(`${last}\0`);
+    if (entries.length === SWEEP_PAGE) await sweepFrom(`${last}\0`);
   }
 
-  async function remove({ key, version }: Entry): Promise<void> {
-    await store.commit([{ key, version }], [{ key }]); // one that came back in the meantime stays
+  /** One that comes back in the meantime stays, and those beside it until the next time. */
+  async function remove(entries: readonly Entry[]): Promise<void> {
+    await store.commit(entries.map(({ key, version }) => ({ key, version })), entries.map(({ key }) => ({ key })));
   }
 
-  return { take, sweep: () => sweep() };
+  return { take, sweep };
 }
 
 function packed(window: Window): PackedWindow {

@@ -15,7 +15,7 @@
  * @module
  */
 import config from "./deno.json" with { type: "json" };
-import { sleep, systemClock } from "./src/clock.ts";
+import { atMost, systemClock } from "./src/clock.ts";
 import { readCommand } from "./src/command.ts";
 import { systemIo } from "./src/commands/command_io.ts";
 import { isVariableCommand } from "./src/commands/command_line.ts";
@@ -68,8 +68,7 @@ async function main(): Promise<void> {
     reload,
     async stop() {
       await stop();
-      const ended = Promise.all(listeners.map((listener) => listener.shutdown()));
-      await Promise.race([ended, sleep(PATIENCE_MS, systemClock)]);
+      await atMost(PATIENCE_MS, Promise.all(listeners.map((listener) => listener.shutdown())), systemClock);
     },
   });
 }

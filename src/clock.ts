@@ -52,3 +52,11 @@ export function sleep(ms: number, clock: Clock, { signal, isBackground = false }
     signal?.addEventListener("abort", done);
   });
 }
+
+/** Waits for something, but no longer than `ms` milliseconds; how it ends is of no interest. */
+export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  work.then(end, end);
+  await sleep(ms, clock, { signal: ended.signal });
+}

@@ -1,7 +1,7 @@
 import config from "../deno.json" with { type: "json" };
 import { handleChanges } from "./changes.ts";
 import { handleClientScript } from "./client_script.ts";
-import { every } from "./clock.ts";
+import { atMost, every } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { canonicalJson, sriHash } from "./crypto/integrity.ts";
 import { createEpochs } from "./crypto/epochs.ts";
@@ -59,6 +59,8 @@ export interface Gateway extends AsyncDisposable {
 /** How often a process looks for events of others, and for what it may clean up. */
 const POLL_MS = 1_000;
 const SWEEP_MS = 60_000;
+/** What a goodbye to the other replicas may take; without one, they find out by themselves. */
+const GOODBYE_MS = 1_000;
 
 /**
  * Makes a gateway: the one place where its pieces are put together.
@@ -231,9 +233,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     await hub.close(drainMs);
     for (const stop of stops) stop();
     unwatch.abort();
-    await watched;
     await configuration.close();
-    await rollout.leave();
+    await atMost(GOODBYE_MS, Promise.all([watched, rollout.leave()]), clock); // a silent store must not keep the process
     await tail.close();
     content?.close();
   }

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { every, sleep, systemClock } from "../src/clock.ts";
+import { atMost, every, sleep, systemClock } from "../src/clock.ts";
 import { FakeClock } from "./_fake_clock.ts";
 
 /** Whether a promise has ended by now. */
@@ -96,4 +96,18 @@ Deno.test("sleep() does not begin when its signal was aborted before", async () 
   const clock = new FakeClock();
   assertEquals(await hasEnded(clock, sleep(100, clock, { signal: AbortSignal.abort() })), true);
   assertEquals(clock.waiting, 0);
+});
+
+Deno.test("atMost() waits for what it is given, whether that works or not, and leaves no timer behind", async () => {
+  const clock = new FakeClock();
+  await atMost(1_000, Promise.resolve(), clock);
+  await atMost(1_000, Promise.reject(new Error("no")), clock);
+  assertEquals(clock.waiting, 0);
+});
+
+Deno.test("atMost() gives up in time", async () => {
+  const clock = new FakeClock();
+  const waiting = atMost(1_000, new Promise(() => {}), clock);
+  await clock.tick(1_000);
+  await waiting;
 });

@@ -34,7 +34,7 @@ interface Head {
 /** What a commit was made for. */
 interface Before {
   head: Entry<Head> | undefined;
-  checks?: readonly Check[];
+  checks?: readonly Check[] | undefined;
 }
 
 /** An event as it is stored. UTF-8, since Deno KV counts two bytes a character as soon as one of them is not Latin. */

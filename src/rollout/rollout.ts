@@ -114,6 +114,7 @@ class Membership implements Rollout {
   leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancel?.();
+    if (this.#hash === undefined) return Promise.resolve(); // nobody knows of it
     return this.#queue(async () => void await this.#attempt(() => this.#sayGoodbye()));
   }
 

@@ -152,7 +152,7 @@ Deno.test("proxyWebSocket() gives the upstream's close code and reason to the cl
   ) {
     await using upstream = framing(frame);
     await using gateway = proxied(upstream);
-    assertEquals(await (await connected(gateway.port)).ended, end, JSON.stringify(frame));
+    assertEquals(await (await connected(gateway.port)).ended, [...end], JSON.stringify(frame));
   }
 });
 

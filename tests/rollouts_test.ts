@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { createRollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "./_fake_clock.ts";
 import { type Stage, stage } from "./_gateway.ts";
@@ -55,6 +56,22 @@ Deno.test("when the last new replica is gone, the old ones are in force again: a
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["old"]);
   assertEquals(await pageValues(old), { A: "old" });
   await reader.close();
+});
+
+Deno.test("permit() is what a rollout that begins in between makes void", async () => {
+  const store = memoryStore();
+  const options = { store, clock: new FakeClock(), random: () => 0 };
+  const old = createRollout(options);
+  const young = createRollout(options);
+  await old.join("old");
+  const checks = await old.permit();
+  assertEquals(checks?.length, 1);
+  await young.join("new");
+  assertEquals(await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]), undefined);
+  assertEquals(await old.permit(), undefined);
+  const version = await store.commit(await young.permit() ?? [], [{ key: ["x"], value: 1 }]);
+  assertEquals(typeof version, "string");
+  await Promise.all([old.leave(), young.leave()]);
 });
 
 Deno.test("a page of a replica that is not in force hears of every change after it", async () => {

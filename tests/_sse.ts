@@ -13,6 +13,8 @@ export interface SseReader {
   next(): Promise<Message | undefined>;
   /** The next messages, as many as asked for. */
   take(count: number): Promise<Message[]>;
+  /** The messages that have arrived already, and were not asked for yet. */
+  arrived(): Message[];
   /** All text that has arrived so far. */
   text(): string;
   /** Reads one chunk, whatever is in it; `false` at the end. */
@@ -55,7 +57,7 @@ export function readSse(response: Response): SseReader {
     return taken;
   }
 
-  return { next, take, pull, text: () => text, close: () => reader.cancel() };
+  return { next, take, arrived: () => messages.splice(0), pull, text: () => text, close: () => reader.cancel() };
 }
 
 function toMessage({ event, data, id }: EventSourceMessage): Message {

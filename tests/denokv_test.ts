@@ -1,0 +1,260 @@
+/** Several gateways on one `denokv` server, over KV Connect: real processes, real connections, real time. */
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { findDenokv } from "../tools/denokv.ts";
+import { type LogLine, type RunningCommand, startCommand } from "./_command.ts";
+import { type Denokv, type Relay, startDenokv, startRelay, within } from "./_denokv.ts";
+import { type Message, readSse } from "./_sse.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const program = await findDenokv();
+
+/** A test that needs the server; where it is missing, the list of tests says so. */
+function testDenokv(name: string, fn: (program: string) => Promise<void>): void {
+  if (program !== undefined) Deno.test(`on a denokv server: ${name}`, () => fn(program));
+  else Deno.test({ name: `without denokv (deno task test:denokv installs it): ${name}`, ignore: true, fn() {} });
+}
+
+/** Gateways on one server, behind a relay, and the one file that all read their variables from. */
+interface Stage extends AsyncDisposable {
+  readonly server: Denokv;
+  readonly relay: Relay;
+  readonly gateways: RunningCommand[];
+  /** Starts one more. */
+  start(): Promise<RunningCommand>;
+  /** Writes the file; nobody is told. */
+  write(value: string): Promise<void>;
+  /** Writes the file, and tells one gateway. */
+  publish(value: string, gateway: RunningCommand): Promise<void>;
+}
+
+async function stage(program: string, count: number): Promise<Stage> {
+  await using stack = new AsyncDisposableStack();
+  const token = crypto.randomUUID();
+  const directory = stack.use(await TempDirectory.make());
+  const server = stack.use(await startDenokv({ program, path: directory.at("kv.sqlite3"), token }));
+  const relay = stack.use(startRelay(server.port));
+  const write = async (value: string) => {
+    await directory.write("app.env", `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=s\n`);
+  };
+  await write("0");
+  const flags = ["--hot-reload", "--env-file", directory.at("app.env"), "--kv", `http://127.0.0.1:${relay.port}`];
+  const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
+  const starting = Array.from({ length: count }, () => within(startCommand(flags, env)));
+  const gateways = [];
+  for (const gateway of starting) gateways.push(stack.use(await gateway));
+  const all = stack.move();
+  return {
+    server,
+    relay,
+    gateways,
+    start: async () => all.use(await within(startCommand(flags, env))),
+    write,
+    async publish(value, gateway) {
+      await write(value);
+      gateway.signal("SIGHUP");
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+/** A client that reads its stream all the time. */
+interface Client extends AsyncDisposable {
+  readonly messages: Message[];
+  /** Whether the stream has not come to an end. */
+  readonly isOpen: boolean;
+  /** All text that has arrived. */
+  text(): string;
+  /** Waits until something that is looked for has arrived, for so long at the most. */
+  until(arrived: (client: Client) => boolean, ms?: number): Promise<void>;
+}
+
+async function listen({ url }: RunningCommand, cursor?: number): Promise<Client> {
+  const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+  const sse = readSse(await fetch(`${url}/rep/changes`, { headers }));
+  await sse.pull(); // the opening bytes: from here on nothing is missed
+  const messages: Message[] = [];
+  const waiting = new Set<() => void>();
+  let isOpen = true;
+
+  async function read(): Promise<void> {
+    try {
+      for (;;) {
+        if (!await sse.pull()) break;
+        messages.push(...sse.arrived());
+        for (const look of [...waiting]) look();
+      }
+    } catch {
+      // Its gateway was killed, which is one way for a stream to end.
+    }
+    isOpen = false;
+    for (const look of [...waiting]) look();
+  }
+
+  messages.push(...sse.arrived());
+  const reading = read();
+  const client: Client = {
+    messages,
+    get isOpen() {
+      return isOpen;
+    },
+    text: sse.text,
+    until(arrived, ms) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const look = () => void (arrived(client) && resolve());
+      waiting.add(look);
+      look();
+      return within(promise, ms).finally(() => waiting.delete(look));
+    },
+    async [Symbol.asyncDispose]() {
+      await sse.close().catch(() => {}); // an error of the stream is one of its ends
+      await reading;
+    },
+  };
+  return client;
+}
+
+function valuesOf({ messages }: Client): unknown[] {
+  return messages.map(({ data }) => data.value);
+}
+
+function has(value: string): (client: Client) => boolean {
+  return ({ messages }) => messages.some(({ data }) => data.value === value);
+}
+
+function idsOf({ messages }: Client): number[] {
+  return messages.map(({ id }) => id);
+}
+
+async function statusOf({ url }: RunningCommand): Promise<string> {
+  const response = await within(fetch(`${url}/rep/health`));
+  return (await response.json()).status;
+}
+
+async function askKey({ url }: RunningCommand, query = ""): Promise<{ status: number; key: string | undefined }> {
+  const response = await within(fetch(`${url}/rep/session-key${query}`));
+  const { key } = await response.json();
+  return { status: response.status, key };
+}
+
+/** Asks so many times, one after the other. */
+async function askKeys(gateway: RunningCommand, count: number): Promise<number[]> {
+  const statuses = [];
+  for (let index = 0; index < count; index++) statuses.push((await askKey(gateway)).status);
+  return statuses;
+}
+
+function logged(gateways: readonly RunningCommand[], event: string): Promise<LogLine[]> {
+  return within(Promise.all(gateways.map((gateway) => gateway.logged(({ msg }) => msg === event))));
+}
+
+/** Lines that Deno writes itself, since it tries an operation again and again. */
+function noiseOf({ output }: RunningCommand): number {
+  return output.filter((line) => line.startsWith("KV Connect")).length;
+}
+
+testDenokv(
+  "a change published by one gateway reaches the clients of all within 2 s, once, with one id",
+  async (program) => {
+    await using set = await stage(program, 3);
+    await using clients = new AsyncDisposableStack();
+    const all = [];
+    for (const gateway of set.gateways) all.push(clients.use(await listen(gateway)));
+    const values = ["1", "2", "3", "4", "5", "6"];
+    for (const [index, value] of values.entries()) {
+      await set.publish(value, at(set.gateways, index % 3));
+      await Promise.all(all.map((client) => client.until(has(value), 2_000)));
+    }
+    assertEquals(all.map(valuesOf), [values, values, values]);
+    const [ids = []] = all.map(idsOf);
+    assertEquals(all.map(idsOf), [ids, ids, ids]);
+    assertEquals(ids, [...new Set(ids)].sort((a, b) => a - b));
+  },
+);
+
+testDenokv("30 requests of one client at three gateways at once are issued 10 keys", async (program) => {
+  await using set = await stage(program, 3);
+  const asked = Array.from({ length: 30 }, (_, index) => askKey(at(set.gateways, index % 3)));
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  assertEquals(statuses.sort(), [...Array<number>(10).fill(200), ...Array<number>(20).fill(429)]);
+});
+
+testDenokv("all gateways issue the same key for a page", async (program) => {
+  await using set = await stage(program, 3);
+  const query = `?kid=${Math.floor(Date.now() / 600_000) * 600}`;
+  const asked = await Promise.all(set.gateways.map((gateway) => askKey(gateway, query)));
+  const [first] = asked;
+  assertEquals(asked, Array(3).fill({ status: 200, key: first?.key }));
+});
+
+testDenokv("the client of a gateway that is killed goes on at another, and misses nothing", async (program) => {
+  await using set = await stage(program, 3);
+  const [killed, publisher, other] = [at(set.gateways, 0), at(set.gateways, 1), at(set.gateways, 2)];
+  await using witness = await listen(publisher);
+  await using first = await listen(killed);
+  const values = ["1", "2", "3", "4", "5", "6", "7", "8"];
+  for (const value of values) {
+    await set.publish(value, publisher);
+    if (value === "4") killed.signal("SIGKILL"); // the change is on its way, or has come, or will not
+    await witness.until(has(value));
+  }
+  await first.until(({ isOpen }) => !isOpen);
+  await using second = await listen(other, first.messages.at(-1)?.id);
+  await second.until(has("8"));
+  assertEquals([...valuesOf(first), ...valuesOf(second)], values);
+  assertEquals([...idsOf(first), ...idsOf(second)], idsOf(witness));
+});
+
+/** What holds whenever the server cannot be reached for a while, and after that. */
+interface Outage {
+  begin(): Promise<void> | void;
+  /** What is waited for in the midst of it. */
+  during(clients: readonly Client[]): Promise<void>;
+  end(): Promise<void> | void;
+}
+
+async function survive(set: Stage, outage: Outage): Promise<void> {
+  await using clients = new AsyncDisposableStack();
+  const all: Client[] = [];
+  for (const gateway of set.gateways) all.push(clients.use(await listen(gateway)));
+  const [first, second, third] = [at(set.gateways, 0), at(set.gateways, 1), at(set.gateways, 2)];
+  await set.publish("before", first);
+  await Promise.all(all.map((client) => client.until(has("before"))));
+  assertEquals(await askKeys(first, 3), [200, 200, 200]);
+  assertEquals(await askKeys(second, 3), [200, 200, 200]);
+
+  await outage.begin();
+  await logged(set.gateways, "rep.store.down");
+  assertEquals(await Promise.all(set.gateways.map(statusOf)), ["degraded", "degraded", "degraded"]);
+  await set.publish("meanwhile", third);
+  await logged([third], "rep.config.not_published");
+  assertEquals(await askKeys(second, 6), [200, 200, 200, 200, 429, 429]);
+  await outage.during(all);
+  assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
+  assertEquals(all.map(valuesOf), Array(3).fill(["before"]));
+
+  await outage.end();
+  await logged(set.gateways, "rep.store.up");
+  await Promise.all(all.map((client) => client.until(has("meanwhile"))));
+  assertEquals(await Promise.all(set.gateways.map(statusOf)), ["healthy", "healthy", "healthy"]);
+  assertEquals(await Promise.all(set.gateways.map(async (gateway) => (await askKey(gateway)).status)), [429, 429, 429]);
+  await set.publish("after", second);
+  await Promise.all(all.map((client) => client.until(has("after"), 2_000)));
+  assertEquals(all.map(valuesOf), Array(3).fill(["before", "meanwhile", "after"]));
+  assertEquals(all.map(idsOf), Array(3).fill(idsOf(at(all, 0))));
+  assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
+}
+
+testDenokv("a restart of the server ends no stream, loses no change and no count", async (program) => {
+  await using set = await stage(program, 3);
+  await survive(set, {
+    begin: () => set.server.kill(),
+    during: () => Promise.resolve(),
+    end: () => set.server.start(),
+  });
+});
+
+function at<T>(items: readonly T[], index: number): T {
+  const item = items[index];
+  if (item === undefined) throw new RangeError(`There is no item ${index}`);
+  return item;
+}

@@ -67,7 +67,7 @@ async function readCursor(request: Request, tail: Tail): Promise<number | "state
 
 async function lookAgain(tail: Tail): Promise<void> {
   try {
-    await tail.refresh();
+    await tail.follow();
   } catch {
     // The store does not answer, as the log says. The whole state, which is what follows, is right in any case.
   }

@@ -132,7 +132,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     }
     await join(snapshot);
     const publication = await publish(snapshot, eventLog, { clock, random, permit: () => rollout.permit() });
-    await followLog();
+    await tail.follow();
     return publication;
   }
 
@@ -164,11 +164,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     return foreign;
   }
 
-  async function followLog(): Promise<void> {
-    await (tail.isLoaded ? tail.refresh() : tail.load());
-  }
-
-  const follow = () => void followLog().catch(() => {}); // the store does not answer, as it has been told
+  const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
   const stops = [every(SWEEP_MS, sweep, clock)];
   if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));

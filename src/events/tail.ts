@@ -32,6 +32,7 @@ export class Tail {
   #bytes = 0;
   #floor = 0;
   #head = 0;
+  #loading: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
   #isStale = false;
   #isLoaded = false;
@@ -67,8 +68,15 @@ export class Tail {
     return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
-  /** Reads what a process needs at its start: the public state, and as much of the log as is kept at hand. */
-  async load(): Promise<void> {
+  /**
+   * Reads what a process needs at its start: the public state, and as much of the log as is kept at hand. Calls that come while
+   * it reads are that one: the store may take longer to answer than they are apart.
+   */
+  load(): Promise<void> {
+    return this.#loading ??= this.#load().finally(() => this.#loading = undefined);
+  }
+
+  async #load(): Promise<void> {
     const newest = await this.#log.newest(PAGE);
     const { events } = await this.#log.state();
     this.#floor = newest.length < PAGE ? 0 : (newest[0]?.id ?? 1) - 1;
@@ -76,6 +84,11 @@ export class Tail {
     for (const event of newest) this.#keep(await this.#encode(event));
     this.#isLoaded = true;
     await this.refresh();
+  }
+
+  /** Reads what is new in the log, or all that is needed at the start. */
+  follow(): Promise<void> {
+    return this.#isLoaded ? this.refresh() : this.load();
   }
 
   /** Reads what is new in the log, and tells it. Calls that come while it reads are answered by one more reading. */
@@ -157,7 +170,8 @@ export class Tail {
 
   /** Ends the encoder. */
   async close(): Promise<void> {
-    await this.#reading?.catch(() => {}); // whoever asked for it has been told
+    await this.#loading?.catch(() => {}); // whoever asked for it has been told
+    await this.#reading?.catch(() => {}); // likewise
     await Promise.all([this.#texts.close(), this.#encoded.read()]);
   }
 }

@@ -36,7 +36,7 @@ export type { Clock } from "./src/clock.ts";
 export { createLog, type Log, type LogFields, type LogOptions } from "./src/log.ts";
 export { kvStore } from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
-export { openStore } from "./src/store/open.ts";
+export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
 export {
   type Check,
   type Entry,

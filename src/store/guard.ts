@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { inTime } from "./in_time.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
 /** Settings of {@linkcode guardStore}. */
@@ -65,14 +66,6 @@ export function guardStore(store: Store, options: GuardOptions): GuardedStore {
       return retryAt.size === 0;
     },
   };
-}
-
-function inTime<T>(promise: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new StoreUnavailableError(`Cannot use the store: no answer within ${timeoutMs} ms`));
-    const cancel = clock.after(timeoutMs, late);
-    promise.then(resolve, reject).finally(cancel);
-  });
 }
 
 function unavailable(error: unknown): Error {

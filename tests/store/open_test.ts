@@ -1,8 +1,10 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { bareProcess } from "../_bare_process.ts";
+import { FakeClock } from "../_fake_clock.ts";
 import { keptLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
+import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 
 /** Runs `openStore()` in a process of its own; gives back the log, or the error's message. */
 async function openElsewhere(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
@@ -96,6 +98,40 @@ Deno.test({
       'Cannot open --kv "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
     );
   },
+});
+
+/** Opens a server that answers with a status; nothing is left of it after that. */
+async function openAnswering(status: number): Promise<{ store: Store; url: string; lines: Record<string, unknown>[] }> {
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response("no", { status }),
+  );
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  const { log, lines } = keptLog();
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", "a token of a test");
+  try {
+    return { store: await openStore(url, log, { clock: new FakeClock() }), url, lines };
+  } finally {
+    Deno.env.delete("DENO_KV_ACCESS_TOKEN");
+  }
+}
+
+Deno.test("openStore() refuses a server that refuses us, or is none, and names it", async () => {
+  for (const [status, reason] of [[401, "401"], [404, "404"], [200, "not a valid KV Connect endpoint"]] as const) {
+    const error = await assertRejects(() => openAnswering(status), TypeError, reason);
+    assertMatch(error.message, /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": /);
+  }
+});
+
+Deno.test("openStore() opens a server that is not there yet, says so, and its operations fail", async () => {
+  for (const status of [429, 500, 503]) {
+    const { store, url, lines } = await openAnswering(status);
+    const reason = `Cannot open --kv "${url}": Could not open Deno KV database: `;
+    assertEquals(lines.map(({ level, msg }) => [level, msg]), [["WARN", "rep.store.unreachable"]]);
+    assertStringIncludes(String(lines[0]?.detail), `connecting is tried again: ${reason}`);
+    await assertRejects(() => store.get(["a"]), StoreUnavailableError, `Cannot use the store: ${reason}`);
+    store.close();
+  }
 });
 
 Deno.test("openStore() opens the program's own database when no other is named", async () => {

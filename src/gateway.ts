@@ -166,7 +166,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
-  const stops = [every(SWEEP_MS, sweep, clock)];
+  const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
   if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));
 
   async function reloadStored(): Promise<void> {

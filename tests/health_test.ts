@@ -190,6 +190,24 @@ Deno.test("GET /rep/health notices by itself that the store works again, with ho
   assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
 });
 
+Deno.test("GET /rep/health notices by itself that the store can be written to again, when nobody writes", async () => {
+  const healthy = memoryStore();
+  let isBroken = false;
+  const commit: Store["commit"] = (checks, writes) =>
+    isBroken ? Promise.reject(new TypeError("database or disk is full")) : healthy.commit(checks, writes);
+  const clock = new FakeClock();
+  const variables = { REP_SENSITIVE_A: "1" };
+  const counts = { public: 0, sensitive: 1, server: 0 };
+  await using gateway = await start({ variables, store: { ...countedStore(healthy), commit }, clock });
+  isBroken = true;
+  await ask(gateway, "/rep/session-key");
+  await clock.tick(2_000);
+  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts, uptime_seconds: 2 }));
+  isBroken = false;
+  await clock.tick(1_000);
+  assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));
+});
+
 Deno.test("GET /rep/health is stopping, with 503, from the first moment of the shutdown on", async () => {
   const clock = new FakeClock();
   await using gateway = await start({ clock, hotReload: true });

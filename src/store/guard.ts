@@ -17,9 +17,14 @@ export interface GuardOptions {
 export interface GuardedStore extends Store {
   /** Whether the last reading and the last writing both worked. */
   readonly isWorking: boolean;
+  /** Looks whether what has failed works again; in a quiet gateway, nobody else would for a long time. */
+  probe(): Promise<void>;
 }
 
 type Kind = "read" | "write";
+
+/** Where nothing stands that matters. */
+const PROBE = ["probe"];
 
 /**
  * Gives every operation of a store a time-out, and leaves a store alone for a while that has just failed: over KV Connect,
@@ -56,10 +61,21 @@ export function guardStore(store: Store, options: GuardOptions): GuardedStore {
     return failure;
   }
 
+  const get: Store["get"] = (key) => run("read", () => store.get(key));
+  const commit: Store["commit"] = (checks, writes) => run("write", () => store.commit(checks, writes));
+
+  async function probe(): Promise<void> {
+    const looks: Promise<unknown>[] = [];
+    if (retryAt.has("read")) looks.push(get(PROBE));
+    if (retryAt.has("write")) looks.push(commit([], [{ key: PROBE, value: clock.now() }]));
+    await Promise.allSettled(looks); // what they found out, `onChange` has been told
+  }
+
   return {
-    get: (key) => run("read", () => store.get(key)),
+    get,
     list: (prefix, listOptions) => run("read", () => store.list(prefix, listOptions)),
-    commit: (checks, writes) => run("write", () => store.commit(checks, writes)),
+    commit,
+    probe,
     watch: (key, hint) => store.watch(key, hint),
     close: () => store.close(),
     get isWorking() {

@@ -297,3 +297,30 @@ Deno.test("guardStore() does not take a conflict for a failure", async () => {
   assertEquals(await conflict, undefined);
   assertEquals([store.isWorking, changes], [true, []]);
 });
+
+Deno.test("probe() asks a store that works nothing", async () => {
+  const { puppet, store } = stage();
+  await store.probe();
+  assertEquals(puppet.asked, []);
+});
+
+Deno.test("probe() finds out by itself that reading and writing work again, or do not", async () => {
+  const set = stage();
+  const { clock, puppet, store, changes } = set;
+  await failAt(set, "get");
+  await failAt(set, "commit");
+  await store.probe(); // too early: it is left alone
+  assertEquals([store.isWorking, puppet.asked], [false, ["get", "commit"]]);
+  await clock.tick(1_000);
+  const first = store.probe();
+  puppet.answer();
+  puppet.fail(new TypeError("broken"));
+  await first;
+  assertEquals([store.isWorking, changes], [false, ["Cannot use the store: broken"]]);
+  await clock.tick(1_000);
+  const second = store.probe();
+  puppet.answer("1");
+  await second;
+  assertEquals([store.isWorking, changes], [true, ["Cannot use the store: broken", "up"]]);
+  assertEquals(puppet.asked, ["get", "commit", "get", "commit", "commit"]);
+});

@@ -36,6 +36,7 @@ export class Configuration {
   #running: Promise<void> = Promise.resolve();
   #publishing: Promise<unknown> = Promise.resolve();
   #retrying: Promise<void> | undefined;
+  #pause = new AbortController();
 
   private constructor(options: ConfigurationOptions, snapshot: Snapshot) {
     this.#options = options;
@@ -152,10 +153,16 @@ export class Configuration {
     this.#published(await turn);
   }
 
+  /** Publishes now what could not be published, if there is anything, instead of waiting for its next try. */
+  retryNow(): void {
+    this.#pause.abort();
+  }
+
   async #retry(): Promise<void> {
     const { signal } = this.#stop;
     for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
-      await sleep(pause, this.#options.clock, { signal });
+      this.#pause = new AbortController();
+      await sleep(pause, this.#options.clock, { signal: AbortSignal.any([signal, this.#pause.signal]) });
       if (signal.aborted) return;
       try {
         return await this.#publishOnce();

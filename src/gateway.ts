@@ -89,7 +89,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   let foreign: InForce & { own: Snapshot } | undefined;
 
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
-  const store = guardStore(settings.store, { clock, onChange: (failure) => tellStore(log, failure) });
+  let recover = () => {};
+  const store = guardStore(settings.store, { clock, onChange: storeChanged });
   const eventLog = createEventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, settings);
@@ -166,6 +167,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
+  recover = () => configuration.retryNow();
   const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
   if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));
 
@@ -176,6 +178,11 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   const unwatch = new AbortController();
   const watched = watchVariables(store, reloadStored, { clock, signal: unwatch.signal, isBackground: true });
+
+  function storeChanged(failure: Error | undefined): void {
+    tellStore(log, failure);
+    if (failure === undefined) recover();
+  }
 
   function status(): HealthStatus {
     if (isStopping) return "stopping";

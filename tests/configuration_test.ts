@@ -278,6 +278,22 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   await configuration.close();
 });
 
+Deno.test("retryNow() publishes at once what waits for its next try, and nothing else", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.outage = new Error("no answer");
+  const configuration = await world.load();
+  configuration.retryNow(); // too early: the next try waits twice as long, as after any other
+  await world.clock.tick(0);
+  world.outage = undefined;
+  assertEquals([world.published, world.clock.waiting], [[], 1]);
+  configuration.retryNow();
+  await world.clock.tick(0);
+  configuration.retryNow();
+  await world.clock.tick(60_000);
+  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
+  await configuration.close();
+});
+
 Deno.test("a retry publishes what is in force by then", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");

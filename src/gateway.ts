@@ -167,7 +167,14 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
-  recover = () => configuration.retryNow();
+  const saveCounts = async () => {
+    const clients = await rateLimit.save();
+    if (clients > 0) log.info("rep.rate_limit.saved", { clients });
+  };
+  recover = () => {
+    configuration.retryNow();
+    void saveCounts().catch(() => {}); // likewise
+  };
   const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
   if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));
 

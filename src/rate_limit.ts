@@ -24,6 +24,12 @@ export interface RateDecision {
 export interface RateLimit {
   /** Counts a request, or refuses it. */
   take(client: string): Promise<RateDecision>;
+  /**
+   * Writes down what was counted in memory while the store did not answer, so that other processes count it, too.
+   *
+   * @returns For how many clients.
+   */
+  save(): Promise<number>;
   /** Removes clients from the store that have not been seen for longer than the window. */
   sweep(): Promise<void>;
 }
@@ -53,6 +59,8 @@ const MAX_CHECKS = 10;
 export function createRateLimit({ store, clock, random, limit }: RateLimitOptions): RateLimit {
   const windows = new BoundedMap<Window>(MAX_REMEMBERED);
   const queues = new Map<string, Promise<RateDecision>>();
+  /** Clients that were counted in memory only. */
+  const unsaved = new Set<string>();
 
   function take(client: string): Promise<RateDecision> {
     const before = queues.get(client);
@@ -71,8 +79,25 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
       return await retryConflicts(() => takeFromStore(client), { clock, random });
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
+      if (unsaved.size < MAX_REMEMBERED) unsaved.add(client);
       return remember(client, decideOn(recent(windows.get(client) ?? [], clock.now()), clock.now(), limit));
     }
+  }
+
+  async function save(): Promise<number> {
+    const clients = [...unsaved];
+    for (const client of clients) {
+      await retryConflicts(() => saveWindow(client), { clock, random });
+      unsaved.delete(client);
+    }
+    return clients.length;
+  }
+
+  async function saveWindow(client: string): Promise<string | undefined> {
+    const key = [FOLDER, client];
+    const entry = await store.get<PackedWindow>(key);
+    const window = recent(united(windows.get(client) ?? [], unpacked(entry?.value ?? [])), clock.now());
+    return await store.commit([{ key, version: entry?.version ?? null }], [{ key, value: packed(window) }]);
   }
 
   async function takeFromStore(client: string): Promise<RateDecision | undefined> {
@@ -122,7 +147,7 @@ export function createRateLimit({ store, clock, random, limit }: RateLimitOption
     await store.commit(entries.map(({ key, version }) => ({ key, version })), entries.map(({ key }) => ({ key })));
   }
 
-  return { take, sweep };
+  return { take, save, sweep };
 }
 
 function packed(window: Window): PackedWindow {

@@ -233,6 +233,35 @@ for (const fails of ["get", "commit", "all"] as const) {
   });
 }
 
+Deno.test("save() tells others what was counted while the store did not answer", async () => {
+  const clock = new HandClock();
+  const store = failingStore(memoryStore());
+  const limit = limitOn(store, clock);
+  const other = limitOn(store, clock);
+  await takeMany(other, "a", 2);
+  await takeMany(limit, "a", 2);
+  store.fails = "all";
+  clock.time += 1_000;
+  assertEquals([await takeMany(limit, "a", 20), await takeMany(limit, "b", 3)], [6, 3]);
+  assertEquals(await takeMany(other, "c", 1), 1);
+  store.fails = "";
+  clock.time += 1_000;
+  assertEquals([await limit.save(), await other.save(), await limit.save()], [2, 1, 0]);
+  const third = limitOn(store, clock);
+  assertEquals(await Promise.all(["a", "b", "c"].map((client) => takeMany(third, client, 20))), [0, 7, 9]);
+});
+
+Deno.test("save() goes on next time with those that it could not write down", async () => {
+  const store = failingStore(memoryStore());
+  const limit = limitOn(store, new HandClock());
+  store.fails = "all";
+  await takeMany(limit, "a", 10);
+  await assertRejects(() => limit.save(), StoreUnavailableError);
+  store.fails = "";
+  assertEquals(await limit.save(), 1);
+  assertEquals(await takeMany(limitOn(store, new HandClock()), "a", 20), 0);
+});
+
 Deno.test("take() counts what others counted before a store on which only writing fails", async () => {
   const clock = new HandClock();
   const store = failingStore(memoryStore());

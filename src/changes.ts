@@ -1,6 +1,6 @@
 import { corsHeaders, type OriginQuestion } from "./http/origin.ts";
 import { methodNotAllowed, Problem } from "./http/problem.ts";
-import type { Hub } from "./events/hub.ts";
+import { type Hub, STORE_IS_AWAY } from "./events/hub.ts";
 import type { Tail } from "./events/tail.ts";
 
 /** What `GET /rep/changes` needs. */
@@ -19,7 +19,8 @@ const METHODS = ["GET", "OPTIONS"];
  * - 404 without hot reload, 405 for other methods; a stream in every other case, since any other status ends an
  *   `EventSource` for good.
  * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. Every event after it follows, in order, then
- *   live ones. A cursor that means nothing is answered with the whole public state.
+ *   live ones. A cursor that means nothing is answered with the whole public state; one of which only the store knows whether
+ *   it does, while that does not answer, with the wish to come back.
  */
 export async function handleChanges(
   request: Request,
@@ -32,7 +33,10 @@ export async function handleChanges(
   if (request.method === "OPTIONS") return preflight(headers);
   if (request.method !== "GET") throw methodNotAllowed(request.method, METHODS, headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  return new Response(hub.subscribe(await readCursor(request, tail)), { headers });
+  const cursor = await readCursor(request, tail);
+  // The state as it is known here may be older than what the client has.
+  const stream = cursor === "away" ? hub.refuse(STORE_IS_AWAY) : hub.subscribe(cursor);
+  return new Response(stream, { headers });
 }
 
 /** `no-transform` and `X-Accel-Buffering` keep proxies from collecting the stream before they pass it on. */
@@ -56,19 +60,22 @@ function preflight(headers: Headers): Response {
 /** Ids are digits and safe integers. */
 const CURSOR = /^\d{1,15}$/;
 
-async function readCursor(request: Request, tail: Tail): Promise<number | "state" | undefined> {
+/** The newer part of the log may be what only the store knows: `"away"` is a cursor of which it cannot be told now. */
+async function readCursor(request: Request, tail: Tail): Promise<number | "state" | "away" | undefined> {
   const text = request.headers.get("last-event-id") || new URL(request.url).searchParams.get("last_event_id");
   if (text === null || text === "") return undefined;
   if (!CURSOR.test(text)) return "state";
   const cursor = Number(text);
-  if (cursor > tail.head) await lookAgain(tail); // another process may have given it out a moment ago
-  return cursor > tail.head ? "state" : cursor;
+  const isSure = cursor <= tail.head || await lookAgain(tail); // another process may have given it out a moment ago
+  if (cursor <= tail.head) return cursor;
+  return isSure ? "state" : "away";
 }
 
-async function lookAgain(tail: Tail): Promise<void> {
+async function lookAgain(tail: Tail): Promise<boolean> {
   try {
     await tail.follow();
+    return true;
   } catch {
-    // The store does not answer, as the log says. The whole state, which is what follows, is right in any case.
+    return false; // the store does not answer, as the log says
   }
 }

@@ -180,6 +180,29 @@ Deno.test("a cursor that another process gave out a moment ago is no future", as
   await reader.close();
 });
 
+Deno.test("a cursor that only the store knows, while that does not answer, is told to come back", async () => {
+  const store = memoryStore();
+  let isDown = false;
+  const list: Store["list"] = (prefix, options) =>
+    isDown ? Promise.reject(new Error("down")) : store.list(prefix, options);
+  const clock = new FakeClock(T);
+  await using ahead = await stage({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  const options = { store: { ...withoutHints(store), list }, clock, random: () => 0 };
+  await using behind = await stage({ REP_PUBLIC_A: "0" }, options);
+  await ahead.set({ REP_PUBLIC_A: "1" });
+  isDown = true;
+  const cursor = { "last-event-id": String(T + 1) };
+  const told = await behind.ask("/rep/changes", { headers: cursor });
+  assertEquals(await told.text(), "retry: 5000\n: the store does not answer yet; come back\n\n");
+  isDown = false;
+  await clock.tick(1_000);
+  const reader = await behind.listen(cursor);
+  await ahead.set({ REP_PUBLIC_A: "2" });
+  await clock.tick(1_000);
+  assertEquals(await reader.take(1), [update("A", "2", T + 1_000)]);
+  await reader.close();
+});
+
 Deno.test("events of another process arrive by polling where the store gives no hint", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);

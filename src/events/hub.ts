@@ -32,6 +32,9 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
+/** Why a stream is refused that depends on what only the store knows. */
+export const STORE_IS_AWAY = "the store does not answer yet";
+
 /** All open streams, and what wakes them. */
 export class Hub {
   readonly #tail: Tail;
@@ -61,7 +64,7 @@ export class Hub {
    */
   subscribe(cursor?: number | "state"): ReadableStream<Uint8Array> {
     const refusal = this.#refusal();
-    if (refusal !== undefined) return this.#busyStream(refusal);
+    if (refusal !== undefined) return this.refuse(refusal);
     let subscriber: Subscriber;
     return new ReadableStream<Uint8Array>({
       start: (controller) => void (subscriber = this.#open(controller, cursor)),
@@ -72,12 +75,15 @@ export class Hub {
 
   #refusal(): string | undefined {
     if (this.#isClosing) return "this gateway is stopping";
-    if (!this.#tail.isLoaded) return "the store does not answer yet";
+    if (!this.#tail.isLoaded) return STORE_IS_AWAY;
     return this.size >= this.#options.maxStreams ? "all streams are taken" : undefined;
   }
 
-  /** Any status but 200 would end an `EventSource` for good; this one comes back (HTML standard §9.2.3). */
-  #busyStream(reason: string): ReadableStream<Uint8Array> {
+  /**
+   * A stream that ends at once. Any status but 200 would end an `EventSource` for good; this one comes back (HTML standard
+   * §9.2.3).
+   */
+  refuse(reason: string): ReadableStream<Uint8Array> {
     const comment = `${reason}; come back`;
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs: this.#between(BUSY_RETRY_MS), comment }))]);
   }

@@ -1,10 +1,21 @@
 /** Several gateways on one `denokv` server, over KV Connect: real processes, real connections, real time. */
-import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import { delay } from "@std/async/delay";
 import { findDenokv } from "../tools/denokv.ts";
-import { type LogLine, type RunningCommand, startCommand } from "./_command.ts";
+import { commandArgs, type LogLine, type RunningCommand, startCommand } from "./_command.ts";
 import { type Denokv, type Relay, startDenokv, startRelay, within } from "./_denokv.ts";
 import { type Message, readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
+
+/** How long the server is away; a stream has a heartbeat every 12 to 15 s. */
+const OUTAGE_MS = 20_000;
+/** When all has to be well again. */
+const RECOVERY_MS = 10_000;
+/** How long after an outage a herd is looked for, and what one gateway may ask for in this time. */
+const HERD_MS = 3_000;
+const MAX_REQUESTS = 30;
+/** How many lines Deno may write in an outage: four a second for an operation that was under way, and some to spare. */
+const MAX_NOISE = 150;
 
 const program = await findDenokv();
 
@@ -143,8 +154,8 @@ async function askKeys(gateway: RunningCommand, count: number): Promise<number[]
   return statuses;
 }
 
-function logged(gateways: readonly RunningCommand[], event: string): Promise<LogLine[]> {
-  return within(Promise.all(gateways.map((gateway) => gateway.logged(({ msg }) => msg === event))));
+function logged(gateways: readonly RunningCommand[], event: string, ms?: number): Promise<LogLine[]> {
+  return within(Promise.all(gateways.map((gateway) => gateway.logged(({ msg }) => msg === event))), ms);
 }
 
 /** Lines that Deno writes itself, since it tries an operation again and again. */
@@ -204,54 +215,101 @@ testDenokv("the client of a gateway that is killed goes on at another, and misse
   assertEquals([...idsOf(first), ...idsOf(second)], idsOf(witness));
 });
 
-/** What holds whenever the server cannot be reached for a while, and after that. */
-interface Outage {
-  begin(): Promise<void> | void;
-  /** What is waited for in the midst of it. */
-  during(clients: readonly Client[]): Promise<void>;
-  end(): Promise<void> | void;
-}
+/** Ways for the server to be away, and to come back. */
+const OUTAGES: Record<string, { begin: (set: Stage) => unknown; end: (set: Stage) => unknown }> = {
+  "the server is restarted": {
+    begin: ({ server }) => server.kill(),
+    end: ({ server }) => server.start(),
+  },
+  "the connection is silent, and then goes on": {
+    begin: ({ relay }) => relay.cut(),
+    end: ({ relay }) => relay.mend(),
+  },
+  "the connection is silent, and then dropped": {
+    begin: ({ relay }) => relay.cut(),
+    end: ({ relay }) => relay.drop(),
+  },
+};
 
-async function survive(set: Stage, outage: Outage): Promise<void> {
-  await using clients = new AsyncDisposableStack();
-  const all: Client[] = [];
-  for (const gateway of set.gateways) all.push(clients.use(await listen(gateway)));
-  const [first, second, third] = [at(set.gateways, 0), at(set.gateways, 1), at(set.gateways, 2)];
-  await set.publish("before", first);
-  await Promise.all(all.map((client) => client.until(has("before"))));
-  assertEquals(await askKeys(first, 3), [200, 200, 200]);
-  assertEquals(await askKeys(second, 3), [200, 200, 200]);
+for (const [what, { begin, end }] of Object.entries(OUTAGES)) {
+  testDenokv(`${what}: 20 s end no stream, lose no change and no count, and bring no herd`, async (program) => {
+    await using set = await stage(program, 3);
+    await using clients = new AsyncDisposableStack();
+    const all: Client[] = [];
+    for (const gateway of set.gateways) all.push(clients.use(await listen(gateway)));
+    const [first, second, third] = [at(set.gateways, 0), at(set.gateways, 1), at(set.gateways, 2)];
+    await set.publish("before", first);
+    await Promise.all(all.map((client) => client.until(has("before"))));
+    assertEquals(await askKeys(first, 3), [200, 200, 200]);
+    assertEquals(await askKeys(second, 3), [200, 200, 200]);
 
-  await outage.begin();
-  await logged(set.gateways, "rep.store.down");
-  assertEquals(await Promise.all(set.gateways.map(statusOf)), ["degraded", "degraded", "degraded"]);
-  await set.publish("meanwhile", third);
-  await logged([third], "rep.config.not_published");
-  assertEquals(await askKeys(second, 6), [200, 200, 200, 200, 429, 429]);
-  await outage.during(all);
-  assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
-  assertEquals(all.map(valuesOf), Array(3).fill(["before"]));
+    await begin(set);
+    const outage = delay(OUTAGE_MS);
+    await logged(set.gateways, "rep.store.down");
+    assertEquals(await Promise.all(set.gateways.map(statusOf)), ["degraded", "degraded", "degraded"]);
+    await set.publish("meanwhile", third);
+    await logged([third], "rep.config.not_published");
+    assertEquals(await askKeys(second, 6), [200, 200, 200, 200, 429, 429]);
+    const heartbeats = all.map(heartbeatsOf);
+    await Promise.all(all.map((client, index) => client.until(() => heartbeatsOf(client) > at(heartbeats, index))));
+    await outage;
+    assertEquals(all.map(valuesOf), Array(3).fill(["before"]));
 
-  await outage.end();
-  await logged(set.gateways, "rep.store.up");
-  await Promise.all(all.map((client) => client.until(has("meanwhile"))));
-  assertEquals(await Promise.all(set.gateways.map(statusOf)), ["healthy", "healthy", "healthy"]);
-  assertEquals(await Promise.all(set.gateways.map(async (gateway) => (await askKey(gateway)).status)), [429, 429, 429]);
-  await set.publish("after", second);
-  await Promise.all(all.map((client) => client.until(has("after"), 2_000)));
-  assertEquals(all.map(valuesOf), Array(3).fill(["before", "meanwhile", "after"]));
-  assertEquals(all.map(idsOf), Array(3).fill(idsOf(at(all, 0))));
-  assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
-}
+    const requests = set.relay.passed.requests;
+    await end(set);
+    const herd = delay(HERD_MS).then(() => set.relay.passed.requests - requests);
+    await logged(set.gateways, "rep.store.up", RECOVERY_MS);
+    await Promise.all(all.map((client) => client.until(has("meanwhile"), RECOVERY_MS)));
+    assertEquals(await Promise.all(set.gateways.map(statusOf)), ["healthy", "healthy", "healthy"]);
+    await logged([second], "rep.rate_limit.saved");
+    assertEquals((await Promise.all(set.gateways.map((gateway) => askKeys(gateway, 1)))).flat(), [429, 429, 429]);
+    await set.publish("after", second);
+    await Promise.all(all.map((client) => client.until(has("after"), 2_000)));
 
-testDenokv("a restart of the server ends no stream, loses no change and no count", async (program) => {
-  await using set = await stage(program, 3);
-  await survive(set, {
-    begin: () => set.server.kill(),
-    during: () => Promise.resolve(),
-    end: () => set.server.start(),
+    assertEquals(all.map(valuesOf), Array(3).fill(["before", "meanwhile", "after"]));
+    assertEquals(all.map(idsOf), Array(3).fill(idsOf(at(all, 0))));
+    assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
+    assertLessOrEqual(await herd, 3 * MAX_REQUESTS);
+    assertLessOrEqual(Math.max(...set.gateways.map(noiseOf)), MAX_NOISE);
   });
+}
+
+testDenokv("a gateway that starts while the server is down is degraded, and recovers by itself", async (program) => {
+  await using set = await stage(program, 1);
+  await set.server.kill();
+  const late = await set.start();
+  await logged([late], "rep.store.unreachable");
+  assertEquals(await statusOf(late), "degraded");
+  assertEquals((await askKey(late)).status, 503); // the master key is in the store
+  assertMatch(
+    await (await within(fetch(`${late.url}/rep/changes`))).text(),
+    /: the store does not answer yet; come back/,
+  );
+
+  await set.server.start();
+  await logged([late], "rep.store.up");
+  assertEquals(await statusOf(late), "healthy");
+  assertEquals((await askKey(late)).status, 200);
+  await using client = await listen(late);
+  await set.publish("1", at(set.gateways, 0));
+  await client.until(has("1"));
 });
+
+testDenokv("a gateway that the server refuses does not start, and says why", async (program) => {
+  await using directory = await TempDirectory.make();
+  const token = crypto.randomUUID();
+  await using server = await startDenokv({ program, path: directory.at("kv.sqlite3"), token });
+  const kv = `http://127.0.0.1:${server.port}`;
+  const env = { DENO_KV_ACCESS_TOKEN: `not ${token}`, NO_COLOR: "1" };
+  const command = new Deno.Command(Deno.execPath(), { args: commandArgs(["--port", "0", "--kv", kv]), env });
+  const { code, stderr } = await within(command.output());
+  assertEquals(code, 1);
+  assertMatch(new TextDecoder().decode(stderr), new RegExp(`^Cannot open --kv "${kv}": .* status 401 `));
+});
+
+function heartbeatsOf(client: Client): number {
+  return client.text().split(": heartbeat").length - 1;
+}
 
 function at<T>(items: readonly T[], index: number): T {
   const item = items[index];

@@ -125,7 +125,7 @@ class RemoteStore implements Store {
     const { clock, random } = this.#options;
     const { signal } = this.#stop;
     for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
-      await sleep(pause * (0.5 + 0.5 * random()), clock, signal);
+      await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
       if (signal.aborted) return;
       try {
         return this.#use(await this.#open());

@@ -3,15 +3,13 @@ import { handleChanges } from "./changes.ts";
 import { handleClientScript } from "./client_script.ts";
 import { atMost, every } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
-import { canonicalJson, sriHash } from "./crypto/integrity.ts";
 import { createEpochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { openContent } from "./delivery/content.ts";
 import { injectPage, type PageRequest } from "./delivery/html_response.ts";
-import { createPageTags, type InForce } from "./delivery/pages.ts";
+import { createPageTags } from "./delivery/pages.ts";
 import { Hub } from "./events/hub.ts";
 import { createEventLog } from "./events/log.ts";
-import { publish } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
 import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./health.ts";
@@ -19,7 +17,7 @@ import type { OriginQuestion } from "./http/origin.ts";
 import type { Log } from "./log.ts";
 import { createRateLimit } from "./rate_limit.ts";
 import { type ConnectionInfo, createResponder } from "./respond.ts";
-import { createRollout } from "./rollout/rollout.ts";
+import { createReplica } from "./rollout/replica.ts";
 import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./routes.ts";
 import { handleSessionKey } from "./session_key.ts";
 import { guardStore } from "./store/guard.ts";
@@ -84,9 +82,6 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const { clock, random, log, hotReload, allowedOrigins, masterKey } = settings;
   const startedAt = clock.now();
   let isStopping = false;
-  let isJoining = false;
-  let joined: string | undefined;
-  let foreign: InForce & { own: Snapshot } | undefined;
 
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
   let recover = () => {};
@@ -102,24 +97,20 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
   });
   const stored = storedSource(store);
-  const slot = settings.instance === undefined ? {} : { slot: settings.instance };
-  const rollout = createRollout({ store, clock, random, onChange: followRollout, ...slot });
+  const { instance } = settings;
+  const onReturn = () => void configuration.publishAgain();
+  const replica = createReplica({ store, eventLog, tail, clock, random, log, instance, onReturn });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
   const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
     .catch(async (error) => {
       content?.close();
-      await rollout.leave();
+      await replica.leave();
       await hub.close(0);
       await tail.close();
       throw error;
     });
-  const getTag = createPageTags({
-    inForce: hotReload ? whatIsInForce : () => configuration,
-    hotReload,
-    epochs,
-    clock,
-    log,
-  });
+  const inForce = hotReload ? () => replica.inForce(configuration) : () => configuration;
+  const getTag = createPageTags({ inForce, hotReload, epochs, clock, log });
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async function readAll() {
@@ -131,38 +122,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     if (!stored.isKnown) {
       throw new StoreUnavailableError("Cannot publish: the variables in the store are not known yet");
     }
-    await join(snapshot);
-    const publication = await publish(snapshot, eventLog, { clock, random, permit: () => rollout.permit() });
-    await tail.follow();
-    return publication;
-  }
-
-  async function join(snapshot: Snapshot): Promise<void> {
-    const hash = await sriHash(canonicalJson(snapshot.public));
-    if (hash === joined) return;
-    isJoining = true;
-    await rollout.join(hash).finally(() => isJoining = false);
-    joined = hash;
-    if (!rollout.isInForce) followRollout();
-  }
-
-  /** Of several configurations with living processes, the newest is in force: all of them follow it. */
-  function followRollout(): void {
-    if (isJoining) return; // whoever joins finds out by itself
-    if (rollout.isInForce) void configuration.publishAgain();
-    else {log.info("rep.rollout.superseded", {
-        detail: "another configuration is in force: pages and streams follow it",
-      });}
-  }
-
-  /** What pages are given, whichever replica serves them. */
-  function whatIsInForce(): InForce {
-    if (rollout.isInForce || !tail.isLoaded) return configuration;
-    if (foreign?.cursor !== tail.head || foreign.own !== configuration.snapshot) {
-      const own = configuration.snapshot;
-      foreign = { own, snapshot: { ...own, public: tail.publicValues }, cursor: tail.head };
-    }
-    return foreign;
+    return await replica.publish(snapshot);
   }
 
   const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
@@ -240,11 +200,12 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   async function closeOnce(drainMs: number): Promise<void> {
     isStopping = true;
+    const goodbye = replica.leave(); // first: the others need not wait for the drain
     await hub.close(drainMs);
     for (const stop of stops) stop();
     unwatch.abort();
     await configuration.close();
-    await atMost(GOODBYE_MS, Promise.all([watched, rollout.leave()]), clock); // a silent store must not keep the process
+    await atMost(GOODBYE_MS, Promise.all([watched, goodbye]), clock); // a silent store must not keep the process
     await tail.close();
     content?.close();
   }

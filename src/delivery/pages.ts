@@ -1,15 +1,10 @@
 import type { Clock } from "../clock.ts";
 import type { EpochKeys, Epochs } from "../crypto/epochs.ts";
 import type { Log } from "../log.ts";
+import type { InForce } from "../rollout/replica.ts";
 import type { Snapshot } from "../variables/snapshot.ts";
 import { makePageTag, type PageTag } from "./page_tag.ts";
 import { makePayload } from "./payload.ts";
-
-/** What is in force, and from where a page has to follow it. */
-export interface InForce {
-  readonly snapshot: Snapshot;
-  readonly cursor: number;
-}
 
 /** What {@linkcode createPageTags} needs. */
 export interface PageTagOptions {

@@ -36,7 +36,7 @@ export function guardStore(store: Store, options: GuardOptions): GuardedStore {
   const retryAt = new Map<Kind, number>();
 
   async function run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
-    if (clock.now() < (retryAt.get(kind) ?? 0)) {
+    if (isLeftAlone(kind)) {
       throw new StoreUnavailableError("Cannot use the store: it has just failed");
     }
     if (retryAt.has(kind)) retryAt.set(kind, clock.now() + timeoutMs + pauseMs); // this one goes and sees; others do not wait
@@ -47,6 +47,12 @@ export function guardStore(store: Store, options: GuardOptions): GuardedStore {
     } catch (error) {
       throw failed(kind, error);
     }
+  }
+
+  /** No pause is longer than that: if one seems to be, the clock was set back. */
+  function isLeftAlone(kind: Kind): boolean {
+    const leftMs = (retryAt.get(kind) ?? 0) - clock.now();
+    return leftMs > 0 && leftMs <= timeoutMs + pauseMs;
   }
 
   function succeeded(kind: Kind): void {

@@ -324,3 +324,22 @@ Deno.test("probe() finds out by itself that reading and writing work again, or d
   assertEquals([store.isWorking, changes], [true, ["Cannot use the store: broken", "up"]]);
   assertEquals(puppet.asked, ["get", "commit", "get", "commit", "commit"]);
 });
+
+Deno.test("guardStore() does not leave a store alone for longer when the clock is set back", async () => {
+  const clock = new FakeClock();
+  let isBroken = true;
+  const inner = memoryStore();
+  const get: Store["get"] = (key) => isBroken ? Promise.reject(new Error("away")) : inner.get(key);
+  const store = guardStore({
+    get,
+    list: inner.list.bind(inner),
+    commit: inner.commit.bind(inner),
+    watch: () => () => {},
+    close() {},
+  }, { clock });
+  await assertRejects(() => store.get(["a"]), StoreUnavailableError);
+  isBroken = false;
+  clock.jump(-3_600_000);
+  assertEquals(await store.get(["a"]), undefined);
+  assertEquals(store.isWorking, true);
+});

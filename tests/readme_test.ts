@@ -6,7 +6,7 @@ const README = await Deno.readTextFile("README.md");
 
 async function sources(): Promise<string> {
   const texts = [];
-  for (const directory of ["src", "src/delivery", "src/variables", "src/store", "src/events"]) {
+  for (const directory of ["src", "src/delivery", "src/variables", "src/store", "src/events", "src/rollout"]) {
     for await (const { name, isFile } of Deno.readDir(directory)) {
       if (isFile) texts.push(await Deno.readTextFile(`${directory}/${name}`));
     }

@@ -144,7 +144,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   }
 
   const unwatch = new AbortController();
-  const watched = watchVariables(store, reloadStored, { clock, signal: unwatch.signal, isBackground: true });
+  const after = stored.isKnown ? 0 : -1; // what could not be read at the start is news, even if it is nothing
+  const watched = watchVariables(store, reloadStored, { clock, signal: unwatch.signal, after, isBackground: true });
 
   function storeChanged(failure: Error | undefined): void {
     tellStore(log, failure);

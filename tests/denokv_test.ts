@@ -11,11 +11,17 @@ import { TempDirectory } from "./_temp.ts";
 const OUTAGE_MS = 20_000;
 /** When all has to be well again. */
 const RECOVERY_MS = 10_000;
-/** How long after an outage a herd is looked for, and what one gateway may ask for in this time. */
+/**
+ * How long after an outage a herd is looked for, and what one gateway may ask for in this time: at rest it asks for the log and
+ * the stored variables once a second, and for the rollout's members; a publishing and the saved counts come on top.
+ */
 const HERD_MS = 3_000;
-const MAX_REQUESTS = 30;
-/** How many lines Deno may write in an outage: four a second for an operation that was under way, and some to spare. */
-const MAX_NOISE = 150;
+const MAX_REQUESTS = 50;
+/**
+ * How many lines Deno may write in an outage: four a second for an operation that was under way, of which there are up to four
+ * (log, stored variables, members, a commit).
+ */
+const MAX_NOISE = 350;
 
 const program = await findDenokv();
 

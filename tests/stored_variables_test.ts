@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
 import { setVariables, unsetVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "./_fake_clock.ts";
 import { stage } from "./_gateway.ts";
@@ -34,4 +35,24 @@ Deno.test("a variable in the store that does not go with the environment's chang
   assertEquals(refused?.faults, [
     "Cannot tell REP_PUBLIC_S and REP_SENSITIVE_S apart: expected a name to be in one tier only",
   ]);
+});
+
+Deno.test("a gateway that could not read the store at its start publishes once it can, though there are no variables in it", async () => {
+  const inner = memoryStore();
+  let isDown = true;
+  const onlyUp = <T>(run: () => Promise<T>) => isDown ? Promise.reject(new Error("down")) : run();
+  const store: Store = {
+    get: (key) => onlyUp(() => inner.get(key)),
+    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
+    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
+    watch: () => () => {},
+    close: () => {},
+  };
+  const clock = new FakeClock();
+  await using gate = await stage({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  isDown = false;
+  await clock.tick(5_000);
+  const reader = await gate.listen({ "last-event-id": "0" });
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["1"]);
+  await reader.close();
 });

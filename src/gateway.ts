@@ -132,7 +132,9 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     if (clients > 0) log.info("rep.rate_limit.saved", { clients });
   };
   recover = () => {
-    configuration.retryNow();
+    if (hotReload) follow();
+    if (stored.isKnown) configuration.retryNow();
+    else void reloadStored().catch(() => {}); // likewise
     void saveCounts().catch(() => {}); // likewise
   };
   const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];

@@ -2,13 +2,14 @@
  * A million clients on a thousand processes over one store, in virtual time: no sockets, no waiting.
  *
  *     deno task bench simulation --clients 1000000 --processes 1000 --seed 1
- *     deno task bench simulation --sweepers 1 --lanes 16 --rttMs 10
+ *     deno task bench simulation --lanes 16 --rttMs 10
  *
- * The processes do what the source does: each looks for new events once a second and at a hint, publishes by comparing and
- * committing with a check, counts session keys with a read and a checked commit, gives a store up for a second that has not
- * answered for five, and sweeps old windows once a minute. Costs are parameters; their defaults are what the other programs
- * here measured on a SQLite file. Not modelled: the clients' own networks, lost packets, and stores that do several things
- * at once, other than by `--lanes`.
+ * The processes do what the source does: each looks for new events and for stored variables once a second and at a hint, and
+ * for the members of the rollout every 4.5 s; publishes by joining, asking for a permit, comparing and committing with a
+ * check; counts session keys with a read and a checked commit; gives a store up for a second that has not answered for five;
+ * one of them sweeps old windows once a minute. Costs are parameters; their defaults are what the other programs here
+ * measured on a SQLite file. Not modelled: the clients' own networks, lost packets, stores that do several things at once,
+ * other than by `--lanes`, and speakers of the rollout that give way to others.
  *
  * Each figure is the median of `--rounds` runs with seeds that follow each other, with the least and the most.
  */
@@ -44,13 +45,16 @@ export const WORLD = {
   /** Which share of clients asks for one when it has come back. */
   keyShare: 1,
   /** How many processes sweep; 0 is all of them. */
-  sweepers: 0,
+  sweepers: 1,
 };
 
-/** As in `src/`: gateway.ts, events/hub.ts, store/retry.ts, store/guard.ts, rate_limit.ts. */
+/** As in `src/`: gateway.ts, events/hub.ts, store/retry.ts, store/guard.ts, rate_limit.ts, rollout/. */
 const POLL_MS = 1_000;
+const LOOK_MS = 4_500;
+const SPEAKERS = 8;
 const SWEEP_S = 60;
 const SWEEP_PAGE = 500;
+const SWEEP_BATCH = 10;
 const WINDOW_S = 60;
 const RETRY_MS = [2_000, 8_000] as const;
 const MAX_TRIES = 40;
@@ -90,15 +94,18 @@ function prefixed(prefix: string, findings: readonly Finding[]): Finding[] {
   return findings.map(([name, unit, value]) => [`${prefix}: ${name}`, unit, value]);
 }
 
-/** The share of the store's time that goes into looking, once a second and process. */
-function pollLoad({ processes, listUs, lanes }: World): number {
-  return processes * listUs * 1_000 / POLL_MS / 1e6 / lanes;
+/** The share of the store's time that goes into looking: for events and stored variables, for members, for who sweeps. */
+function restLoad({ processes, getUs, listUs, entryUs, commitUs, lanes }: World): number {
+  const speakers = Math.min(SPEAKERS, processes);
+  const looks = processes * (listUs + speakers * entryUs) + speakers * commitUs;
+  const usPerS = processes * (listUs + getUs) * 1_000 / POLL_MS + looks * 1_000 / LOOK_MS + processes * getUs / SWEEP_S;
+  return usPerS / 1e6 / lanes;
 }
 
 /** From the commit of one process to all streams of all processes. */
 function change(world: World, random: Random, isWatched: boolean): Finding[] {
   const { clients, processes, rttMs, deliveryUs } = world;
-  const store = new ModelStore(world, Math.min(0.99, pollLoad(world)));
+  const store = new ModelStore(world, Math.min(0.99, restLoad(world)));
   const looks = Array.from({ length: processes }, () => isWatched ? rttMs : random() * POLL_MS).sort((a, b) => a - b);
   const each = clients / processes;
   const latencies = looks.flatMap((at) => {
@@ -116,12 +123,24 @@ function change(world: World, random: Random, isWatched: boolean): Finding[] {
 /** Where in its process's loop a stream stands: all streams of a decile count as the last of them. */
 const DECILES = Array.from({ length: 10 }, (_, index) => (index + 1) / 10);
 
-/** Processes that all see the same change, within some time, and all try to publish it. */
+interface Publisher {
+  tries: number;
+  /** Whether it has an entry among the members. */
+  speaks: boolean;
+  /** Whether the rollout began with it: others have their rank from its entry. */
+  isFirst?: boolean;
+}
+
+/** Processes that all see the same change, within some time, make it their configuration, and all try to publish it. */
 function race(world: World, random: Random, withinMs: number): Finding[] {
   const { processes, rttMs, variables } = world;
-  const store = new ModelStore(world, Math.min(0.99, pollLoad(world)));
+  const store = new ModelStore(world, Math.min(0.99, restLoad(world)));
   const agenda = new Agenda();
   let version = 0;
+  let members = 0;
+  let renewals = 0;
+  let joins = 0;
+  let refusedJoins = 0;
   let commits = 0;
   let conflicts = 0;
   let mostTries = 0;
@@ -129,18 +148,59 @@ function race(world: World, random: Random, withinMs: number): Finding[] {
   let gaveUp = 0;
   let end = 0;
 
-  /** The state is read, and compared; the entry that the commit checks is read first. */
-  function attempt(arrival: number, tries: number): void {
+  /**
+   * The highest rank and the members are read. Whoever sees none of its kind begins the rollout; few more are needed, and each
+   * checks that the entry from which it has the rank is still what it was.
+   */
+  function join(arrival: number, tries: number): void {
     mostTries = Math.max(mostTries, tries);
-    const seen = version;
-    agenda.add(store.get(arrival) + rttMs, (at) => {
-      const listed = store.list(at, variables);
-      if (listed - arrival > TIMEOUT_MS) timeouts++;
-      agenda.add(listed + rttMs, (next) => seen > 0 ? finish(next) : commit(next, seen, tries));
+    look(arrival, (at, seen) => {
+      if (seen.members >= SPEAKERS) return permit(at, { tries: 1, speaks: false });
+      joins++;
+      const isFirst = members === 0;
+      const isDone = isFirst || seen.members > 0 && seen.renewals === renewals;
+      const done = store.commit(at) + rttMs;
+      if (!isDone) {
+        refusedJoins++;
+        return agenda.add(done + pause(tries), (next) => join(next, tries + 1));
+      }
+      members++;
+      agenda.add(done, (next) => permit(next, { tries: 1, speaks: true, isFirst }));
     });
   }
 
-  function commit(arrival: number, seen: number, tries: number): void {
+  function look(arrival: number, then: (at: number, seen: { members: number; renewals: number }) => void): void {
+    agenda.add(store.get(arrival) + rttMs, (at) => {
+      const seen = { members, renewals };
+      const listed = store.list(at, SPEAKERS + members); // those of the configuration before are there still
+      if (listed - at > TIMEOUT_MS) timeouts++;
+      agenda.add(listed + rttMs, (next) => then(next, seen));
+    });
+  }
+
+  /** Looks once more; who speaks for the configuration renews its entry. */
+  function permit(arrival: number, publisher: Publisher): void {
+    look(arrival, (at) => {
+      if (!publisher.speaks) return attempt(at, publisher);
+      joins++;
+      if (publisher.isFirst) renewals++;
+      agenda.add(store.commit(at) + rttMs, (next) => attempt(next, publisher));
+    });
+  }
+
+  /** The state is read, and compared; the entry that the commit checks is read first. */
+  function attempt(arrival: number, publisher: Publisher): void {
+    mostTries = Math.max(mostTries, publisher.tries);
+    const seen = version;
+    agenda.add(store.get(arrival) + rttMs, (at) => {
+      const listed = store.list(at, variables);
+      if (listed - at > TIMEOUT_MS) timeouts++;
+      agenda.add(listed + rttMs, (next) => seen > 0 ? finish(next) : commit(next, seen, publisher));
+    });
+  }
+
+  function commit(arrival: number, seen: number, publisher: Publisher): void {
+    const { tries } = publisher;
     commits++;
     const isFirst = seen === version;
     if (isFirst) version++;
@@ -149,17 +209,23 @@ function race(world: World, random: Random, withinMs: number): Finding[] {
     if (done - arrival > TIMEOUT_MS) timeouts++;
     if (isFirst) return agenda.add(done, finish);
     if (tries === MAX_TRIES) return void gaveUp++;
-    agenda.add(done + random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - 1)), (at) => attempt(at, tries + 1));
+    agenda.add(done + pause(tries), (at) => permit(at, { ...publisher, tries: tries + 1 }));
+  }
+
+  function pause(tries: number): number {
+    return random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - 1));
   }
 
   function finish(at: number): void {
     end = Math.max(end, store.list(at, 1));
   }
 
-  for (let process = 0; process < processes; process++) agenda.add(random() * withinMs, (at) => attempt(at, 1));
+  for (let process = 0; process < processes; process++) agenda.add(random() * withinMs, (at) => join(at, 1));
   agenda.run();
   return [
     ["store operations", "", store.operations],
+    ["commits of members", "", joins],
+    ["refused commits of members", "", refusedJoins],
     ["commits", "", commits],
     ["conflicts", "", conflicts],
     ["most tries of one process", "", mostTries],
@@ -201,7 +267,7 @@ const SAMPLE = 100;
 /** One read and one checked commit a key, through each process's guard. */
 function issueKeys(asks: Float64Array, world: World, random: Random) {
   const { processes, rttMs } = world;
-  const store = new ModelStore(world, Math.min(0.99, pollLoad(world)));
+  const store = new ModelStore(world, Math.min(0.99, restLoad(world)));
   const guards = { read: new Guards(processes), write: new Guards(processes) };
   const commits: { at: number; asked: number; process: number }[] = [];
   const latencies: number[] = [];
@@ -300,8 +366,13 @@ function limits(world: World): Figure[] {
       of: "clients with a window",
       now: windows,
     },
-    { name: "store, keys", taken: keys * (getUs + 2 * commitUs) / 1e6 / lanes, of: "keys/s", now: keys },
-    { name: "store, polls", taken: pollLoad(world), of: "processes", now: processes },
+    {
+      name: "store, keys",
+      taken: keys * (getUs + commitUs * (1 + 1 / SWEEP_BATCH)) / 1e6 / lanes,
+      of: "keys/s",
+      now: keys,
+    },
+    { name: "store, looking", taken: restLoad(world), of: "processes", now: processes },
     {
       name: "process, memory",
       taken: streams * streamKiB / 1_024 / memoryMiB,

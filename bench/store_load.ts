@@ -4,11 +4,13 @@
  *
  *     deno task bench store_load --variables 50 --bytes 100 --clients 1000
  *
- * Two gateways over one store, each counted by itself, on a clock that stands still until it is told to go on.
+ * Gateways over one store, each counted by itself, on a clock that stands still until it is told to go on: ten at rest, two
+ * for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { createRateLimit } from "../src/rate_limit.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import { setVariables } from "../src/variables/stored.ts";
 import { FakeClock, settle } from "../tests/_fake_clock.ts";
 import { type CountedStore, countedStore, type StoreLoad } from "./_counted_store.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
@@ -20,21 +22,54 @@ export const STORE_LOAD_SIZES = { variables: 50, bytes: 100, clients: 1_000 };
 export async function storeLoad(sizes = STORE_LOAD_SIZES): Promise<Report> {
   return {
     title: `store load: ${sizes.variables} PUBLIC variables of ${sizes.bytes} bytes`,
-    figures: [...await gatewayLoad(sizes), ...await sweepLoad(sizes.clients)],
+    figures: [
+      ...await restLoad(sizes),
+      ...await gatewayLoad(sizes),
+      ...await storedLoad(sizes),
+      ...await sweepLoad(sizes.clients),
+    ],
   };
 }
 
-async function gatewayLoad({ variables, bytes }: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
+/** Eight speak for a configuration, and the first one sweeps: of ten, at least one does neither. */
+const AT_REST = 10;
+const MINUTE_MS = 60_000;
+
+/** A minute, since that is the longest of the periods. The sweep itself is counted further down. */
+async function restLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
+  const clock = new FakeClock();
+  const shared = memoryStore();
+  const stores = Array.from({ length: AT_REST }, () => countedStore(shared));
+  await using gateways = new AsyncDisposableStack();
+  for (const store of stores) gateways.use(await createGateway({ ...gatewayOptions(sizes, clock), store }));
+  await clock.tick(MINUTE_MS);
+  for (const store of stores) store.take();
+  await clock.tick(MINUTE_MS);
+  const [least, ...others] = stores.slice(1).map((store) => store.take()).sort((a, b) => a.commits - b.commits);
+  const most = others.at(-1);
+  if (least === undefined || most === undefined) throw new RangeError(`Cannot compare ${AT_REST} processes`);
+  return [
+    ...loadFigures("a minute of rest, each process", least),
+    ...loadFigures("a minute of rest, each of the eight that speak", most),
+  ];
+}
+
+/** @param letter What the first variable consists of. */
+function gatewayOptions({ variables, bytes }: typeof STORE_LOAD_SIZES, clock: FakeClock, letter = () => "a") {
+  const environment = () => ({
+    ...Object.fromEntries(Array.from({ length: variables }, (_, i) => [`REP_PUBLIC_V${i}`, "a".repeat(bytes)])),
+    REP_PUBLIC_V0: letter().repeat(bytes),
+    REP_SENSITIVE_SECRET: "value",
+  });
+  return { hotReload: true, variables: environment, clock, random: () => 0.5 };
+}
+
+async function gatewayLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   const clock = new FakeClock();
   const shared = memoryStore();
   const [ours, theirs] = [countedStore(shared), countedStore(shared)];
   let letter = "a";
-  const environment = () => ({
-    ...Object.fromEntries(Array.from({ length: variables }, (_, i) => [`REP_PUBLIC_V${i}`, "a".repeat(bytes)])),
-    REP_PUBLIC_V0: letter.repeat(bytes),
-    REP_SENSITIVE_SECRET: "value",
-  });
-  const options = { hotReload: true, variables: environment, clock };
+  const options = gatewayOptions(sizes, clock, () => letter);
   const figures: Figure[] = [];
 
   async function count(name: string, store: CountedStore, act: () => Promise<unknown>): Promise<void> {
@@ -48,15 +83,29 @@ async function gatewayLoad({ variables, bytes }: typeof STORE_LOAD_SIZES): Promi
   await ask(gateway, "/rep/session-key", "10.0.0.1"); // makes the master secret
   await using other = await createGateway({ ...options, store: theirs });
   await clock.tick(0);
-  await count("a second of rest, each process", theirs, () => clock.tick(1_000));
   theirs.take();
   letter = "b";
   await count("a change, the process that publishes it", ours, () => gateway.reload());
   figures.push(...loadFigures("a change, each other process", theirs.take()));
+  await count("a reload that finds what is published already", theirs, () => other.reload());
   await count("a reload that finds nothing new", theirs, () => other.reload());
   await count("a stream that is opened", ours, () => ask(gateway, "/rep/changes", "10.0.0.1"));
   await count("a session key", ours, () => ask(gateway, "/rep/session-key", "10.0.0.2"));
   return figures;
+}
+
+/** The process reads it at the store's hint, and publishes it. */
+async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
+  const clock = new FakeClock();
+  const shared = memoryStore();
+  const store = countedStore(shared);
+  const options = gatewayOptions(sizes, clock);
+  await using _gateway = await createGateway({ ...options, store });
+  await clock.tick(0);
+  store.take();
+  await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), options);
+  await settle();
+  return loadFigures("a variable written to the store, a process alone", store.take());
 }
 
 async function ask(gateway: Gateway, path: string, hostname: string): Promise<void> {
@@ -65,7 +114,7 @@ async function ask(gateway: Gateway, path: string, hostname: string): Promise<vo
   await response.body?.cancel();
 }
 
-/** Once a minute, every process takes windows of clients out of the store that have not come for a minute. */
+/** Once a minute, one process takes windows of clients out of the store that have not come for a minute. */
 async function sweepLoad(clients: number): Promise<Figure[]> {
   return [
     ...loadFigures(`a sweep, one process, ${clients} live clients`, await sweep(clients, 1, 0)),

@@ -4,11 +4,13 @@
  *
  *     deno task bench store_load --variables 50 --bytes 100 --clients 1000
  *
- * Gateways over one store, each counted by itself, on a clock that stands still until it is told to go on: ten at rest, two
- * for a change, one for a variable in the store.
+ * Gateways over one store, each counted by itself, on a clock that stands still until it is told to go on: one beside eight
+ * other members of its rollout at rest, two for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { createRateLimit } from "../src/rate_limit.ts";
+import { createRollout } from "../src/rollout/rollout.ts";
+import type { Member } from "../src/rollout/sighting.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { setVariables } from "../src/variables/stored.ts";
 import { FakeClock, settle } from "../tests/_fake_clock.ts";
@@ -31,27 +33,37 @@ export async function storeLoad(sizes = STORE_LOAD_SIZES): Promise<Report> {
   };
 }
 
-/** Eight speak for a configuration, and the first one sweeps: of ten, at least one does neither. */
-const AT_REST = 10;
-const MINUTE_MS = 60_000;
+/** How many processes speak for a configuration, as in `src/rollout/rule.ts`. */
+const SPEAKERS = 8;
 
 /** A minute, since that is the longest of the periods. The sweep itself is counted further down. */
 async function restLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
-  const clock = new FakeClock();
-  const shared = memoryStore();
-  const stores = Array.from({ length: AT_REST }, () => countedStore(shared));
-  await using gateways = new AsyncDisposableStack();
-  for (const store of stores) gateways.use(await createGateway({ ...gatewayOptions(sizes, clock), store }));
-  await clock.tick(MINUTE_MS);
-  for (const store of stores) store.take();
-  await clock.tick(MINUTE_MS);
-  const [least, ...others] = stores.slice(1).map((store) => store.take()).sort((a, b) => a.commits - b.commits);
-  const most = others.at(-1);
-  if (least === undefined || most === undefined) throw new RangeError(`Cannot compare ${AT_REST} processes`);
   return [
-    ...loadFigures("a minute of rest, each process", least),
-    ...loadFigures("a minute of rest, each of the eight that speak", most),
+    ...loadFigures("a minute of rest, each process", await rest(sizes, SPEAKERS)),
+    ...loadFigures("a minute of rest, each of the eight that speak", await rest(sizes, SPEAKERS - 1)),
   ];
+}
+
+/** @param others How many others speak for the gateway's configuration; they are members of the rollout and nothing else. */
+async function rest(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<StoreLoad> {
+  const shared = memoryStore();
+  const store = countedStore(shared);
+  const options = gatewayOptions(sizes, new FakeClock());
+  const { clock, random } = options;
+  await using _gateway = await createGateway({ ...options, store });
+  const [member] = await shared.list<Member>(["member"]);
+  if (member === undefined) {
+    throw new RangeError("Cannot count a minute of rest: the gateway is no member of the rollout");
+  }
+  for (let i = 0; i < others; i++) {
+    const first = `!${i}`.padEnd(36, "0"); // before every UUID, and as long
+    await createRollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
+  }
+  await clock.tick(5_000);
+  await createRateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that it is not the gateway's turn
+  store.take();
+  await clock.tick(60_000);
+  return store.take();
 }
 
 /** @param letter What the first variable consists of. */

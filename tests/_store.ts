@@ -29,3 +29,15 @@ export function countedStore(store: Store): CountedStore {
     close: () => store.close(),
   };
 }
+
+/** A store that answers nothing while it is down, and gives no hints, like one on another machine. */
+export function fallibleStore(inner: Store, isDown: () => boolean): Store {
+  const onlyUp = <T>(run: () => Promise<T>) => isDown() ? Promise.reject(new Error("down")) : run();
+  return {
+    get: (key) => onlyUp(() => inner.get(key)),
+    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
+    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
+    watch: () => () => {},
+    close: () => {},
+  };
+}

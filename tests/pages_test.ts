@@ -3,11 +3,11 @@ import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
 import type { Payload } from "../src/delivery/payload.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
 import { stdFlags } from "../tools/std.ts";
 import { FakeClock } from "./_fake_clock.ts";
 import { type Stage, stage } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
+import { fallibleStore } from "./_store.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
@@ -149,14 +149,7 @@ Deno.test("without the store that keeps the master secret, pages have their PUBL
   const inner = memoryStore();
   const clock = new FakeClock();
   let isDown = true;
-  const onlyUp = <T>(run: () => Promise<T>) => isDown ? Promise.reject(new Error("down")) : run();
-  const store: Store = {
-    get: (key) => onlyUp(() => inner.get(key)),
-    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
-    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
-    watch: () => () => {},
-    close: () => {},
-  };
+  const store = fallibleStore(inner, () => isDown);
   await using gate = await stage({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
     staticDir: directory.path,
     store,

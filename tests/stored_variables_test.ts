@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
 import { setVariables, unsetVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "./_fake_clock.ts";
 import { stage } from "./_gateway.ts";
+import { fallibleStore } from "./_store.ts";
 
 Deno.test("a variable in the store wins over the environment, and comes into force by itself", async () => {
   const store = memoryStore();
@@ -40,14 +40,7 @@ Deno.test("a variable in the store that does not go with the environment's chang
 Deno.test("a gateway that could not read the store at its start publishes once it can, though there are no variables in it", async () => {
   const inner = memoryStore();
   let isDown = true;
-  const onlyUp = <T>(run: () => Promise<T>) => isDown ? Promise.reject(new Error("down")) : run();
-  const store: Store = {
-    get: (key) => onlyUp(() => inner.get(key)),
-    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
-    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
-    watch: () => () => {},
-    close: () => {},
-  };
+  const store = fallibleStore(inner, () => isDown);
   const clock = new FakeClock();
   await using gate = await stage({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
   isDown = false;

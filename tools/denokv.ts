@@ -27,7 +27,7 @@ function foldersOnPath(): string[] {
 function foldersOfCargo(): string[] {
   const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
   const roots = [Deno.env.get("CARGO_INSTALL_ROOT"), Deno.env.get("CARGO_HOME"), home && join(home, ".cargo")];
-  return roots.filter((root) => root !== undefined && root !== "").map((root) => join(root, "bin"));
+  return roots.flatMap((root) => root ? [join(root, "bin")] : []);
 }
 
 async function isFile(path: string): Promise<boolean> {

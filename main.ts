@@ -15,21 +15,21 @@
  * @module
  */
 import config from "./deno.json" with { type: "json" };
-import { atMost, systemClock } from "./src/clock.ts";
-import { readCommand } from "./src/command.ts";
-import { systemIo } from "./src/commands/command_io.ts";
-import { isVariableCommand } from "./src/commands/command_line.ts";
-import { helpText } from "./src/help.ts";
-import { listen } from "./src/listen.ts";
-import { UsageError } from "./src/settings.ts";
-import { onSignals } from "./src/signals.ts";
-import { instanceOf, logOf, start } from "./src/start.ts";
-import { readTls } from "./src/tls.ts";
-import { runVariableCommand } from "./src/variable_commands.ts";
+import { systemClock, waitAtMost } from "./src/clock.ts";
+import { readCommand } from "./src/cli/command.ts";
+import { systemIo } from "./src/cli/commands/command_io.ts";
+import { isVariableCommand } from "./src/cli/commands/command_line.ts";
+import { helpText } from "./src/cli/help.ts";
+import { listen } from "./src/cli/listen.ts";
+import { UsageError } from "./src/cli/read_options.ts";
+import { onSignals } from "./src/cli/signals.ts";
+import { createCommandLog, resolveInstanceId, start } from "./src/cli/start.ts";
+import { readTls } from "./src/cli/tls.ts";
+import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
 
 export { createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
-export type { ConnectionInfo } from "./src/respond.ts";
+export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/variables/snapshot.ts";
 export type { Environment } from "./src/variables/classify.ts";
 export type { Clock } from "./src/clock.ts";
@@ -54,8 +54,8 @@ async function main(): Promise<void> {
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
-  const log = logOf(command);
-  const { gateway, reload, stop } = await start(command, { log, instance: instanceOf(command) });
+  const log = createCommandLog(command);
+  const { gateway, reload, stop } = await start(command, { log, instanceId: resolveInstanceId(command) });
   const { hostname, port, "health-port": healthPort } = command.settings;
   const tls = await readTls(command.settings);
   const common = { hostname, clock: systemClock, log };
@@ -68,13 +68,13 @@ async function main(): Promise<void> {
     reload,
     async stop() {
       await stop();
-      await atMost(PATIENCE_MS, Promise.all(listeners.map((listener) => listener.shutdown())), systemClock);
+      await waitAtMost(SHUTDOWN_GRACE_MS, Promise.all(listeners.map((listener) => listener.shutdown())), systemClock);
     },
   });
 }
 
 /** For downloads that are under way at a stop: a client that does not read must not keep the process for ever. */
-const PATIENCE_MS = 5_000;
+const SHUTDOWN_GRACE_MS = 5_000;
 
 function print(text: string): void {
   // deno-lint-ignore no-console -- what was asked for goes to standard output

@@ -7,14 +7,14 @@
  *
  * @module
  */
-import { readCommand } from "./src/command.ts";
-import type { ConnectionInfo } from "./src/respond.ts";
-import { UsageError } from "./src/settings.ts";
-import { onSignals } from "./src/signals.ts";
-import { logOf, type ServeCommand, start } from "./src/start.ts";
+import { readCommand } from "./src/cli/command.ts";
+import type { ConnectionInfo } from "./src/http/respond.ts";
+import { UsageError } from "./src/cli/read_options.ts";
+import { onSignals } from "./src/cli/signals.ts";
+import { createCommandLog, type ServeCommand, start } from "./src/cli/start.ts";
 
 const command = await commandForServe();
-const log = logOf(command);
+const log = createCommandLog(command);
 const starting = start(command, { log });
 // Before it has started: a thread that does not hear of the end goes on for ever, and the process with it.
 onSignals({

@@ -3,7 +3,7 @@
  * Each line on its standard input is a command: `publish`, or `usage`, which is answered with a line of JSON.
  */
 import process from "node:process";
-import { TextLineStream } from "../tests/_lines.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
 import { eventFrame, openingFrame } from "../src/events/frame.ts";
 import { createGateway } from "../src/gateway.ts";
 

@@ -8,7 +8,7 @@
  * does befalls both; ratios are made round by round. Times are taken here, from the command to publish to the last byte.
  */
 import { stdFlags } from "../tools/std.ts";
-import { TextLineStream } from "../tests/_lines.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
 import type { Usage } from "./_fan_out_server.ts";
 import { figure, quantile, type Report } from "./_report.ts";
 

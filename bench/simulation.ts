@@ -13,7 +13,7 @@
  *
  * Each figure is the median of `--rounds` runs with seeds that follow each other, with the least and the most.
  */
-import { seededRandom } from "../tests/_random.ts";
+import { seededRandom } from "../tools/seeded_random.ts";
 import { Agenda } from "./_agenda.ts";
 import { ModelStore } from "./_model_store.ts";
 import { type Figure, figure, quantile, type Report } from "./_report.ts";
@@ -126,7 +126,7 @@ const DECILES = Array.from({ length: 10 }, (_, index) => (index + 1) / 10);
 interface Publisher {
   tries: number;
   /** Whether it has an entry among the members. */
-  speaks: boolean;
+  isRepresentative: boolean;
   /** Whether the rollout began with it: others have their rank from its entry. */
   isFirst?: boolean;
 }
@@ -155,7 +155,7 @@ function race(world: World, random: Random, withinMs: number): Finding[] {
   function join(arrival: number, tries: number): void {
     mostTries = Math.max(mostTries, tries);
     look(arrival, (at, seen) => {
-      if (seen.members >= SPEAKERS) return permit(at, { tries: 1, speaks: false });
+      if (seen.members >= SPEAKERS) return permit(at, { tries: 1, isRepresentative: false });
       joins++;
       const isFirst = members === 0;
       const isDone = isFirst || seen.members > 0 && seen.renewals === renewals;
@@ -165,7 +165,7 @@ function race(world: World, random: Random, withinMs: number): Finding[] {
         return agenda.add(done + pause(tries), (next) => join(next, tries + 1));
       }
       members++;
-      agenda.add(done, (next) => permit(next, { tries: 1, speaks: true, isFirst }));
+      agenda.add(done, (next) => permit(next, { tries: 1, isRepresentative: true, isFirst }));
     });
   }
 
@@ -178,10 +178,10 @@ function race(world: World, random: Random, withinMs: number): Finding[] {
     });
   }
 
-  /** Looks once more; who speaks for the configuration renews its entry. */
+  /** Looks once more; who isRepresentative for the configuration renews its entry. */
   function permit(arrival: number, publisher: Publisher): void {
     look(arrival, (at) => {
-      if (!publisher.speaks) return attempt(at, publisher);
+      if (!publisher.isRepresentative) return attempt(at, publisher);
       joins++;
       if (publisher.isFirst) renewals++;
       agenda.add(store.commit(at) + rttMs, (next) => attempt(next, publisher));

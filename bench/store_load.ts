@@ -8,12 +8,12 @@
  * other members of its rollout at rest, two for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { createRateLimit } from "../src/rate_limit.ts";
+import { createRateLimit } from "../src/http/rate_limit.ts";
 import { createRollout } from "../src/rollout/rollout.ts";
-import type { Member } from "../src/rollout/sighting.ts";
+import type { Member } from "../src/rollout/observation.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { setVariables } from "../src/variables/stored.ts";
-import { FakeClock, settle } from "../tests/_fake_clock.ts";
+import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { type CountedStore, countedStore, type StoreLoad } from "./_counted_store.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 

@@ -54,7 +54,7 @@ export function sleep(ms: number, clock: Clock, { signal, isBackground = false }
 }
 
 /** Waits for something, but no longer than `ms` milliseconds; how it ends is of no interest. */
-export async function atMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
   const ended = new AbortController();
   const end = () => ended.abort();
   work.then(end, end);

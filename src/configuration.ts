@@ -110,11 +110,11 @@ export class Configuration {
   }
 
   #refuse(error: unknown): unknown {
-    const { faults, blocked } = error instanceof ConfigurationError ? error : { faults: [String(error)], blocked: 0 };
-    const refusal = faults.join("\n");
+    const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
+    const refusal = issues.join("\n");
     if (refusal !== this.#refusal) this.#blocked += blocked; // polling finds the same change again and again
     this.#refusal = refusal;
-    this.#options.log.error("rep.config.refused", { detail: "the configuration stays as it was", faults });
+    this.#options.log.error("rep.config.refused", { detail: "the configuration stays as it was", issues });
     return error;
   }
 

@@ -1,26 +1,26 @@
 import config from "../deno.json" with { type: "json" };
-import { handleChanges } from "./changes.ts";
-import { handleClientScript } from "./client_script.ts";
-import { atMost, every } from "./clock.ts";
+import { handleChanges } from "./endpoints/changes.ts";
+import { handleClientScript } from "./endpoints/client_script.ts";
+import { every, waitAtMost } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { createEpochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
-import { openContent } from "./delivery/content.ts";
-import { injectPage, type PageRequest } from "./delivery/html_response.ts";
-import { createPageTags } from "./delivery/pages.ts";
+import { openContent } from "./content.ts";
+import { injectPage, type PageRequest } from "./pages/page_response.ts";
+import { createConfigScripts } from "./pages/config_script_cache.ts";
 import { Hub } from "./events/hub.ts";
-import { createEventLog } from "./events/log.ts";
+import { createEventLog } from "./events/event_log.ts";
 import { Tail } from "./events/tail.ts";
 import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
-import { handleHealth, type HealthReport, type HealthStatus } from "./health.ts";
-import type { OriginQuestion } from "./http/origin.ts";
+import { handleHealth, type HealthReport, type HealthStatus } from "./endpoints/health.ts";
+import type { OriginContext } from "./http/origin.ts";
 import type { Log } from "./log.ts";
-import { createRateLimit } from "./rate_limit.ts";
-import { type ConnectionInfo, createResponder } from "./respond.ts";
+import { createRateLimit } from "./http/rate_limit.ts";
+import { type ConnectionInfo, createResponder } from "./http/respond.ts";
 import { createReplica } from "./rollout/replica.ts";
-import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./routes.ts";
-import { handleSessionKey } from "./session_key.ts";
-import { guardStore } from "./store/guard.ts";
+import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./http/routes.ts";
+import { handleSessionKey } from "./endpoints/session_key.ts";
+import { withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
 import { storedSource } from "./variables/stored_source.ts";
 import { watchVariables } from "./variables/watch_stored.ts";
@@ -63,7 +63,7 @@ const GOODBYE_MS = 1_000;
 /**
  * Makes a gateway: the one place where its pieces are put together.
  *
- * @throws {ConfigurationError} If there is anything wrong with the variables; all faults are in the error.
+ * @throws {ConfigurationError} If there is anything wrong with the variables; all issues are in the error.
  * @throws {RangeError} If an option has a value that it cannot have.
  *
  * @example Beside a handler of one's own
@@ -85,7 +85,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
   let recover = () => {};
-  const store = guardStore(settings.store, { clock, onChange: storeChanged });
+  const store = withCircuitBreaker(settings.store, { clock, onChange: storeChanged });
   const eventLog = createEventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, settings);
@@ -97,9 +97,9 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
   });
   const stored = storedSource(store);
-  const { instance } = settings;
-  const onReturn = () => void configuration.publishAgain();
-  const replica = createReplica({ store, eventLog, tail, clock, random, log, instance, onReturn });
+  const { instanceId } = settings;
+  const onReactivated = () => void configuration.publishAgain();
+  const replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
   const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
     .catch(async (error) => {
@@ -109,8 +109,8 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
       await tail.close();
       throw error;
     });
-  const inForce = hotReload ? () => replica.inForce(configuration) : () => configuration;
-  const getTag = createPageTags({ inForce, hotReload, epochs, clock, log });
+  const activeConfiguration = hotReload ? () => replica.activeConfiguration(configuration) : () => configuration;
+  const getConfigScript = createConfigScripts({ activeConfiguration, hotReload, epochs, clock, log });
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async function readAll() {
@@ -125,20 +125,20 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     return await replica.publish(snapshot);
   }
 
-  const follow = () => void tail.follow().catch(() => {}); // the store does not answer, as it has been told
+  const readNew = () => void tail.readNew().catch(() => {}); // the store does not answer, as it has been told
   const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
   const saveCounts = async () => {
     const clients = await rateLimit.save();
     if (clients > 0) log.info("rep.rate_limit.saved", { clients });
   };
   recover = () => {
-    if (hotReload) follow();
+    if (hotReload) readNew();
     if (stored.isKnown) configuration.retryNow();
     else void reloadStored().catch(() => {}); // likewise
     void saveCounts().catch(() => {}); // likewise
   };
   const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
-  if (hotReload) stops.push(every(POLL_MS, follow, clock), eventLog.watch(follow));
+  if (hotReload) stops.push(every(POLL_MS, readNew, clock), eventLog.watch(readNew));
 
   async function reloadStored(): Promise<void> {
     await stored.refresh();
@@ -156,7 +156,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   function status(): HealthStatus {
     if (isStopping) return "stopping";
-    return configuration.isRefused || !store.isWorking ? "degraded" : "healthy";
+    return configuration.isRefused || !store.isAvailable ? "degraded" : "healthy";
   }
 
   function healthReport(): HealthReport {
@@ -171,20 +171,21 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 
   function sessionKey(request: Request, { client }: RouteContext): Promise<Response> {
     const sensitiveCount = configuration.snapshot.sensitive.size;
-    const caller = { client, question: questionOf(request, client.origin) };
+    const caller = { client, originContext: originContextOf(request, client.origin) };
     const ttlMs = settings.sessionKeyTtlMs;
     return handleSessionKey(request, caller, { sensitiveCount, epochs, rateLimit, clock, log, ttlMs });
   }
 
   function changes(request: Request, { client }: RouteContext): Promise<Response> {
-    return handleChanges(request, questionOf(request, client.origin), { hotReload, hub, tail });
+    return handleChanges(request, originContextOf(request, client.origin), { hotReload, hub, tail });
   }
 
-  function questionOf({ headers }: Request, own: string): OriginQuestion {
+  function originContextOf({ headers }: Request, own: string): OriginContext {
     return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed: allowedOrigins };
   }
 
-  const inject = (response: Response, request: PageRequest = ANY_REQUEST) => injectPage(response, request, getTag);
+  const inject = (response: Response, request: PageRequest = ANY_REQUEST) =>
+    injectPage(response, request, getConfigScript);
   const deliver = content && (async (request: Request, { client }: RouteContext) => {
     return await inject(await content.answer(request, client), request);
   });
@@ -208,7 +209,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     for (const stop of stops) stop();
     unwatch.abort();
     await configuration.close();
-    await atMost(GOODBYE_MS, Promise.all([watched, goodbye]), clock); // a silent store must not keep the process
+    await waitAtMost(GOODBYE_MS, Promise.all([watched, goodbye]), clock); // a silent store must not keep the process
     await tail.close();
     content?.close();
   }

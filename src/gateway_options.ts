@@ -58,7 +58,7 @@ export interface GatewayOptions {
    *
    * @default {a name of its own each time}
    */
-  instance?: string | undefined;
+  instanceId?: string | undefined;
   /** Where ids, limits and keys are kept; the caller closes it. @default {memoryStore()} */
   store?: Store;
   /** Where it is written what happens. @default {a log that writes nothing} */
@@ -86,7 +86,7 @@ export interface GatewaySettings {
   readonly upstream: URL | undefined;
   readonly upstreamTimeoutMs: number;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instance: string | undefined;
+  readonly instanceId: string | undefined;
   readonly store: Store;
   readonly log: Log;
   readonly clock: Clock;
@@ -105,25 +105,25 @@ const MAX_SESSION_KEY_TTL_MS = 30_000;
  */
 export function checkOptions(options: GatewayOptions): GatewaySettings {
   const { masterKey, upstream, allowedOrigins = [], strict = false } = options;
-  if (masterKey) checked("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
+  if (masterKey) checkNumber("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
   checkOrigins(allowedOrigins);
   return {
     strict,
     hotReload: options.hotReload ?? false,
     allowedOrigins,
     isTrusted: trustRule(options.trustedProxies ?? []),
-    sessionKeyTtlMs: checked("sessionKeyTtlMs", options.sessionKeyTtlMs ?? 30_000, 1_000, MAX_SESSION_KEY_TTL_MS),
-    sessionKeyMaxRate: checked("sessionKeyMaxRate", options.sessionKeyMaxRate ?? 10, 1, 10_000),
-    keyRotationMs: checked("keyRotationMs", options.keyRotationMs ?? 600_000, 1_000, Infinity, 1_000),
-    keyRetentionMs: checked("keyRetentionMs", options.keyRetentionMs ?? 86_400_000, 0, Infinity),
-    maxStreams: checked("maxStreams", options.maxStreams ?? 5_000, 1, Infinity),
-    maxStreamAgeMs: checked("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity),
+    sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options.sessionKeyTtlMs ?? 30_000, 1_000, MAX_SESSION_KEY_TTL_MS),
+    sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options.sessionKeyMaxRate ?? 10, 1, 10_000),
+    keyRotationMs: checkNumber("keyRotationMs", options.keyRotationMs ?? 600_000, 1_000, Infinity, 1_000),
+    keyRetentionMs: checkNumber("keyRetentionMs", options.keyRetentionMs ?? 86_400_000, 0, Infinity),
+    maxStreams: checkNumber("maxStreams", options.maxStreams ?? 5_000, 1, Infinity),
+    maxStreamAgeMs: checkNumber("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity),
     separateHealth: options.separateHealth ?? false,
     staticDir: options.staticDir,
     upstream: upstream === undefined ? undefined : new URL(upstream),
-    upstreamTimeoutMs: checked("upstreamTimeoutMs", options.upstreamTimeoutMs ?? 30_000, 1, Infinity),
+    upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options.upstreamTimeoutMs ?? 30_000, 1, Infinity),
     masterKey,
-    instance: options.instance,
+    instanceId: options.instanceId,
     store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
     clock: options.clock ?? systemClock,
@@ -133,10 +133,10 @@ export function checkOptions(options: GatewayOptions): GatewaySettings {
 }
 
 async function readSources({ variables = readEnvironment, manifest }: GatewayOptions, strict: boolean) {
-  return { environment: await given(variables), manifest: await given(manifest), strict };
+  return { environment: await resolveSource(variables), manifest: await resolveSource(manifest), strict };
 }
 
-async function given<T>(source: Source<T>): Promise<T> {
+async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
@@ -146,7 +146,7 @@ function checkOrigins(origins: readonly string[]): void {
   throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${wrong}"`);
 }
 
-function checked(name: string, value: number, least: number, most: number, step = 1): number {
+function checkNumber(name: string, value: number, least: number, most: number, step = 1): number {
   if (value >= least && value <= most && value % step === 0) return value;
   const steps = step === 1 ? "" : ` in steps of ${step}`;
   const range = least === most ? least : `${least} to ${most}`;

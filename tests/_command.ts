@@ -1,4 +1,4 @@
-import { TextLineStream } from "./_lines.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
 import { stdFlags } from "../tools/std.ts";
 
 /** One line of the command's log. */

@@ -1,5 +1,5 @@
 import { deadline } from "@std/async/deadline";
-import { TextLineStream } from "./_lines.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
 
 /** Nothing here takes as long; what does is a fault, and must not hang. */
 const PATIENCE_MS = 60_000;

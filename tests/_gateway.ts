@@ -4,14 +4,14 @@ import { createLog, type Log } from "../src/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
 /** A log that is kept, one object a line. */
-export function keptLog(): { log: Log; lines: Record<string, unknown>[] } {
+export function captureLog(): { log: Log; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
   return { log, lines };
 }
 
 /** A gateway whose variables are set by the test. */
-export interface Stage extends AsyncDisposable {
+export interface TestGateway extends AsyncDisposable {
   gateway: Gateway;
   /** The log, one object a line. */
   lines: Record<string, unknown>[];
@@ -26,9 +26,9 @@ export interface Stage extends AsyncDisposable {
 const PEER = { remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 } } as const;
 
 /** Starts a gateway with hot reload, and whatever else is asked for. */
-export async function stage(variables: Record<string, string>, options: GatewayOptions = {}): Promise<Stage> {
+export async function setUp(variables: Record<string, string>, options: GatewayOptions = {}): Promise<TestGateway> {
   let current = variables;
-  const { log, lines } = keptLog();
+  const { log, lines } = captureLog();
   const gateway = await createGateway({ hotReload: true, log, variables: () => current, ...options });
   const ask = (path: string, init?: RequestInit) =>
     gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);

@@ -1,4 +1,4 @@
-import { FakeClock } from "./_fake_clock.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
 
 /** A fake clock that tells when somebody begins to wait on it. */
 export class WatchedClock extends FakeClock {

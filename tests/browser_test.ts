@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { startBrowser } from "./_browser.ts";
 import { startCommand } from "./_command.ts";
-import { type Stage, stage } from "./_gateway.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** Playwright keeps timers and pipes beyond a browser's end, which are not ours to close. */
@@ -32,7 +32,7 @@ async function directoryWithPage() {
   return directory;
 }
 
-interface Served extends Stage {
+interface Served extends TestGateway {
   url: string;
   /** The `Last-Event-ID` and the query of each stream that was asked for. */
   cursors: string[];
@@ -41,7 +41,7 @@ interface Served extends Stage {
 /** A gateway in this process, on a real port. */
 async function serve(variables: Record<string, string>, options: GatewayOptions = {}): Promise<Served> {
   const directory = await directoryWithPage();
-  const gate = await stage(variables, { staticDir: directory.at("site"), random: () => 0, ...options });
+  const gate = await setUp(variables, { staticDir: directory.at("site"), random: () => 0, ...options });
   const cursors: string[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request, info) => {
     const { pathname, searchParams } = new URL(request.url);

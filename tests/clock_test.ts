@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { atMost, every, sleep, systemClock } from "../src/clock.ts";
-import { FakeClock } from "./_fake_clock.ts";
+import { every, sleep, systemClock, waitAtMost } from "../src/clock.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
 
 /** Whether a promise has ended by now. */
 async function hasEnded(clock: FakeClock, promise: Promise<unknown>): Promise<boolean> {
@@ -98,16 +98,16 @@ Deno.test("sleep() does not begin when its signal was aborted before", async () 
   assertEquals(clock.waiting, 0);
 });
 
-Deno.test("atMost() waits for what it is given, whether that works or not, and leaves no timer behind", async () => {
+Deno.test("waitAtMost() waits for what it is given, whether that works or not, and leaves no timer behind", async () => {
   const clock = new FakeClock();
-  await atMost(1_000, Promise.resolve(), clock);
-  await atMost(1_000, Promise.reject(new Error("no")), clock);
+  await waitAtMost(1_000, Promise.resolve(), clock);
+  await waitAtMost(1_000, Promise.reject(new Error("no")), clock);
   assertEquals(clock.waiting, 0);
 });
 
-Deno.test("atMost() gives up in time", async () => {
+Deno.test("waitAtMost() gives up in time", async () => {
   const clock = new FakeClock();
-  const waiting = atMost(1_000, new Promise(() => {}), clock);
+  const waiting = waitAtMost(1_000, new Promise(() => {}), clock);
   await clock.tick(1_000);
   await waiting;
 });

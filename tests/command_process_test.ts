@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { helpText } from "../src/help.ts";
+import { helpText } from "../src/cli/help.ts";
 import { stdFlags } from "../tools/std.ts";
 
 const RUN = ["run", ...await stdFlags(), "--quiet"];
@@ -66,7 +66,7 @@ Deno.test("the command ends with 2 for a value in the environment that is not ri
   });
 });
 
-Deno.test("the command ends with 1 for a configuration that is refused, and lists all faults", async () => {
+Deno.test("the command ends with 1 for a configuration that is refused, and lists all issues", async () => {
   const env = {
     REP_PUBLIC_A: "1",
     REP_SERVER_A: "s3cret",

@@ -4,7 +4,7 @@ import type { Publication } from "../src/events/publisher.ts";
 import type { Log, LogFields } from "../src/log.ts";
 import type { Environment } from "../src/variables/classify.ts";
 import { ConfigurationError, type Snapshot } from "../src/variables/snapshot.ts";
-import { FakeClock, settle } from "./_fake_clock.ts";
+import { FakeClock, settle } from "../tools/fake_clock.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
@@ -133,7 +133,7 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals(configuration.snapshot === snapshot, true);
   assertEquals([configuration.isRefused, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
   assertEquals(world.linesOf("rep.config.refused"), [
-    'error rep.config.refused {"detail":"the configuration stays as it was","faults":["Cannot tell REP_PUBLIC_B and ' +
+    'error rep.config.refused {"detail":"the configuration stays as it was","issues":["Cannot tell REP_PUBLIC_B and ' +
     'REP_SERVER_B apart: expected a name to be in one tier only"]}',
   ]);
 

@@ -19,21 +19,21 @@ const FIELDS: LogFields = {
   id: 1_700_000_000_000,
   ok: true,
   none: undefined,
-  faults: ["one", "two"],
+  issues: ["one", "two"],
   empty: "",
 };
 
 Deno.test("createLog() writes an event as one line of JSON", () => {
   assertEquals(
     lineOf("json", FIELDS),
-    '{"time":"TIME","level":"INFO","msg":"rep.test","key":"API_URL","id":1700000000000,"ok":true,"faults":["one","two"],"empty":""}',
+    '{"time":"TIME","level":"INFO","msg":"rep.test","key":"API_URL","id":1700000000000,"ok":true,"issues":["one","two"],"empty":""}',
   );
 });
 
 Deno.test("createLog() writes an event as one line of text", () => {
   assertEquals(
     lineOf("text", FIELDS),
-    'TIME INFO  rep.test key=API_URL id=1700000000000 ok=true faults=one,two empty=""',
+    'TIME INFO  rep.test key=API_URL id=1700000000000 ok=true issues=one,two empty=""',
   );
 });
 
@@ -83,7 +83,7 @@ for (const [value, written] of HOSTILE) {
 }
 
 Deno.test("createLog() quotes lists in text as it does texts", () => {
-  assertEquals(lineOf("text", { faults: ["a b", "c\nd"] }), 'TIME INFO  rep.test faults="a b,c\\nd"');
+  assertEquals(lineOf("text", { issues: ["a b", "c\nd"] }), 'TIME INFO  rep.test issues="a b,c\\nd"');
 });
 
 Deno.test("createLog() writes ordinary text as it is, whatever its language", () => {

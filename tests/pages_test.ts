@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
-import type { Payload } from "../src/delivery/payload.ts";
+import type { Payload } from "../src/pages/payload.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { stdFlags } from "../tools/std.ts";
-import { FakeClock } from "./_fake_clock.ts";
-import { type Stage, stage } from "./_gateway.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 import { fallibleStore } from "./_store.ts";
 
@@ -22,12 +22,12 @@ function payloadIn(html: string): Payload {
   return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)<\/script>/.exec(html)?.[1] ?? "null");
 }
 
-async function pageOf(gate: Stage, path = "/"): Promise<Payload> {
+async function pageOf(gate: TestGateway, path = "/"): Promise<Payload> {
   return payloadIn(await (await gate.ask(path)).text());
 }
 
 /** What a client does with what a page holds. */
-async function openPage(gate: Stage, { sensitive = "", _meta }: Payload): Promise<unknown> {
+async function openPage(gate: TestGateway, { sensitive = "", _meta }: Payload): Promise<unknown> {
   const { key } = await (await gate.ask(_meta.key_endpoint ?? "")).json();
   const aesKey = await crypto.subtle.importKey("raw", decodeBase64(key), "AES-GCM", false, ["decrypt"]);
   const additionalData = new TextEncoder().encode(_meta.integrity);
@@ -36,7 +36,7 @@ async function openPage(gate: Stage, { sensitive = "", _meta }: Payload): Promis
 
 Deno.test("a page holds the configuration, and is otherwise the file byte for byte", async () => {
   await using directory = await site();
-  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, { staticDir: directory.path });
   for (const path of ["/", "/index.html", "/some/route?x=1"]) {
     const response = await gate.ask(path);
     const html = await response.text();
@@ -49,7 +49,7 @@ Deno.test("a page holds the configuration, and is otherwise the file byte for by
 
 Deno.test("a file that is no page is untouched", async () => {
   await using directory = await site();
-  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const response = await gate.ask("/app.js");
   assertEquals([await response.text(), response.headers.get("content-length")], ["1", "1"]);
 });
@@ -58,7 +58,7 @@ Deno.test("paths under /rep/ are never the app's", async () => {
   await using directory = await site();
   await Deno.mkdir(directory.at("rep"));
   await Deno.writeTextFile(directory.at("rep/secret.txt"), "x");
-  await using gate = await stage({}, { staticDir: directory.path });
+  await using gate = await setUp({}, { staticDir: directory.path });
   for (const path of ["/rep/secret.txt", "/rep/", "/rep/route"]) {
     const response = await gate.ask(path);
     assertEquals([response.status, response.headers.get("content-type")], [404, "application/problem+json"]);
@@ -68,7 +68,7 @@ Deno.test("paths under /rep/ are never the app's", async () => {
 
 Deno.test("a page's ETag changes with the configuration, and a page with SENSITIVE values has none", async () => {
   await using directory = await site();
-  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const etagOf = async (headers: HeadersInit = {}) => {
     const response = await gate.ask("/", { headers });
     await response.body?.cancel();
@@ -87,7 +87,7 @@ Deno.test("a page's ETag changes with the configuration, and a page with SENSITI
 
 Deno.test("a page's stream goes on where the page stands: nothing between the two is missed", async () => {
   await using directory = await site();
-  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const page = await pageOf(gate);
   await gate.set({ REP_PUBLIC_A: "2" });
   const reader = await gate.listen({}, new URL(page._meta.hot_reload ?? "", "http://x").search);
@@ -101,7 +101,7 @@ Deno.test("a page's stream goes on where the page stands: nothing between the tw
 
 Deno.test("a page without hot reload names no stream, and one without SENSITIVE variables no key", async () => {
   await using directory = await site();
-  await using gate = await stage({ REP_PUBLIC_A: "1" }, { staticDir: directory.path, hotReload: false });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path, hotReload: false });
   const { _meta, ...rest } = await pageOf(gate);
   assertEquals(Object.keys(_meta), ["version", "injected_at", "integrity", "ttl"]);
   assertEquals(Object.keys(rest), ["public"]);
@@ -111,7 +111,7 @@ Deno.test("a page is made once for a snapshot and an epoch", async () => {
   await using directory = await site();
   const clock = new FakeClock(1_700_000_400_000);
   const options = { staticDir: directory.path, clock, keyRotationMs: 200_000 };
-  await using gate = await stage({ REP_SENSITIVE_S: "x" }, options);
+  await using gate = await setUp({ REP_SENSITIVE_S: "x" }, options);
   const first = await pageOf(gate);
   clock.jump(100_000);
   assertEquals(await pageOf(gate), first);
@@ -132,8 +132,8 @@ Deno.test("a key opens the pages of its epoch and no others, also those of anoth
   const clock = new FakeClock(1_700_000_400_000);
   const store = memoryStore();
   const options = { staticDir: directory.path, clock, store };
-  await using gate = await stage({ REP_SENSITIVE_S: "s€cret" }, options);
-  await using replica = await stage({ REP_SENSITIVE_S: "s€cret" }, options);
+  await using gate = await setUp({ REP_SENSITIVE_S: "s€cret" }, options);
+  await using replica = await setUp({ REP_SENSITIVE_S: "s€cret" }, options);
   const old = await pageOf(gate);
   assertEquals(await openPage(replica, old), { S: "s€cret" });
   clock.jump(3_600_000);
@@ -150,7 +150,7 @@ Deno.test("without the store that keeps the master secret, pages have their PUBL
   const clock = new FakeClock();
   let isDown = true;
   const store = fallibleStore(inner, () => isDown);
-  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
     staticDir: directory.path,
     store,
     clock,
@@ -165,7 +165,7 @@ Deno.test("without the store that keeps the master secret, pages have their PUBL
 });
 
 Deno.test("gateway.handle() answers for the gateway's own paths and leaves all others", async () => {
-  await using gate = await stage({ REP_PUBLIC_A: "1" });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const handle = (path: string) => gate.gateway.handle(new Request(`http://gateway.test${path}`));
   assertEquals(await handle("/"), undefined);
   assertEquals(await handle("/repeat"), undefined);
@@ -175,7 +175,7 @@ Deno.test("gateway.handle() answers for the gateway's own paths and leaves all o
 });
 
 Deno.test("gateway.inject() puts the configuration into any page, with and without its request", async () => {
-  await using gate = await stage({ REP_PUBLIC_A: "1" });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const page = () => new Response(HTML, { headers: { "content-type": "text/html", etag: '"v1"' } });
   const injected = await gate.gateway.inject(page());
   const etag = injected.headers.get("etag") ?? "";
@@ -185,7 +185,7 @@ Deno.test("gateway.inject() puts the configuration into any page, with and witho
 });
 
 Deno.test("GET /rep/client.js is the client module, and is not sent twice", async () => {
-  await using gate = await stage({});
+  await using gate = await setUp({});
   const response = await gate.ask("/rep/client.js");
   const etag = response.headers.get("etag") ?? "";
   assertEquals([response.status, response.headers.get("content-type"), response.headers.get("cache-control")], [

@@ -1,16 +1,15 @@
 import { assertEquals } from "@std/assert";
-import { optionTable } from "../src/help.ts";
+import { optionTable } from "../src/cli/help.ts";
 import { withOptionTable } from "../tools/option_table.ts";
 
 const README = await Deno.readTextFile("README.md");
 
-async function sources(): Promise<string> {
-  const texts = [];
-  for (const directory of ["src", "src/delivery", "src/variables", "src/store", "src/events", "src/rollout"]) {
-    for await (const { name, isFile } of Deno.readDir(directory)) {
-      if (isFile) texts.push(await Deno.readTextFile(`${directory}/${name}`));
-    }
-  }
+/** The text of every source file. */
+async function sources(directory = "src"): Promise<string> {
+  const texts = await Array.fromAsync(Deno.readDir(directory), ({ name, isDirectory }) => {
+    const path = `${directory}/${name}`;
+    return isDirectory ? sources(path) : Deno.readTextFile(path);
+  });
   return texts.join("\n");
 }
 

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { createRollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { FakeClock } from "./_fake_clock.ts";
-import { type Stage, stage } from "./_gateway.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
-async function pageValues(gate: Stage): Promise<unknown> {
+async function pageValues(gate: TestGateway): Promise<unknown> {
   const html = await (await gate.ask("/")).text();
   return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null").public;
 }
@@ -16,7 +16,7 @@ async function replicas() {
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0, staticDir: directory.path };
   return {
     clock: options.clock,
-    start: (variables: Record<string, string>) => stage(variables, options),
+    start: (variables: Record<string, string>) => setUp(variables, options),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
@@ -58,18 +58,18 @@ Deno.test("when the last new replica is gone, the old ones are in force again: a
   await reader.close();
 });
 
-Deno.test("permit() is what a rollout that begins in between makes void", async () => {
+Deno.test("fencingChecks() is what a rollout that begins in between makes void", async () => {
   const store = memoryStore();
   const options = { store, clock: new FakeClock(), random: () => 0 };
   const old = createRollout(options);
   const young = createRollout(options);
   await old.join("old");
-  const checks = await old.permit();
+  const checks = await old.fencingChecks();
   assertEquals(checks?.length, 1);
   await young.join("new");
   assertEquals(await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]), undefined);
-  assertEquals(await old.permit(), undefined);
-  const version = await store.commit(await young.permit() ?? [], [{ key: ["x"], value: 1 }]);
+  assertEquals(await old.fencingChecks(), undefined);
+  const version = await store.commit(await young.fencingChecks() ?? [], [{ key: ["x"], value: 1 }]);
   assertEquals(typeof version, "string");
   await Promise.all([old.leave(), young.leave()]);
 });

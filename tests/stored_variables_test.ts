@@ -1,15 +1,15 @@
 import { assertEquals } from "@std/assert";
 import { memoryStore } from "../src/store/memory.ts";
 import { setVariables, unsetVariables } from "../src/variables/stored.ts";
-import { FakeClock } from "./_fake_clock.ts";
-import { stage } from "./_gateway.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp } from "./_gateway.ts";
 import { fallibleStore } from "./_store.ts";
 
 Deno.test("a variable in the store wins over the environment, and comes into force by itself", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
   const options = { clock, random: () => 0 };
-  await using gate = await stage({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock });
   const reader = await gate.listen();
   const told = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
   await setVariables(store, new Map([["A", "store"]]), options);
@@ -26,13 +26,13 @@ Deno.test("a variable in the store wins over the environment, and comes into for
 Deno.test("a variable in the store that does not go with the environment's changes nothing", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
-  await using gate = await stage({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock });
   await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0 });
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
   const refused = gate.lines.find(({ msg }) => msg === "rep.config.refused");
-  assertEquals(refused?.faults, [
+  assertEquals(refused?.issues, [
     "Cannot tell REP_PUBLIC_S and REP_SENSITIVE_S apart: expected a name to be in one tier only",
   ]);
 });
@@ -42,7 +42,7 @@ Deno.test("a gateway that could not read the store at its start publishes once i
   let isDown = true;
   const store = fallibleStore(inner, () => isDown);
   const clock = new FakeClock();
-  await using gate = await stage({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
   isDown = false;
   await clock.tick(5_000);
   const reader = await gate.listen({ "last-event-id": "0" });

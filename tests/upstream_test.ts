@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import type { GatewayOptions } from "../src/gateway_options.ts";
-import { type Stage, stage } from "./_gateway.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
 interface Upstream extends AsyncDisposable {
-  gate: Stage;
+  gate: TestGateway;
   /** What was asked of the upstream: method, path and the headers that matter here. */
   asked: Record<string, string | null>[];
 }
@@ -23,7 +23,7 @@ async function before(handler: (request: Request) => Response, options: GatewayO
     return handler(request);
   });
   const upstream = `http://127.0.0.1:${server.addr.port}/`;
-  const gate = await stage({ REP_PUBLIC_A: "1" }, { upstream, ...options });
+  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream, ...options });
   return {
     gate,
     asked,
@@ -116,7 +116,7 @@ Deno.test("an upstream that is down is a 502, and the log says of which path", a
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const upstream = `http://127.0.0.1:${listener.addr.port}/`;
   listener.close();
-  await using gate = await stage({}, { upstream });
+  await using gate = await setUp({}, { upstream });
   const response = await gate.ask("/page");
   assertEquals([response.status, response.headers.get("content-type")], [502, "application/problem+json"]);
   assertEquals((await response.text()).includes(upstream), false);

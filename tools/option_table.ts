@@ -1,5 +1,5 @@
 /** Writes the table of options into README.md: `deno run -A tools/option_table.ts`. A test compares the two. */
-import { optionTable } from "../src/help.ts";
+import { optionTable } from "../src/cli/help.ts";
 
 /** What stands before and after the table. */
 const PLACE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;

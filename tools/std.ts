@@ -4,7 +4,7 @@
  */
 
 /** JSR answers in well under a second; a network that drops packets must not hold every task up for longer. */
-const PATIENCE_MS = 3_000;
+const TIMEOUT_MS = 3_000;
 
 /** The flags, as arguments. */
 export async function stdFlags(): Promise<string[]> {
@@ -14,7 +14,7 @@ export async function stdFlags(): Promise<string[]> {
 async function jsrAnswers(): Promise<boolean> {
   const registry = Deno.env.get("JSR_URL") ?? "https://jsr.io/";
   try {
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await fetch(new URL("@std/assert/meta.json", registry), { signal });
     await response.body?.cancel();
     return response.ok;

@@ -23,14 +23,14 @@ export interface EpochKeys {
 }
 
 /** What a client asks a key for: `valid`, or why it cannot have one. */
-export type KidVerdict = "valid" | "malformed" | "expired";
+export type KidCheck = "valid" | "malformed" | "expired";
 
 /** The keys of all epochs: any process with the same master secret derives the same ones. */
 export interface Epochs {
   /** The name of the epoch that is now. */
   current(): string;
   /** Whether there is a key for an epoch. */
-  judge(kid: string): KidVerdict;
+  checkKid(kid: string): KidCheck;
   /** The keys of an epoch. */
   keys(kid: string): Promise<EpochKeys>;
 }
@@ -74,7 +74,7 @@ export function createEpochs({ clock, masterKey, rotationMs, retentionMs }: Epoc
 
   return {
     current: () => String(Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000)),
-    judge(kid) {
+    checkKid(kid) {
       const startMs = Number(kid) * 1_000;
       if (!KID.test(kid) || startMs > clock.now() + MAX_SKEW_MS) return "malformed";
       return startMs + rotationMs <= clock.now() - retentionMs ? "expired" : "valid";

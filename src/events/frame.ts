@@ -1,4 +1,4 @@
-import type { LogEvent } from "./log.ts";
+import type { LogEvent } from "./event_log.ts";
 
 /**
  * A change as a message of the stream (spec, GET /rep/changes): the lines event, data and id. JSON has no line breaks, so

@@ -33,7 +33,7 @@ const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
 /** Why a stream is refused that depends on what only the store knows. */
-export const STORE_IS_AWAY = "the store does not answer yet";
+export const STORE_UNAVAILABLE = "the store does not answer yet";
 
 /** All open streams, and what wakes them. */
 export class Hub {
@@ -75,7 +75,7 @@ export class Hub {
 
   #refusal(): string | undefined {
     if (this.#isClosing) return "this gateway is stopping";
-    if (!this.#tail.isLoaded) return STORE_IS_AWAY;
+    if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
     return this.size >= this.#options.maxStreams ? "all streams are taken" : undefined;
   }
 
@@ -107,18 +107,18 @@ export class Hub {
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
-    if (subscriber.cursor < this.#tail.floor) return this.#catchUp(subscriber);
-    const frames = this.#tail.atHand(subscriber.cursor, CHUNK_BYTES);
+    if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
+    const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
     else this.#send(subscriber, frames, joined(frames));
   }
 
   async #catchUp(subscriber: Subscriber): Promise<void> {
     try {
-      const frames = await this.#tail.fromStore(subscriber.cursor, CHUNK_BYTES);
+      const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
       if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
       if (frames.length > 0) return this.#send(subscriber, frames, joined(frames));
-      subscriber.cursor = this.#tail.floor; // nothing between the cursor and what is at hand
+      subscriber.cursor = this.#tail.oldestInMemory; // nothing between the cursor and what is at hand
       return await this.#pull(subscriber);
     } catch {
       this.#end(subscriber); // the store does not answer, as the log says already; the client comes back with its cursor

@@ -1,6 +1,6 @@
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Check } from "../store/store.ts";
-import type { Change, EventLog, LogEvent, PublicState } from "./log.ts";
+import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 
 /** What the public state is to be. */
 export interface PublicTarget {
@@ -24,7 +24,7 @@ export interface PublishOptions extends RetryOptions {
    *
    * @returns What must still be so when it is; nothing if it may not.
    */
-  permit?: () => Promise<readonly Check[] | undefined>;
+  fencingChecks?: () => Promise<readonly Check[] | undefined>;
 }
 
 /**
@@ -39,10 +39,10 @@ export interface PublishOptions extends RetryOptions {
 export async function publish(
   target: PublicTarget,
   log: EventLog,
-  { permit = () => Promise.resolve([]), ...options }: PublishOptions,
+  { fencingChecks = () => Promise.resolve([]), ...options }: PublishOptions,
 ): Promise<Publication | undefined> {
   const { publication } = await retryConflicts(async () => {
-    const checks = await permit();
+    const checks = await fencingChecks();
     if (checks === undefined) return { publication: undefined };
     const publication = await tryToPublish(target, log, checks);
     return publication && { publication };
@@ -68,8 +68,8 @@ async function tryToPublish(
 async function forgetLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
   for (;;) {
     const state = await log.state();
-    const leaving = difference(state, target).filter(({ leaves }) => leaves).map(({ name }) => name);
-    if (!await log.forget(new Set(leaving), state)) return state;
+    const leaving = difference(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
+    if (!await log.redact(new Set(leaving), state)) return state;
   }
 }
 
@@ -80,7 +80,7 @@ export function difference({ events }: PublicState, target: PublicTarget): Chang
     .map(([name, value]) => ({ name, value }));
   const deletes = [...events.values()]
     .filter(({ name, value }) => value !== undefined && !target.public.has(name))
-    .map(({ name }) => ({ name, ...(leavesTier(name, target) ? { leaves: true } : {}) }));
+    .map(({ name }) => ({ name, ...(leavesTier(name, target) ? { leavesPublic: true } : {}) }));
   return [...updates.sort(byName), ...deletes.sort(byName)];
 }
 

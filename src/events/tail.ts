@@ -1,5 +1,5 @@
 import { eventFrame } from "./frame.ts";
-import type { EventLog, LogEvent } from "./log.ts";
+import type { EventLog, LogEvent } from "./event_log.ts";
 
 /** An event, encoded once for all streams. */
 export interface Frame {
@@ -30,7 +30,7 @@ export class Tail {
   readonly #state = new Map<string, Frame>();
   #frames: Frame[] = [];
   #bytes = 0;
-  #floor = 0;
+  #oldestInMemory = 0;
   #head = 0;
   #loading: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
@@ -48,8 +48,8 @@ export class Tail {
   }
 
   /** From here on, all events are at hand. */
-  get floor(): number {
-    return this.#floor;
+  get oldestInMemory(): number {
+    return this.#oldestInMemory;
   }
 
   /** The newest event of every variable, deletes included, in order. */
@@ -79,7 +79,7 @@ export class Tail {
   async #load(): Promise<void> {
     const newest = await this.#log.newest(PAGE);
     const { events } = await this.#log.state();
-    this.#floor = newest.length < PAGE ? 0 : (newest[0]?.id ?? 1) - 1;
+    this.#oldestInMemory = newest.length < PAGE ? 0 : (newest[0]?.id ?? 1) - 1;
     for (const event of events.values()) this.#state.set(event.name, await this.#encode(event));
     for (const event of newest) this.#keep(await this.#encode(event));
     this.#isLoaded = true;
@@ -87,7 +87,7 @@ export class Tail {
   }
 
   /** Reads what is new in the log, or all that is needed at the start. */
-  follow(): Promise<void> {
+  readNew(): Promise<void> {
     return this.#isLoaded ? this.refresh() : this.load();
   }
 
@@ -109,7 +109,7 @@ export class Tail {
   async #take(events: readonly LogEvent[]): Promise<void> {
     const frames: Frame[] = [];
     for (const event of events) {
-      if (event.leaves) this.#forget(event.name);
+      if (event.leavesPublic) this.#redact(event.name);
       frames.push(await this.#encode(event));
     }
     for (const frame of frames) this.#keep(frame);
@@ -129,13 +129,13 @@ export class Tail {
     let from = Math.max(0, this.#frames.length - MAX_FRAMES);
     let bytes = this.#frames.slice(from).reduce((sum, frame) => sum + frame.bytes.length, 0);
     while (bytes > MAX_BYTES) bytes -= this.#frames[from++]?.bytes.length ?? bytes;
-    this.#floor = this.#frames[from - 1]?.id ?? this.#floor;
+    this.#oldestInMemory = this.#frames[from - 1]?.id ?? this.#oldestInMemory;
     this.#frames = this.#frames.slice(from);
     this.#bytes = bytes;
   }
 
   /** A variable that left the PUBLIC tier: its values must not be told any more, from memory neither. */
-  #forget(name: string): void {
+  #redact(name: string): void {
     this.#frames = this.#frames.filter((frame) => frame.name !== name);
     this.#bytes = this.#frames.reduce((sum, frame) => sum + frame.bytes.length, 0);
   }
@@ -155,12 +155,12 @@ export class Tail {
    * @param cursor The last event that is not wanted.
    * @param maxBytes What may be given at once; a single larger event is given all the same.
    */
-  atHand(cursor: number, maxBytes: number): readonly Frame[] {
+  cached(cursor: number, maxBytes: number): readonly Frame[] {
     return upTo(maxBytes, this.#frames, firstAfter(this.#frames, cursor));
   }
 
-  /** Like {@linkcode atHand}, for a cursor that is not: from the store. */
-  async fromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
+  /** Like {@linkcode cached}, for a cursor that is not: from the store. */
+  async readFromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
     const events = await this.#log.after(cursor, STREAM_PAGE);
     const frames = events.map((event) => {
       return { id: event.id, name: event.name, bytes: encoder.encode(eventFrame(event)), value: event.value };

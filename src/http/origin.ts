@@ -1,5 +1,5 @@
 /** What the rule about origins looks at. */
-export interface OriginQuestion {
+export interface OriginContext {
   /** The `Origin` header. */
   origin: string | null;
   /** The `Sec-Fetch-Site` header, which page scripts can neither set nor change. */
@@ -28,11 +28,11 @@ export function isOrigin(text: string): boolean {
  *
  * @returns Nothing if it may; else the reason why not.
  */
-export function originRefusal(question: OriginQuestion): string | undefined {
+export function originRefusal(question: OriginContext): string | undefined {
   return question.allowed.length > 0 ? listedRefusal(question) : sameOriginRefusal(question);
 }
 
-function listedRefusal({ origin, secFetchSite, own, allowed }: OriginQuestion): string | undefined {
+function listedRefusal({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
   if (origin !== null) {
     return allowed.includes(origin) ? undefined : "the origin is not one of the allowed origins";
   }
@@ -40,7 +40,7 @@ function listedRefusal({ origin, secFetchSite, own, allowed }: OriginQuestion): 
   return allowed.includes(own) ? undefined : `the request's own origin, ${own}, is not one of the allowed origins`;
 }
 
-function sameOriginRefusal({ origin, secFetchSite, own }: OriginQuestion): string | undefined {
+function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string | undefined {
   if (origin !== null) {
     return origin === own ? undefined : "the origin is not the gateway's own, and no other is allowed";
   }
@@ -52,7 +52,7 @@ function sameOriginRefusal({ origin, secFetchSite, own }: OriginQuestion): strin
  * The CORS headers for a request (Fetch standard, CORS protocol): an `Access-Control-Allow-Origin` for an origin that
  * is permitted, never `*`, and `Vary` in any case, so that no cache gives one origin's answer to another.
  */
-export function corsHeaders(question: OriginQuestion): Headers {
+export function corsHeaders(question: OriginContext): Headers {
   const headers = new Headers({ vary: "Origin" });
   const { origin } = question;
   if (origin !== null && originRefusal(question) === undefined) {

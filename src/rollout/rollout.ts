@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { type Check, type Entry, type Store, StoreUnavailableError, type Write } from "../store/store.ts";
-import { decide, type Decision, type Ranked } from "./rule.ts";
-import { isLive, type Member, sight, type Sighting } from "./sighting.ts";
+import { elect, type ElectionResult, type Ranked } from "./election.ts";
+import { isLive, type Member, type Observation, observe } from "./observation.ts";
 
 /** Settings of {@linkcode createRollout}. */
 export interface RolloutOptions {
@@ -17,11 +17,11 @@ export interface RolloutOptions {
    * Where this process runs, if only one can at a time, such as a host and a port: a process that starts there knows that its
    * predecessor is dead, and waits for nobody. Without it, that takes up to four periods to be seen.
    */
-  slot?: string;
+  instanceId?: string;
   /** How often the process looks and renews its entry, at the least; up to a fifth more often. @default {5000} */
-  renewMs?: number;
+  heartbeatMs?: number;
   /** How many processes of one configuration have an entry. @default {8} */
-  maxSpeakers?: number;
+  maxRepresentatives?: number;
   /** Told the configuration that is in force from now on. */
   onChange?: (hash: string) => void;
 }
@@ -40,22 +40,22 @@ export interface Rollout {
    *
    * @returns Whether this process's configuration is in force; if the store does not answer, whether it was.
    */
-  look(): Promise<boolean>;
+  refresh(): Promise<boolean>;
   /**
    * Looks now, before something that only the configuration in force may do.
    *
    * @returns What a commit of it has to check, so that no newer rollout comes between; nothing if it may not be done.
    */
-  permit(): Promise<readonly Check[] | undefined>;
+  fencingChecks(): Promise<readonly Check[] | undefined>;
   /** The configuration in force; nothing before the first one was told. */
-  readonly inForce: string | undefined;
+  readonly active: string | undefined;
   /** Whether it is the one of this process. */
-  readonly isInForce: boolean;
+  readonly isActive: boolean;
   /** Says goodbye, so that nobody waits for this process, and ends. */
   leave(): Promise<void>;
 }
 
-const FOLDER = "member";
+const KEY_PREFIX = "member";
 /** Keeps the highest rank that was ever given: so one that comes back after a long time does not find its rank taken. */
 const HIGHEST = ["rollout"];
 /** Processes that were started at once do not look at once for ever. */
@@ -72,9 +72,9 @@ class Membership implements Rollout {
   /** What this process has. */
   #hash: string | undefined;
   /** What it has told the others. */
-  #told: Ranked | undefined;
-  #sightings: ReadonlyMap<string, Sighting> = new Map();
-  #inForce: string | undefined;
+  #announced: Ranked | undefined;
+  #observations: ReadonlyMap<string, Observation> = new Map();
+  #active: string | undefined;
   #running: Promise<void> = Promise.resolve();
   #cancel: (() => void) | undefined;
   #hasLeft = false;
@@ -84,12 +84,12 @@ class Membership implements Rollout {
     this.#id = options.processId ?? crypto.randomUUID();
   }
 
-  get inForce(): string | undefined {
-    return this.#inForce;
+  get active(): string | undefined {
+    return this.#active;
   }
 
-  get isInForce(): boolean {
-    return this.#inForce !== undefined && this.#inForce === this.#hash;
+  get isActive(): boolean {
+    return this.#active !== undefined && this.#active === this.#hash;
   }
 
   join(hash: string): Promise<void> {
@@ -97,40 +97,40 @@ class Membership implements Rollout {
       const isAlone = this.#isAlone();
       this.#hash = hash;
       this.#cancel ??= this.#schedule();
-      if (!await this.#renew({ isCounted: false }) && isAlone) this.#follow(hash);
+      if (!await this.#heartbeat({ isCounted: false }) && isAlone) this.#setActive(hash);
     });
   }
 
-  async look(): Promise<boolean> {
-    await this.#inTurn(async () => void await this.#renew({ isCounted: false }));
-    return this.isInForce;
+  async refresh(): Promise<boolean> {
+    await this.#inTurn(async () => void await this.#heartbeat({ isCounted: false }));
+    return this.isActive;
   }
 
-  async permit(): Promise<readonly Check[] | undefined> {
+  async fencingChecks(): Promise<readonly Check[] | undefined> {
     const highest = await this.#options.store.get<number>(HIGHEST); // first: whoever comes after that is found out
-    return await this.look() ? [{ key: HIGHEST, version: highest?.version ?? null }] : undefined;
+    return await this.refresh() ? [{ key: HIGHEST, version: highest?.version ?? null }] : undefined;
   }
 
   leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancel?.();
     if (this.#hash === undefined) return Promise.resolve(); // nobody knows of it
-    return this.#queue(async () => void await this.#attempt(() => this.#sayGoodbye()));
+    return this.#queue(async () => void await this.#attempt(() => this.#markLeft()));
   }
 
   /** Whether what is in force is in force by this process alone; so it is for one that has never seen anybody. */
   #isAlone(): boolean {
-    const others = [...this.#sightings.values()].filter((it) => it.id !== this.#id && isLive(it));
-    return this.#inForce === this.#hash && others.every(({ member }) => member.hash !== this.#hash);
+    const others = [...this.#observations.values()].filter((it) => it.id !== this.#id && isLive(it));
+    return this.#active === this.#hash && others.every(({ member }) => member.hash !== this.#hash);
   }
 
   #schedule(): () => void {
-    const { clock, random, renewMs = 5_000 } = this.#options;
-    return clock.after(renewMs * (1 - JITTER * random()), () => void this.#tick(), true);
+    const { clock, random, heartbeatMs = 5_000 } = this.#options;
+    return clock.after(heartbeatMs * (1 - JITTER * random()), () => void this.#tick(), true);
   }
 
   async #tick(): Promise<void> {
-    await this.#inTurn(async () => void await this.#renew({ isCounted: true }));
+    await this.#inTurn(async () => void await this.#heartbeat({ isCounted: true }));
     if (!this.#hasLeft) this.#cancel = this.#schedule();
   }
 
@@ -148,14 +148,14 @@ class Membership implements Rollout {
   }
 
   /** @returns Whether the store answered. */
-  async #renew({ isCounted }: { isCounted: boolean }): Promise<boolean> {
+  async #heartbeat({ isCounted }: { isCounted: boolean }): Promise<boolean> {
     const hash = this.#hash;
     if (hash === undefined) return false;
-    const found = await this.#attempt(() => this.#tryToRenew(hash, isCounted));
+    const found = await this.#attempt(() => this.#tryHeartbeat(hash, isCounted));
     if (found === undefined) return false;
-    this.#sightings = found.sightings;
-    this.#told = { hash, rank: found.decision.rank };
-    this.#follow(found.decision.inForce);
+    this.#observations = found.observations;
+    this.#announced = { hash, rank: found.decision.rank };
+    this.#setActive(found.decision.active);
     return true;
   }
 
@@ -163,40 +163,44 @@ class Membership implements Rollout {
    * Looks and renews the process's own entry. Only both together are a look: while nobody can write, nobody is dead for being
    * silent.
    */
-  async #tryToRenew(hash: string, isCounted: boolean) {
+  async #tryHeartbeat(hash: string, isCounted: boolean) {
     const { store, clock } = this.#options;
-    const rank = this.#told?.hash === hash ? this.#told.rank : undefined;
+    const rank = this.#announced?.hash === hash ? this.#announced.rank : undefined;
     const highest = rank === undefined ? await store.get<number>(HIGHEST) : undefined; // first: who comes between is found out
     const now = clock.now();
-    const entries = await store.list<Member>([FOLDER]);
-    const sightings = sight(entries, { before: this.#sightings, now, isCounted });
-    const decision = this.#decide({ hash, rank }, sightings, highest?.value);
-    const { checks, writes } = this.#commitOf({ hash, rank: decision.rank }, decision, { sightings, highest });
+    const entries = await store.list<Member>([KEY_PREFIX]);
+    const observations = observe(entries, { before: this.#observations, now, isCounted });
+    const decision = this.#decide({ hash, rank }, observations, highest?.value);
+    const { checks, writes } = this.#commitOf({ hash, rank: decision.rank }, decision, { observations, highest });
     if (writes.length > 0 && await store.commit(checks, writes) === undefined) return undefined;
-    return { sightings, decision };
+    return { observations, decision };
   }
 
   #decide(
     own: { hash: string; rank: number | undefined },
-    sightings: ReadonlyMap<string, Sighting>,
+    observations: ReadonlyMap<string, Observation>,
     highest = 0,
-  ): Decision {
-    const startsIn = this.#told === undefined ? this.#options.slot : undefined;
-    const situation = { ...own, id: this.#id, startsIn, sightings: [...sightings.values()], highest };
-    return decide(situation, this.#options.maxSpeakers);
+  ): ElectionResult {
+    const instanceId = this.#announced === undefined ? this.#options.instanceId : undefined;
+    const situation = { ...own, id: this.#id, instanceId, observations: [...observations.values()], highest };
+    return elect(situation, this.#options.maxRepresentatives);
   }
 
-  #commitOf(own: Ranked, { speaks, isNew, witness, dead, removed }: Decision, { sightings, highest }: Found) {
-    const read = [...dead, ...removed, ...witness === undefined ? [] : [witness]];
-    const checks: Check[] = read.map(({ id, version }) => ({ key: [FOLDER, id], version }));
+  #commitOf(
+    own: Ranked,
+    { isRepresentative, isNew, rankSource, dead, removed }: ElectionResult,
+    { observations, highest }: Found,
+  ) {
+    const read = [...dead, ...removed, ...rankSource === undefined ? [] : [rankSource]];
+    const checks: Check[] = read.map(({ id, version }) => ({ key: [KEY_PREFIX, id], version }));
     const writes: Write[] = [
-      ...dead.map(({ id, member }) => ({ key: [FOLDER, id], value: { ...member, hasLeft: true } })),
-      ...removed.map(({ id }) => ({ key: [FOLDER, id] })),
+      ...dead.map(({ id, member }) => ({ key: [KEY_PREFIX, id], value: { ...member, hasLeft: true } })),
+      ...removed.map(({ id }) => ({ key: [KEY_PREFIX, id] })),
     ];
-    const listed = sightings.get(this.#id);
-    if (speaks || listed !== undefined) {
-      checks.push({ key: [FOLDER, this.#id], version: listed?.version ?? null });
-      writes.push({ key: [FOLDER, this.#id], value: speaks ? this.#member(own) : undefined });
+    const listed = observations.get(this.#id);
+    if (isRepresentative || listed !== undefined) {
+      checks.push({ key: [KEY_PREFIX, this.#id], version: listed?.version ?? null });
+      writes.push({ key: [KEY_PREFIX, this.#id], value: isRepresentative ? this.#member(own) : undefined });
     }
     if (isNew) {
       checks.push({ key: HIGHEST, version: highest?.version ?? null });
@@ -206,14 +210,14 @@ class Membership implements Rollout {
   }
 
   #member({ hash, rank }: Ranked): Member {
-    const { clock, slot } = this.#options;
-    return { hash, rank, renewedAt: clock.now(), ...slot === undefined ? {} : { slot } };
+    const { clock, instanceId } = this.#options;
+    return { hash, rank, heartbeatAt: clock.now(), ...instanceId === undefined ? {} : { instanceId } };
   }
 
   /** The entry stays a while, so that whoever comes back finds its rank. */
-  async #sayGoodbye(): Promise<true | undefined> {
+  async #markLeft(): Promise<true | undefined> {
     const { store } = this.#options;
-    const key = [FOLDER, this.#id];
+    const key = [KEY_PREFIX, this.#id];
     const entry = await store.get<Member>(key);
     if (entry === undefined) return true; // others speak for it
     const value: Member = { ...entry.value, hasLeft: true };
@@ -230,15 +234,15 @@ class Membership implements Rollout {
     }
   }
 
-  #follow(hash: string): void {
-    if (hash === this.#inForce) return;
-    this.#inForce = hash;
+  #setActive(hash: string): void {
+    if (hash === this.#active) return;
+    this.#active = hash;
     this.#options.onChange?.(hash);
   }
 }
 
 /** What a look has found. */
 interface Found {
-  sightings: ReadonlyMap<string, Sighting>;
+  observations: ReadonlyMap<string, Observation>;
   highest: Entry<number> | undefined;
 }

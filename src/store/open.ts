@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { isGranted } from "../variables/environment.ts";
+import { isGranted } from "../permissions.ts";
 import { kvStore } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
 import { openRemoteStore } from "./remote.ts";

@@ -1,5 +1,5 @@
 import { type Clock, sleep } from "../clock.ts";
-import { inTime } from "./in_time.ts";
+import { withTimeout } from "./with_timeout.ts";
 import {
   type Check,
   type Entry,
@@ -97,7 +97,7 @@ class RemoteStore implements Store {
     const connection = this.#connection;
     if (connection === undefined) throw this.#failure;
     try {
-      return await inTime(operation(connection), this.#options.timeoutMs, this.#options.clock);
+      return await withTimeout(operation(connection), this.#options.timeoutMs, this.#options.clock);
     } catch (error) {
       if (!isOfCaller(error) && connection === this.#connection) this.#failed(error);
       throw error;
@@ -139,7 +139,7 @@ class RemoteStore implements Store {
     const { open, timeoutMs, clock } = this.#options;
     const opening = open();
     try {
-      return await inTime(opening, timeoutMs, clock);
+      return await withTimeout(opening, timeoutMs, clock);
     } catch (error) {
       opening.then((late) => late.close(), () => {}); // another one has been opened since, or the error has been told
       throw error;

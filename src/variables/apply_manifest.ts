@@ -1,11 +1,11 @@
-import { type Declaration, type Manifest, shown } from "./manifest.ts";
+import { type Declaration, formatValue, type Manifest } from "./manifest.ts";
 import { environmentName, type Variable } from "./tier.ts";
 
 /** What a manifest makes of the variables that were found. */
-export interface ManifestOutcome {
+export interface ManifestResult {
   /** The variables, with the defaults of those that were unset. */
   readonly variables: readonly Variable[];
-  readonly faults: readonly string[];
+  readonly issues: readonly string[];
   /** The deprecated variables that are set. */
   readonly deprecated: readonly Deprecation[];
 }
@@ -18,23 +18,23 @@ export interface Deprecation {
 }
 
 /** Checks variables against a manifest and injects its defaults (spec, Health report, rule 1). */
-export function applyManifest(variables: readonly Variable[], manifest: Manifest): ManifestOutcome {
+export function applyManifest(variables: readonly Variable[], manifest: Manifest): ManifestResult {
   const found = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
-  const faults: string[] = [];
+  const issues: string[] = [];
   const deprecated: Deprecation[] = [];
   for (const [name, declaration] of manifest.variables) {
     const variable = found.get(name) ?? defaultOf(name, declaration);
     if (!variable) {
-      if (declaration.required) faults.push(missing(name, declaration));
+      if (declaration.required) issues.push(missing(name, declaration));
       continue;
     }
     if (!found.has(name)) all.push(variable);
     else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
     const where = environmentName(variable);
-    faults.push(...valueFaults(variable, declaration, found.has(name) ? where : `the default of ${where}`));
+    issues.push(...valueIssues(variable, declaration, found.has(name) ? where : `the default of ${where}`));
   }
-  return { variables: all, faults, deprecated };
+  return { variables: all, issues, deprecated };
 }
 
 function defaultOf(name: string, { tier, default: value }: Declaration): Variable | undefined {
@@ -45,18 +45,18 @@ function missing(name: string, { tier }: Declaration): string {
   return `Cannot do without ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function valueFaults(variable: Variable, declaration: Declaration, where: string): string[] {
+function valueIssues(variable: Variable, declaration: Declaration, where: string): string[] {
   if (variable.tier !== declaration.tier) {
     const right = environmentName({ name: variable.name, tier: declaration.tier });
     return [`Cannot use ${where}: the manifest declares it as ${right}`];
   }
-  const got = variable.tier === "public" ? `got ${shown(variable.value)}` : "its value is something else";
-  return [typeFault(variable.value, declaration), patternFault(variable.value, declaration)]
+  const got = variable.tier === "public" ? `got ${formatValue(variable.value)}` : "its value is something else";
+  return [typeIssue(variable.value, declaration), patternIssue(variable.value, declaration)]
     .filter((wanted) => wanted !== undefined)
     .map((wanted) => `Cannot use ${where}: expected ${wanted}, ${got}`);
 }
 
-function typeFault(value: string, { tier, type, values = [] }: Declaration): string | undefined {
+function typeIssue(value: string, { tier, type, values = [] }: Declaration): string | undefined {
   switch (type) {
     case "url":
       return isUrl(value) ? undefined : "a URL";
@@ -80,7 +80,7 @@ function isUrl(value: string): boolean {
   return URL.canParse(value) && !/\s|^(localhost|[\w-]+(\.[\w-]+)+):\d/.test(value);
 }
 
-function patternFault(value: string, { tier, pattern }: Declaration): string | undefined {
+function patternIssue(value: string, { tier, pattern }: Declaration): string | undefined {
   if (pattern === undefined || pattern.test(value)) return undefined;
   const source = pattern.source.slice("^(?:".length, -")$".length); // as it stands in the manifest
   return tier === "public" ? `what matches ${source}` : "what matches the pattern in the manifest";

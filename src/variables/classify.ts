@@ -7,7 +7,7 @@ export type Environment = Readonly<Record<string, string>>;
 export interface Classified {
   readonly variables: readonly Variable[];
   /** One sentence for each fault; values are never in them. */
-  readonly faults: readonly string[];
+  readonly issues: readonly string[];
 }
 
 const PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
@@ -18,7 +18,7 @@ const PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
  */
 export function classify(environment: Environment): Classified {
   const variables = Object.entries(environment).flatMap(([name, value]) => toVariable(name, value));
-  return { variables, faults: [...namelessFaults(variables), ...collisionFaults(variables)] };
+  return { variables, issues: [...namelessFaults(variables), ...collisionFaults(variables)] };
 }
 
 function toVariable(environmentName: string, value: string): Variable[] {

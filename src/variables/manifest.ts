@@ -1,5 +1,4 @@
 import { parse } from "@std/yaml/parse";
-import { type Option, OPTIONS } from "../options.ts";
 import { type Tier, TIERS } from "./tier.ts";
 
 /** The types a manifest can give a variable (REP-RFC-0001 §6.2). */
@@ -18,7 +17,7 @@ export interface Declaration {
   readonly deprecatedMessage?: string;
 }
 
-/** The values of a manifest's settings; the options table says what each of them means. */
+/** The values of a manifest's settings, as a {@linkcode SettingsReader} returned them. */
 export type ManifestSettings = Readonly<Record<string, unknown>>;
 
 /** A `.rep.yaml` that was read (REP's `rep-manifest.schema.json`). */
@@ -30,17 +29,27 @@ export interface Manifest {
 /** A manifest, or all that is wrong with it. */
 export interface ManifestResult {
   readonly manifest: Manifest;
-  readonly faults: readonly string[];
+  readonly issues: readonly string[];
 }
 
 const TYPES: readonly VariableType[] = ["string", "url", "number", "boolean", "csv", "json", "enum"];
-type Fields = Record<string, unknown>;
-type Report = (fault: string) => void;
+/** A YAML mapping. */
+export type Fields = Readonly<Record<string, unknown>>;
+/** Takes one issue with the manifest. */
+export type Report = (issue: string) => void;
+/** Reads the manifest's `settings`. They are options of the command, which therefore brings the reader. */
+export type SettingsReader = (fields: Fields, report: Report) => ManifestSettings;
 
-/** Reads a manifest. Every fault is found, not only the first. */
-export function parseManifest(text: string): ManifestResult {
-  const faults: string[] = [];
-  const report: Report = (fault) => faults.push(`Cannot use the manifest: ${fault}`);
+const ignoreSettings: SettingsReader = () => ({});
+
+/**
+ * Reads a manifest and reports every issue, not only the first.
+ *
+ * @param readSettings Reads `settings`. By default they are ignored.
+ */
+export function parseManifest(text: string, readSettings: SettingsReader = ignoreSettings): ManifestResult {
+  const issues: string[] = [];
+  const report: Report = (fault) => issues.push(`Cannot use the manifest: ${fault}`);
   const root = readYaml(text, report);
   const variables = new Map<string, Declaration>();
   for (const [name, fields] of Object.entries(objectAt(root, "variables", report, true))) {
@@ -50,7 +59,7 @@ export function parseManifest(text: string): ManifestResult {
   const settings = readSettings(objectAt(root, "settings", report, false), report);
   checkKeys(root, ["version", "variables", "settings"], "", report);
   checkVersion(root, report);
-  return { manifest: { variables, settings }, faults };
+  return { manifest: { variables, settings }, issues };
 }
 
 function readYaml(text: string, report: Report): Fields {
@@ -69,37 +78,7 @@ function readYaml(text: string, report: Report): Fields {
 function checkVersion(root: Fields, report: Report): void {
   const { version } = root;
   if (typeof version === "string" && /^\d+\.\d+\.\d+$/.test(version)) return;
-  report(`version: expected a quoted version such as "0.1.0", got ${shown(version)}`);
-}
-
-function readSettings(fields: Fields, report: Report): ManifestSettings {
-  const options: readonly Option<unknown>[] = Object.values(OPTIONS);
-  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), "settings.", report);
-  const settings = options.flatMap((option) => {
-    const key = option.manifest;
-    if (key === undefined || fields[key] === undefined) return [];
-    try {
-      return [[key, readSetting(fields[key], option)]];
-    } catch {
-      report(`settings.${key}: expected ${option.expected}, got ${shownSetting(fields[key])}`);
-      return []; // the report says more than the error
-    }
-  });
-  return Object.fromEntries(settings);
-}
-
-function readSetting(value: unknown, { yaml, read, expected }: Option<unknown>): unknown {
-  if (yaml !== "list" && typeof value === yaml) return read(String(value));
-  if (yaml !== "list" || !isListOfTexts(value)) throw new TypeError(expected);
-  return value.length === 0 ? [] : read(value.join(","));
-}
-
-function shownSetting(value: unknown): string {
-  return isListOfTexts(value) ? shown(value.join(",")) : shown(value);
-}
-
-function isListOfTexts(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
+  report(`version: expected a quoted version such as "0.1.0", got ${formatValue(version)}`);
 }
 
 function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
@@ -115,10 +94,10 @@ function readDeclaration(name: string, value: unknown, report: Report): Declarat
     type: fields.oneOf("type", TYPES, "string") ?? "string",
     required: fields.boolean("required"),
     deprecated: fields.boolean("deprecated"),
-    ...given("default", fields.string("default")),
-    ...given("pattern", fields.pattern()),
-    ...given("values", fields.values()),
-    ...given("deprecatedMessage", fields.string("deprecated_message")),
+    ...optionalField("default", fields.string("default")),
+    ...optionalField("pattern", fields.pattern()),
+    ...optionalField("values", fields.values()),
+    ...optionalField("deprecatedMessage", fields.string("deprecated_message")),
   };
   if (tier === undefined) return undefined;
   checkConsistency(where, declaration, report);
@@ -165,7 +144,7 @@ class FieldReader {
     const value = this.#fields[key];
     if (value === undefined && byDefault !== undefined) return byDefault;
     const found = allowed.find((one) => one === value);
-    if (found === undefined) this.#wrong(key, `one of ${allowed.join(", ")}`, shown(value));
+    if (found === undefined) this.#wrong(key, `one of ${allowed.join(", ")}`, formatValue(value));
     return found;
   }
 
@@ -203,7 +182,7 @@ class FieldReader {
   }
 
   #got(key: string): string {
-    return this.#fields.tier === "public" ? shown(this.#fields[key]) : kindOf(this.#fields[key]);
+    return this.#fields.tier === "public" ? formatValue(this.#fields[key]) : kindOf(this.#fields[key]);
   }
 }
 
@@ -228,19 +207,20 @@ function objectAt(root: Fields, key: string, report: Report, isRequired: boolean
   return {};
 }
 
-function checkKeys(fields: Fields, known: readonly string[], where: string, report: Report): void {
+/** Reports the keys of a mapping that are not known. */
+export function checkKeys(fields: Fields, known: readonly string[], where: string, report: Report): void {
   for (const key of Object.keys(fields)) {
     if (!known.includes(key)) report(`${where}${key}: expected one of ${known.join(", ")}`);
   }
 }
 
 /** A field that is left out where there is no value: `exactOptionalPropertyTypes` knows no `undefined`. */
-function given<K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } {
+function optionalField<K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } {
   return value === undefined ? {} : { [key]: value } as { [key in K]: V };
 }
 
 /** A value for a message: short, and on one line. */
-export function shown(value: unknown): string {
+export function formatValue(value: unknown): string {
   if (typeof value === "number") return String(value);
   if (typeof value !== "string") return typeof value === "boolean" ? String(value) : kindOf(value);
   const text = JSON.stringify(value);

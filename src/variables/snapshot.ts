@@ -28,14 +28,14 @@ export class ConfigurationError extends Error {
   /** What an error of this kind is called. */
   override name = "ConfigurationError";
   /** One sentence for each thing that is wrong; values of SENSITIVE and SERVER variables are never in them. */
-  readonly faults: readonly string[];
-  /** How many of the faults are guardrail warnings that strict mode made into faults. */
+  readonly issues: readonly string[];
+  /** How many of the issues are guardrail warnings that strict mode made into issues. */
   readonly blocked: number;
 
-  /** Makes the error of a configuration with these faults. */
-  constructor(faults: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
-    super(faults.join("\n"), options);
-    this.faults = faults;
+  /** Makes the error of a configuration with these issues. */
+  constructor(issues: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
+    super(issues.join("\n"), options);
+    this.issues = issues;
     this.blocked = blocked;
   }
 }
@@ -53,18 +53,18 @@ const EMPTY: Manifest = { variables: new Map(), settings: {} };
 /**
  * Makes a snapshot of what the sources gave.
  *
- * @throws {ConfigurationError} If anything is wrong with it; all faults are in the error.
+ * @throws {ConfigurationError} If anything is wrong with it; all issues are in the error.
  */
 export function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Snapshot {
   const classified = classify(environment);
-  const { manifest, faults: manifestFaults } = text === undefined
-    ? { manifest: EMPTY, faults: [] }
+  const { manifest, issues: manifestIssues } = text === undefined
+    ? { manifest: EMPTY, issues: [] }
     : parseManifest(text);
-  const { variables, faults: valueFaults, deprecated } = applyManifest(classified.variables, manifest);
+  const { variables, issues: valueIssues, deprecated } = applyManifest(classified.variables, manifest);
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(blockedBy) : [];
-  const faults = [...classified.faults, ...manifestFaults, ...valueFaults, ...sizeFaults(variables), ...blocked];
-  if (faults.length > 0) throw new ConfigurationError(faults, { blocked: blocked.length });
+  const issues = [...classified.issues, ...manifestIssues, ...valueIssues, ...sizeIssues(variables), ...blocked];
+  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
   const server = new Set(tierOf(variables, "server").keys());
   return {
     public: tierOf(variables, "public"),
@@ -99,7 +99,7 @@ function blockedBy({ name, detail }: GuardrailWarning): string {
   return `Cannot publish ${environmentName({ name, tier: "public" })} in strict mode: ${detail}`;
 }
 
-function sizeFaults(variables: readonly Variable[]): string[] {
+function sizeIssues(variables: readonly Variable[]): string[] {
   return variables.filter(({ tier }) => tier === "public").flatMap((variable) => {
     const name = environmentName(variable);
     return [

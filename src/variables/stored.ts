@@ -3,7 +3,7 @@ import { batches } from "../store/batches.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Entry, Key, Store, Write } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
-import { shown } from "./manifest.ts";
+import { formatValue } from "./manifest.ts";
 import { environmentName } from "./tier.ts";
 
 /** A PUBLIC variable that the store holds. */
@@ -215,5 +215,5 @@ function toWrite({ key, value: { name, value, at } }: Entry<HistoryEntry>): Stor
 function stateOf(variable: StoredVariable | undefined): string {
   if (variable === undefined) return "it is not there";
   const { id, value, at } = variable;
-  return `it is ${id}, with the value ${shown(value)}, since ${new Date(at).toISOString()}`;
+  return `it is ${id}, with the value ${formatValue(value)}, since ${new Date(at).toISOString()}`;
 }

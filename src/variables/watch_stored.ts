@@ -19,7 +19,7 @@ export interface WatchVariablesOptions {
  * Calls back after writes to the variables in the store, once for all that came together. If the store does not answer, or
  * the callback fails because of that, it is done again at the next look.
  *
- * @param store One that fails in time, such as {@linkcode guardStore} makes.
+ * @param store One that fails in time, such as {@linkcode withCircuitBreaker} makes.
  * @param onChange Told the newest write's id, and waited for.
  * @returns When the signal was given, and nothing is under way any more.
  * @throws Whatever else `onChange` throws.

@@ -1,7 +1,7 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { createEpochs, type EpochOptions, type Epochs } from "../../src/crypto/epochs.ts";
 import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/crypto/hkdf.ts";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { encodeHex } from "../_hex.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
@@ -35,32 +35,32 @@ Deno.test("current() can be asked for at every time of every rotation", () => {
   for (const rotationMs of [1_000, 7_000, MINUTE, 24 * HOUR]) {
     for (const now of [0, 1, 999, 1_000, START, 10_000_000_000_000]) {
       const epochs = epochsAt(now, { rotationMs, retentionMs: 1_000 });
-      assertEquals([rotationMs, now, epochs.judge(epochs.current())], [rotationMs, now, "valid"]);
+      assertEquals([rotationMs, now, epochs.checkKid(epochs.current())], [rotationMs, now, "valid"]);
     }
   }
 });
 
-Deno.test("judge() finds an epoch valid until its retention after its end, so that each page has all of it", () => {
+Deno.test("checkKid() finds an epoch valid until its retention after its end, so that each page has all of it", () => {
   const end = START + 10 * MINUTE;
-  const verdicts = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).judge(KID));
+  const verdicts = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
   assertEquals(verdicts, ["valid", "valid", "valid", "expired"]);
 });
 
-Deno.test("judge() keeps a page of a long epoch as long as one of a short", () => {
+Deno.test("checkKid() keeps a page of a long epoch as long as one of a short", () => {
   const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
   const kid = epochsAt(START, options).current();
   const end = Number(kid) * 1_000 + 24 * HOUR;
-  const verdicts = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).judge(kid));
+  const verdicts = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).checkKid(kid));
   assertEquals(verdicts, ["valid", "valid", "expired"]);
 });
 
-Deno.test("judge() allows for another process's clock that is up to a minute ahead", () => {
-  const verdicts = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).judge(KID));
+Deno.test("checkKid() allows for another process's clock that is up to a minute ahead", () => {
+  const verdicts = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
   assertEquals(verdicts, ["valid", "malformed"]);
 });
 
-Deno.test("judge() finds malformed whatever is no second of ours", () => {
-  const { judge } = epochsAt(START);
+Deno.test("checkKid() finds malformed whatever is no second of ours", () => {
+  const { checkKid } = epochsAt(START);
   for (
     const kid of [
       "",
@@ -77,15 +77,15 @@ Deno.test("judge() finds malformed whatever is no second of ours", () => {
       "NaN",
     ]
   ) {
-    assertEquals([kid, judge(kid)], [kid, "malformed"]);
+    assertEquals([kid, checkKid(kid)], [kid, "malformed"]);
   }
   for (const kid of ["Infinity", "१७००००००००", "k", "1".repeat(12), "9".repeat(10_000), "99999999999", "__proto__"]) {
-    assertEquals([kid, judge(kid)], [kid, "malformed"]);
+    assertEquals([kid, checkKid(kid)], [kid, "malformed"]);
   }
 });
 
-Deno.test("judge() finds the earliest second expired", () => {
-  assertEquals(epochsAt(START).judge("1"), "expired");
+Deno.test("checkKid() finds the earliest second expired", () => {
+  assertEquals(epochsAt(START).checkKid("1"), "expired");
 });
 
 Deno.test("keys() derives both keys from the master secret and the epoch's name", async () => {

@@ -3,7 +3,7 @@ import { encodeBase64 } from "@std/encoding/base64";
 import { MASTER_KEY_BYTES, parseMasterKey, sharedMasterKey } from "../../src/crypto/master_key.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 
 const BYTES = Uint8Array.from({ length: 32 }, (_, index) => index + 224);
 const OPTIONS = { clock: new FakeClock(), random: () => 0 };

@@ -11,7 +11,7 @@ Deno.test("eventFrame() writes the lines event, data and id of an update, in thi
 
 Deno.test("eventFrame() leaves the value out of a delete", () => {
   assertEquals(
-    eventFrame({ id: 7, name: "OLD", leaves: true }),
+    eventFrame({ id: 7, name: "OLD", leavesPublic: true }),
     'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
   );
 });

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { corsHeaders, type OriginQuestion, originRefusal } from "../../src/http/origin.ts";
+import { corsHeaders, type OriginContext, originRefusal } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
-function question(given: Partial<OriginQuestion>): OriginQuestion {
+function question(given: Partial<OriginContext>): OriginContext {
   return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...given };
 }
 

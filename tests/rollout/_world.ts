@@ -1,10 +1,10 @@
 import type { Clock } from "../../src/clock.ts";
 import { createRollout, type Rollout } from "../../src/rollout/rollout.ts";
-import type { Member } from "../../src/rollout/sighting.ts";
-import { guardStore } from "../../src/store/guard.ts";
+import type { Member } from "../../src/rollout/observation.ts";
+import { withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Store, Write } from "../../src/store/store.ts";
-import { seededRandom } from "../_random.ts";
+import { seededRandom } from "../../tools/seeded_random.ts";
 
 /** What the network and the store do. */
 export interface Weather {
@@ -225,8 +225,8 @@ export class World {
 /** How a process starts. */
 export interface ProcessOptions {
   hash: string;
-  slot?: string;
-  maxSpeakers: number;
+  instanceId?: string;
+  maxRepresentatives: number;
 }
 
 /** One process with a clock of its own. */
@@ -250,25 +250,27 @@ export class Process {
   /** What waits for the process to go on, while it stands still. */
   #asleep: (() => void)[] | undefined;
 
-  constructor(world: World, { hash, slot, maxSpeakers }: ProcessOptions) {
+  constructor(world: World, { hash, instanceId, maxRepresentatives }: ProcessOptions) {
     this.#world = world;
     this.hash = hash;
     this.#had = new Set([hash]);
     this.#drift = 0.99 + 0.02 * world.random();
     this.#offset = world.between(-30_000, 30_000);
-    // Random letters first, for the order of ids decides who speaks.
+    // Random letters first, for the order of ids decides who isRepresentative.
     this.name = `${world.between(100, 999)}-${world.processes.push(this)}`;
     this.clock = {
       now: () => START + Math.floor(world.now * this.#drift) + this.#offset,
       after: (ms, callback) => world.after(ms / this.#drift, () => this.wake(callback)),
     };
     this.rollout = createRollout({
-      store: this.#observed(guardStore(world.storeOf(this), { clock: { ...this.clock, now: () => world.now } })),
+      store: this.#observed(
+        withCircuitBreaker(world.storeOf(this), { clock: { ...this.clock, now: () => world.now } }),
+      ),
       clock: this.clock,
       random: world.random,
       processId: this.name,
-      maxSpeakers,
-      ...slot === undefined ? {} : { slot },
+      maxRepresentatives,
+      ...instanceId === undefined ? {} : { instanceId },
       onChange: (inForce) => this.#changed(inForce),
     });
     void this.rollout.join(hash);

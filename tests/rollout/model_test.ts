@@ -1,4 +1,4 @@
-import { type Mood, Play } from "./_play.ts";
+import { type Mood, Play } from "./_scenario.ts";
 
 const MOODS: readonly Mood[] = ["calm", "rough", "wild"];
 const SEEDS = 10_000;

@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createRollout, type Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
-import type { Member } from "../../src/rollout/sighting.ts";
+import type { Member } from "../../src/rollout/observation.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { FakeClock, settle } from "../_fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
@@ -74,7 +74,7 @@ Deno.test("join() puts a process that is alone into force at once, whatever it h
   const cluster = new Cluster();
   for (const hash of ["a", "a", "b", "b"]) {
     const rollout = await cluster.start(hash);
-    assertEquals([rollout.inForce, rollout.isInForce], [hash, true]);
+    assertEquals([rollout.active, rollout.isActive], [hash, true]);
     cluster.kill(rollout);
   }
 });
@@ -108,9 +108,9 @@ Deno.test("join() takes the newest configuration for being in force, and the oth
   const old = await cluster.start("a");
   const changes: string[] = [];
   const fresh = await cluster.start("b", { onChange: (hash) => changes.push(hash) });
-  assertEquals([fresh.inForce, fresh.isInForce, old.inForce, old.isInForce], ["b", true, "a", true]);
+  assertEquals([fresh.active, fresh.isActive, old.active, old.isActive], ["b", true, "a", true]);
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals([old.inForce, old.isInForce], ["b", false]);
+  assertEquals([old.active, old.isActive], ["b", false]);
   assertEquals(changes, ["b"]);
 });
 
@@ -122,9 +122,9 @@ for (const ending of ["kill", "leave"] as const) {
     await (ending === "kill" ? cluster.kill(old) : old.leave());
     await cluster.clock.tick(40_000);
     const again = await cluster.start("a");
-    assertEquals([again.inForce, fresh.inForce], ["b", "b"]);
+    assertEquals([again.active, fresh.active], ["b", "b"]);
     await cluster.clock.tick(60_000);
-    assertEquals([again.inForce, fresh.inForce], ["b", "b"]);
+    assertEquals([again.active, fresh.active], ["b", "b"]);
   });
 
   Deno.test(`join() begins a rollout with an old configuration that has been gone for long after ${ending}()`, async () => {
@@ -135,7 +135,7 @@ for (const ending of ["kill", "leave"] as const) {
     await cluster.clock.tick(120_000);
     const again = await cluster.start("a");
     await cluster.clock.tick(PERIOD_MS);
-    assertEquals([again.inForce, fresh.inForce], ["a", "a"]);
+    assertEquals([again.active, fresh.active], ["a", "a"]);
   });
 }
 
@@ -143,49 +143,49 @@ Deno.test("join() with another configuration is a rollout of a living process", 
   const cluster = new Cluster();
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
   await first.join("b");
-  assertEquals(first.inForce, "b");
+  assertEquals(first.active, "b");
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(second.inForce, "b");
+  assertEquals(second.active, "b");
   await second.join("b");
-  assertEquals([first.isInForce, second.isInForce], [true, true]);
+  assertEquals([first.isActive, second.isActive], [true, true]);
 });
 
-Deno.test("join() knows by its slot that its predecessors are dead, and waits for nobody", async () => {
+Deno.test("join() knows by its instanceId that its predecessors are dead, and waits for nobody", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b", "a", "c", "b"]) {
-    const rollout = await cluster.start(hash, { slot: "host:8080" });
-    assertEquals(rollout.inForce, hash);
+    const rollout = await cluster.start(hash, { instanceId: "host:8080" });
+    assertEquals(rollout.active, hash);
     cluster.kill(rollout);
   }
 });
 
-Deno.test("join() without a slot waits for a newer configuration that may live, until it is seen to be dead", async () => {
+Deno.test("join() without a instanceId waits for a newer configuration that may live, until it is seen to be dead", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   const rollout = await cluster.start("a");
   await cluster.clock.tick(DEAD_MS - PERIOD_MS - 1);
-  assertEquals(rollout.inForce, "b");
+  assertEquals(rollout.active, "b");
   await cluster.clock.tick(PERIOD_MS + 1);
-  assertEquals(rollout.inForce, "a");
+  assertEquals(rollout.active, "a");
 });
 
 Deno.test("join() does not wait for what has not been renewed for ten minutes", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   await cluster.clock.tick(600_001);
-  assertEquals((await cluster.start("a")).inForce, "a");
+  assertEquals((await cluster.start("a")).active, "a");
 });
 
-Deno.test("a process whose slot was taken over by mistake is back after a period", async () => {
+Deno.test("a process whose instanceId was taken over by mistake is back after a period", async () => {
   const cluster = new Cluster();
-  const first = await cluster.start("b", { slot: "x", processId: "1" });
-  const second = await cluster.start("a", { slot: "x", processId: "2" });
+  const first = await cluster.start("b", { instanceId: "x", processId: "1" });
+  const second = await cluster.start("a", { instanceId: "x", processId: "2" });
   await cluster.clock.tick(2 * PERIOD_MS);
-  assertEquals([first.inForce, second.inForce], ["a", "a"]);
+  assertEquals([first.active, second.active], ["a", "a"]);
   assertEquals(await cluster.members(), [{ hash: "b", rank: 1 }, { hash: "a", rank: 2 }]);
   await second.leave();
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(first.inForce, "b");
+  assertEquals(first.active, "b");
 });
 
 Deno.test("join() takes itself for in force while the store does not answer, and follows the others when it does", async () => {
@@ -194,12 +194,12 @@ Deno.test("join() takes itself for in force while the store does not answer, and
   const fresh = await cluster.start("b");
   power.isOn = false;
   const late = await cluster.start("a", { processId: "late" });
-  assertEquals([late.inForce, late.isInForce], ["a", true]);
+  assertEquals([late.active, late.isActive], ["a", true]);
   await late.join("c");
-  assertEquals([late.inForce, late.isInForce], ["c", true]);
+  assertEquals([late.active, late.isActive], ["c", true]);
   await late.join("b");
   await cluster.clock.tick(60_000);
-  assertEquals([late.inForce, fresh.inForce], ["b", "b"]);
+  assertEquals([late.active, fresh.active], ["b", "b"]);
   power.isOn = true;
   await cluster.clock.tick(PERIOD_MS);
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 1]);
@@ -212,10 +212,10 @@ Deno.test("join() stays with what others have in force while the store does not 
   await cluster.clock.tick(PERIOD_MS);
   power.isOn = false;
   await first.join("b");
-  assertEquals([first.inForce, first.isInForce, second.inForce], ["a", false, "a"]);
+  assertEquals([first.active, first.isActive, second.active], ["a", false, "a"]);
   power.isOn = true;
   await cluster.clock.tick(2 * PERIOD_MS);
-  assertEquals([first.inForce, first.isInForce, second.inForce], ["b", true, "b"]);
+  assertEquals([first.active, first.isActive, second.active], ["b", true, "b"]);
 });
 
 Deno.test("join() throws what is not the store's failure", async () => {
@@ -240,15 +240,15 @@ Deno.test("nobody is dead for being silent while nobody can write", async () => 
   await cluster.clock.tick(PERIOD_MS);
   isFull = true;
   await cluster.clock.tick(60_000);
-  assertEquals([old.inForce, fresh.inForce], ["b", "b"]);
-  await store.commit([], [{ key: ["member", "x"], value: { hash: "c", rank: 9, renewedAt: cluster.clock.now() } }]);
-  await old.look();
-  assertEquals(old.inForce, "b"); // what it cannot answer, it has not seen
+  assertEquals([old.active, fresh.active], ["b", "b"]);
+  await store.commit([], [{ key: ["member", "x"], value: { hash: "c", rank: 9, heartbeatAt: cluster.clock.now() } }]);
+  await old.refresh();
+  assertEquals(old.active, "b"); // what it cannot answer, it has not seen
   isFull = false;
-  await old.look();
-  assertEquals(old.inForce, "c");
+  await old.refresh();
+  assertEquals(old.active, "c");
   await cluster.clock.tick(DEAD_MS);
-  assertEquals([old.inForce, fresh.inForce], ["b", "b"]);
+  assertEquals([old.active, fresh.active], ["b", "b"]);
 });
 
 Deno.test("leave() hands over within a period, and dying within five", async () => {
@@ -258,9 +258,9 @@ Deno.test("leave() hands over within a period, and dying within five", async () 
     await cluster.clock.tick(PERIOD_MS);
     await (ending === "kill" ? cluster.kill(fresh) : fresh.leave());
     await cluster.clock.tick(ms - 1);
-    assertEquals(old.inForce, "b", ending);
+    assertEquals(old.active, "b", ending);
     await cluster.clock.tick(1);
-    assertEquals(old.inForce, "a", ending);
+    assertEquals(old.active, "a", ending);
   }
 });
 
@@ -271,7 +271,7 @@ Deno.test("leave() leaves no timer, asks the store nothing more and keeps the la
   await Promise.all([rollout.leave(), rollout.leave()]);
   store.reset();
   await rollout.join("b");
-  assertEquals([await rollout.look(), rollout.inForce], [true, "a"]);
+  assertEquals([await rollout.refresh(), rollout.active], [true, "a"]);
   await cluster.clock.tick(60_000);
   assertEquals([cluster.clock.waiting, store.counts], [0, { get: 0, list: 0, commit: 0 }]);
 });
@@ -285,21 +285,21 @@ Deno.test("leave() ends although the store does not answer", async () => {
   assertEquals(cluster.clock.waiting, 0);
 });
 
-Deno.test("look() sees at once what others would see within a period", async () => {
+Deno.test("refresh() sees at once what others would see within a period", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
-  assertEquals(await old.look(), true);
+  assertEquals(await old.refresh(), true);
   await cluster.start("b");
-  assertEquals([await old.look(), old.inForce], [false, "b"]);
+  assertEquals([await old.refresh(), old.active], [false, "b"]);
 });
 
-Deno.test("look() lets nobody die sooner, however often it looks", async () => {
+Deno.test("refresh() lets nobody die sooner, however often it looks", async () => {
   const cluster = new Cluster();
   const [old, fresh] = [await cluster.start("a"), await cluster.start("b")];
   cluster.kill(fresh);
-  for (let times = 0; times < 20; times++) await old.look();
+  for (let times = 0; times < 20; times++) await old.refresh();
   await cluster.clock.tick(DEAD_MS - PERIOD_MS - 1);
-  assertEquals(old.inForce, "b");
+  assertEquals(old.active, "b");
 });
 
 Deno.test("what is left of the dead and the departed goes after fifteen periods", async () => {
@@ -334,28 +334,28 @@ Deno.test("others speak when all speakers have died, before their configuration 
   await cluster.clock.tick(2 * PERIOD_MS);
   for (const speaker of rollouts.slice(0, 8)) cluster.kill(speaker);
   await cluster.clock.tick(8 * PERIOD_MS);
-  assertEquals([old.inForce, observer.inForce, changes], ["b", "b", ["b"]]);
+  assertEquals([old.active, observer.active, changes], ["b", "b", ["b"]]);
 });
 
 Deno.test("a configuration that was given two ranks finds back to the lower one", async () => {
   const cluster = new Cluster();
   const fresh = await cluster.start("b", { processId: "1" });
   const old = await cluster.start("a", { processId: "2" });
-  const value = { hash: "a", rank: 0, renewedAt: cluster.clock.now() }; // it was away for long
+  const value = { hash: "a", rank: 0, heartbeatAt: cluster.clock.now() }; // it was away for long
   await cluster.store.commit([], [{ key: ["member", "3"], value }]);
   await cluster.clock.tick(2 * PERIOD_MS);
-  assertEquals([old.inForce, fresh.inForce], ["b", "b"]);
+  assertEquals([old.active, fresh.active], ["b", "b"]);
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 0, 0]);
 });
 
 Deno.test("join() takes nobody's rank who is gone before it is written down", async () => {
   const store = memoryStore();
   const cluster = new Cluster(store);
-  cluster.kill(await cluster.start("a", { processId: "witness" }));
+  cluster.kill(await cluster.start("a", { processId: "rankSource" }));
   cluster.kill(await cluster.start("b", { processId: "other" }));
   let isFirst = true;
   const commit: Store["commit"] = async (checks, writes) => {
-    if (isFirst) await store.commit([], [{ key: ["member", "witness"] }]);
+    if (isFirst) await store.commit([], [{ key: ["member", "rankSource"] }]);
     isFirst = false;
     return await store.commit(checks, writes);
   };
@@ -390,10 +390,10 @@ Deno.test("createRollout() works on Deno KV", async () => {
   try {
     const cluster = new Cluster(store);
     const old = await cluster.start("a", { processId: "1" });
-    const fresh = await cluster.start("b", { processId: "2", slot: "host:8080" });
-    assertEquals([await old.look(), old.inForce, fresh.isInForce], [false, "b", true]);
+    const fresh = await cluster.start("b", { processId: "2", instanceId: "host:8080" });
+    assertEquals([await old.refresh(), old.active, fresh.isActive], [false, "b", true]);
     await fresh.leave();
-    assertEquals([await old.look(), old.inForce], [true, "a"]);
+    assertEquals([await old.refresh(), old.active], [true, "a"]);
     await old.leave();
     assertEquals(await cluster.members(), [{ hash: "a", rank: 1 }, { hash: "b", rank: 2 }]);
     await settle();

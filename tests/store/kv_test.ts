@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { retryConflicts } from "../../src/store/retry.ts";

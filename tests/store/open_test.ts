@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { bareProcess } from "../_bare_process.ts";
-import { FakeClock } from "../_fake_clock.ts";
-import { keptLog } from "../_gateway.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { captureLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 
@@ -25,7 +25,7 @@ const LOST =
   "Until then, ids, limits and keys live in this process only: they end with it, and other processes have their own";
 
 Deno.test("openStore() takes the memory for :memory:, and that is nothing to tell", async () => {
-  const { log, lines } = keptLog();
+  const { log, lines } = captureLog();
   const store = await openStore(":memory:", log);
   await store.commit([], [{ key: ["a"], value: 1 }]);
   assertEquals((await store.get(["a"]))?.value, 1);
@@ -34,7 +34,7 @@ Deno.test("openStore() takes the memory for :memory:, and that is nothing to tel
 });
 
 Deno.test("openStore() opens the file it is given, and finds there what was stored", async () => {
-  const { log, lines } = keptLog();
+  const { log, lines } = captureLog();
   const folder = await Deno.makeTempDir();
   const path = join(folder, "kv.sqlite3");
   try {
@@ -54,7 +54,7 @@ Deno.test("openStore() refuses a file that cannot be opened, and names it", asyn
   const folder = await Deno.makeTempDir();
   const path = join(folder, "nowhere", "kv.sqlite3");
   try {
-    await assertRejects(() => openStore(path, keptLog().log), TypeError, `Cannot open --kv "${path}": `);
+    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open --kv "${path}": `);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -64,7 +64,7 @@ Deno.test("openStore() refuses a file that is no database, and names it", async 
   const path = await Deno.makeTempFile();
   try {
     await Deno.writeTextFile(path, "This is no database. ".repeat(200));
-    await assertRejects(() => openStore(path, keptLog().log), TypeError, `Cannot open --kv "${path}": `);
+    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open --kv "${path}": `);
   } finally {
     await Deno.remove(path);
   }
@@ -74,7 +74,7 @@ Deno.test({
   name: "openStore() names the permission that a file needs",
   permissions: { read: ["kv.sqlite3"] },
   async fn() {
-    const { log } = keptLog();
+    const { log } = captureLog();
     await assertRejects(
       () => openStore("other.sqlite3", log),
       TypeError,
@@ -93,7 +93,7 @@ Deno.test({
   permissions: { net: true },
   async fn() {
     await assertRejects(
-      () => openStore("https://kv.example.com", keptLog().log),
+      () => openStore("https://kv.example.com", captureLog().log),
       TypeError,
       'Cannot open --kv "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
     );
@@ -107,7 +107,7 @@ async function openAnswering(status: number): Promise<{ store: Store; url: strin
     () => new Response("no", { status }),
   );
   const url = `http://127.0.0.1:${server.addr.port}`;
-  const { log, lines } = keptLog();
+  const { log, lines } = captureLog();
   Deno.env.set("DENO_KV_ACCESS_TOKEN", "a token of a test");
   try {
     return { store: await openStore(url, log, { clock: new FakeClock() }), url, lines };

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { FakeClock, settle } from "../_fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 
 /** A server that is there, refuses connections, refuses us, or says nothing. */
 class Server {

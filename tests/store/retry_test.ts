@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { retryConflicts } from "../../src/store/retry.ts";
 import { StoreUnavailableError } from "../../src/store/store.ts";
 

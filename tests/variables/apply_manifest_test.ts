@@ -1,17 +1,17 @@
 import { assertEquals } from "@std/assert";
-import { applyManifest, type ManifestOutcome } from "../../src/variables/apply_manifest.ts";
+import { applyManifest, type ManifestResult } from "../../src/variables/apply_manifest.ts";
 import { classify, type Environment } from "../../src/variables/classify.ts";
 import { parseManifest } from "../../src/variables/manifest.ts";
 
-function apply(declarations: Record<string, unknown>, environment: Environment = {}): ManifestOutcome {
-  const { manifest, faults } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
-  assertEquals(faults, []);
+function apply(declarations: Record<string, unknown>, environment: Environment = {}): ManifestResult {
+  const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
+  assertEquals(issues, []);
   return applyManifest(classify(environment).variables, manifest);
 }
 
-/** The faults of a PUBLIC variable V with this declaration and this value. */
+/** The issues of a PUBLIC variable V with this declaration and this value. */
 function faultsOf(declaration: Record<string, unknown>, value: string): readonly string[] {
-  return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).faults;
+  return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).issues;
 }
 
 Deno.test("applyManifest() injects the defaults of optional variables that are unset", () => {
@@ -31,20 +31,20 @@ Deno.test("applyManifest() injects the defaults of optional variables that are u
       { name: "SECRET", tier: "sensitive", value: "s3cret" },
       { name: "INTERNAL", tier: "server", value: "t0ken" },
     ],
-    faults: [],
+    issues: [],
     deprecated: [],
   });
 });
 
 Deno.test("applyManifest() takes an empty value for a value", () => {
-  const { variables, faults } = apply({ V: { tier: "public", default: "x" } }, { REP_PUBLIC_V: "" });
-  assertEquals({ variables, faults }, { variables: [{ name: "V", tier: "public", value: "" }], faults: [] });
+  const { variables, issues } = apply({ V: { tier: "public", default: "x" } }, { REP_PUBLIC_V: "" });
+  assertEquals({ variables, issues }, { variables: [{ name: "V", tier: "public", value: "" }], issues: [] });
 });
 
 Deno.test("applyManifest() lets variables be that the manifest does not name", () => {
   assertEquals(apply({}, { REP_PUBLIC_V: "x" }), {
     variables: [{ name: "V", tier: "public", value: "x" }],
-    faults: [],
+    issues: [],
     deprecated: [],
   });
 });
@@ -57,7 +57,7 @@ Deno.test("applyManifest() tells every required variable that is missing, by its
     D: { tier: "public", required: true },
     E: { tier: "public", required: false },
   };
-  assertEquals(apply(declarations, { REP_PUBLIC_D: "x" }).faults, [
+  assertEquals(apply(declarations, { REP_PUBLIC_D: "x" }).issues, [
     "Cannot do without REP_PUBLIC_A: the manifest requires it, but it is not set",
     "Cannot do without REP_SENSITIVE_B: the manifest requires it, but it is not set",
     "Cannot do without REP_SERVER_C: the manifest requires it, but it is not set",
@@ -66,7 +66,7 @@ Deno.test("applyManifest() tells every required variable that is missing, by its
 
 Deno.test("applyManifest() refuses a variable in another tier than the manifest's, and does not tell its value", () => {
   const declarations = { A: { tier: "sensitive", type: "number" }, B: { tier: "public", type: "number" } };
-  assertEquals(apply(declarations, { REP_PUBLIC_A: "s3cret", REP_SERVER_B: "s3cret" }).faults, [
+  assertEquals(apply(declarations, { REP_PUBLIC_A: "s3cret", REP_SERVER_B: "s3cret" }).issues, [
     "Cannot use REP_PUBLIC_A: the manifest declares it as REP_SENSITIVE_A",
     "Cannot use REP_SERVER_B: the manifest declares it as REP_PUBLIC_B",
   ]);
@@ -181,7 +181,7 @@ Deno.test("applyManifest() says so when it is the default that is wrong", () => 
     A: { tier: "public", type: "number", default: "ten" },
     B: { tier: "sensitive", type: "number", default: "s3cret" },
   };
-  assertEquals(apply(declarations).faults, [
+  assertEquals(apply(declarations).issues, [
     'Cannot use the default of REP_PUBLIC_A: expected a number, got "ten"',
     "Cannot use the default of REP_SENSITIVE_B: expected a number, its value is something else",
   ]);
@@ -199,7 +199,7 @@ for (const tier of ["sensitive", "server"]) {
     };
     const prefix = `REP_${tier.toUpperCase()}_`;
     const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
-    assertEquals(apply(types, environment).faults, [
+    assertEquals(apply(types, environment).issues, [
       `Cannot use ${prefix}A: expected a URL, its value is something else`,
       `Cannot use ${prefix}B: expected a number, its value is something else`,
       `Cannot use ${prefix}C: expected true or false, its value is something else`,

@@ -10,7 +10,7 @@ Deno.test("classify() sorts by prefix, and strips it", () => {
         { name: "KEY", tier: "sensitive", value: "s3cret" },
         { name: "TOKEN", tier: "server", value: "t0ken" },
       ],
-      faults: [],
+      issues: [],
     },
   );
 });
@@ -37,7 +37,7 @@ Deno.test("classify() ignores everything without one of the three prefixes", () 
     "REP_PRIVATE_A",
     "REP_PUBLICA",
   ];
-  assertEquals(classify(Object.fromEntries(names.map((name) => [name, "x"]))), { variables: [], faults: [] });
+  assertEquals(classify(Object.fromEntries(names.map((name) => [name, "x"]))), { variables: [], issues: [] });
 });
 
 Deno.test("classify() strips one prefix only", () => {
@@ -48,7 +48,7 @@ Deno.test("classify() strips one prefix only", () => {
 });
 
 Deno.test("classify() names both variables of a collision, and no value", () => {
-  assertEquals(classify({ REP_SENSITIVE_KEY: "s3cret", REP_PUBLIC_KEY: "p", REP_PUBLIC_OTHER: "o" }).faults, [
+  assertEquals(classify({ REP_SENSITIVE_KEY: "s3cret", REP_PUBLIC_KEY: "p", REP_PUBLIC_OTHER: "o" }).issues, [
     "Cannot tell REP_PUBLIC_KEY and REP_SENSITIVE_KEY apart: expected a name to be in one tier only",
   ]);
 });
@@ -61,18 +61,18 @@ Deno.test("classify() names all of three colliding variables, and every collisio
     REP_SERVER_B: "4",
     REP_PUBLIC_B: "5",
   };
-  assertEquals(classify(environment).faults, [
+  assertEquals(classify(environment).issues, [
     "Cannot tell REP_PUBLIC_A and REP_SENSITIVE_A and REP_SERVER_A apart: expected a name to be in one tier only",
     "Cannot tell REP_PUBLIC_B and REP_SERVER_B apart: expected a name to be in one tier only",
   ]);
 });
 
 Deno.test("classify() lets names be that differ in case", () => {
-  assertEquals(classify({ REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" }).faults, []);
+  assertEquals(classify({ REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" }).issues, []);
 });
 
 Deno.test("classify() refuses a prefix without a name", () => {
-  assertEquals(classify({ REP_PUBLIC_: "x" }).faults, ["Cannot use REP_PUBLIC_: expected a name after the prefix"]);
+  assertEquals(classify({ REP_PUBLIC_: "x" }).issues, ["Cannot use REP_PUBLIC_: expected a name after the prefix"]);
 });
 
 Deno.test("classify() takes names that objects have by themselves for names", () => {
@@ -83,6 +83,6 @@ Deno.test("classify() takes names that objects have by themselves for names", ()
       { name: "constructor", tier: "public", value: "b" },
       { name: "toString", tier: "public", value: "c" },
     ],
-    faults: [],
+    issues: [],
   });
 });

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { isGranted, readEnvironment } from "../../src/variables/environment.ts";
+import { isGranted } from "../../src/permissions.ts";
+import { readEnvironment } from "../../src/variables/environment.ts";
 
 Deno.test("readEnvironment() gives the variables that are ours, and no others", () => {
   Deno.env.set("REP_PUBLIC_ENVIRONMENT_TEST", "1");

@@ -3,8 +3,8 @@ import { type Declaration, type Manifest, parseManifest } from "../../src/variab
 
 /** The manifest of a text that has no fault. */
 function manifestOf(text: string): Manifest {
-  const { manifest, faults } = parseManifest(text);
-  assertEquals(faults, []);
+  const { manifest, issues } = parseManifest(text);
+  assertEquals(issues, []);
   return manifest;
 }
 
@@ -13,9 +13,9 @@ function declarationOf(fields: Record<string, unknown>): Declaration | undefined
   return manifestOf(withVariables({ A: fields })).variables.get("A");
 }
 
-/** The faults of a manifest, without the words that they all begin with. */
+/** The issues of a manifest, without the words that they all begin with. */
 function faultsOf(text: string): string[] {
-  return parseManifest(text).faults.map((fault) => fault.replace("Cannot use the manifest: ", ""));
+  return parseManifest(text).issues.map((fault) => fault.replace("Cannot use the manifest: ", ""));
 }
 
 /** JSON is YAML. */
@@ -23,77 +23,7 @@ function withVariables(variables: unknown): string {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
-function withSettings(settings: unknown): string {
-  return JSON.stringify({ version: "0.1.0", variables: {}, settings });
-}
-
 const MINIMAL: Declaration = { tier: "public", type: "string", required: false, deprecated: false };
-
-Deno.test("parseManifest() reads the example of REP-RFC-0001 §6.1", () => {
-  const text = `
-# .rep.yaml
-version: "0.1.0"
-
-variables:
-  API_URL:
-    tier: public
-    type: url
-    required: true
-    description: "Base URL for the backend API"
-    example: "https://api.example.com"
-
-  FEATURE_FLAGS:
-    tier: public
-    type: csv       # Comma-separated values
-    required: false
-    default: ""
-
-  ANALYTICS_KEY:
-    tier: sensitive
-    type: string
-    required: true
-    pattern: "^UA-\\\\d+-\\\\d+$"
-
-  INTERNAL_ROUTING_KEY:
-    tier: server
-    type: string
-    required: true
-
-settings:
-  strict_guardrails: true
-  hot_reload: true
-  hot_reload_mode: "file_watch"      # file_watch | signal | poll
-  hot_reload_poll_interval: "30s"
-  session_key_ttl: "30s"
-  session_key_max_rate: 10
-  allowed_origins:
-    - "https://app.example.com"
-    - "https://staging.app.example.com"
-`;
-  assertEquals(manifestOf(text), {
-    variables: new Map<string, Declaration>([
-      ["API_URL", { tier: "public", type: "url", required: true, deprecated: false }],
-      ["FEATURE_FLAGS", { tier: "public", type: "csv", required: false, deprecated: false, default: "" }],
-      ["ANALYTICS_KEY", {
-        tier: "sensitive",
-        type: "string",
-        required: true,
-        deprecated: false,
-        pattern: /^(?:^UA-\d+-\d+$)$/u,
-      }],
-      ["INTERNAL_ROUTING_KEY", { tier: "server", type: "string", required: true, deprecated: false }],
-    ]),
-    settings: {
-      strict_guardrails: true,
-      hot_reload: true,
-      hot_reload_mode: "file_watch",
-      hot_reload_poll_interval: 30_000,
-      session_key_ttl: 30_000,
-      session_key_max_rate: 10,
-      allowed_origins: ["https://app.example.com", "https://staging.app.example.com"],
-    },
-  });
-});
 
 Deno.test("parseManifest() needs a version, variables, and a tier for each of them, and nothing else", () => {
   assertEquals(manifestOf(withVariables({ A: { tier: "public" } })), {
@@ -147,7 +77,7 @@ const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
 const KEYS =
   "expected one of tier, type, required, default, description, example, pattern, values, deprecated, deprecated_message";
 
-const WRONG_TEXTS: Record<string, readonly [text: string, ...faults: string[]]> = {
+const WRONG_TEXTS: Record<string, readonly [text: string, ...issues: string[]]> = {
   "an empty text": ["", "expected a mapping at the top, got nothing"],
   "a list": ["- a", "expected a mapping at the top, got a list"],
   "a word": ["manifest", "expected a mapping at the top, got a string"],
@@ -173,11 +103,11 @@ const WRONG_TEXTS: Record<string, readonly [text: string, ...faults: string[]]> 
   ],
 };
 
-for (const [what, [text, ...faults]] of Object.entries(WRONG_TEXTS)) {
-  Deno.test(`parseManifest() refuses ${what}`, () => assertEquals(faultsOf(text), faults));
+for (const [what, [text, ...issues]] of Object.entries(WRONG_TEXTS)) {
+  Deno.test(`parseManifest() refuses ${what}`, () => assertEquals(faultsOf(text), issues));
 }
 
-const WRONG_FIELDS: readonly (readonly [fields: unknown, ...faults: string[]])[] = [
+const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[] = [
   [null, "variables.A: expected a mapping with a tier, got nothing"],
   ["public", "variables.A: expected a mapping with a tier, got a string"],
   [[], "variables.A: expected a mapping with a tier, got an empty list"],
@@ -218,9 +148,9 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...faults: string[]])[]
   [{ tier: "public", requird: true }, `variables.A.requird: ${KEYS}`],
 ];
 
-for (const [fields, ...faults] of WRONG_FIELDS) {
+for (const [fields, ...issues] of WRONG_FIELDS) {
   Deno.test(`parseManifest() refuses the declaration ${JSON.stringify(fields)}`, () => {
-    assertEquals(faultsOf(withVariables({ A: fields })), faults);
+    assertEquals(faultsOf(withVariables({ A: fields })), issues);
   });
 }
 
@@ -233,76 +163,6 @@ Deno.test("parseManifest() refuses a variable without a name", () => {
   assertEquals(faultsOf(withVariables({ "": { tier: "public" } })), [
     "variables: expected a name for every variable",
   ]);
-});
-
-Deno.test("parseManifest() tells every fault at once", () => {
-  const text = JSON.stringify({
-    version: 1,
-    extra: true,
-    variables: { A: { tier: "x", type: "y", required: "z", more: 1 }, B: 5, C: { tier: "server", values: [] } },
-    settings: { hot_reload: "on", session_key_ttl: "31s", more: 1 },
-  });
-  assertEquals(faultsOf(text), [
-    `variables.A.more: ${KEYS}`,
-    `variables.A.tier: ${TIER}, got "x"`,
-    `variables.A.type: ${TYPE}, got "y"`,
-    "variables.A.required: expected true or false, got a string",
-    "variables.B: expected a mapping with a tier, got a number",
-    `variables.C.values: expected a list of at least one ${STRING.slice(2)}, got an empty list`,
-    "settings.more: expected one of strict_guardrails, hot_reload, hot_reload_mode, hot_reload_poll_interval, " +
-    "allowed_origins, session_key_ttl, session_key_max_rate",
-    'settings.hot_reload: expected true or false, got "on"',
-    'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
-    "extra: expected one of version, variables, settings",
-    'version: expected a quoted version such as "0.1.0", got 1',
-  ]);
-});
-
-const WRONG_SETTINGS: readonly (readonly [setting: string, wanted: string, ...values: unknown[]])[] = [
-  ["strict_guardrails", "true or false", "true", 1, null, []],
-  ["hot_reload", "true or false", "yes", 0, {}],
-  ["hot_reload_mode", "one of signal, file_watch, poll", "watch", true, ["poll"]],
-  ["hot_reload_poll_interval", "a duration from 1s to 24h, such as 30s", 30, "30", "0s", "25h", ""],
-  ["session_key_ttl", "a duration from 1s to 30s, such as 30s", 30, "31s", "1m", "0s"],
-  ["session_key_max_rate", "an integer from 1 to 10000", "10", 0, 1.5, 10_001, -1],
-  [
-    "allowed_origins",
-    "origins such as https://app.example.com",
-    "https://a.example",
-    [1],
-    [""],
-    [["https://a.example"]],
-    ["https://a.example/"],
-    ["https://a.example/path"],
-    ["*"],
-    ["https://a.example", "a.example"],
-  ],
-];
-
-for (const [setting, wanted, ...values] of WRONG_SETTINGS) {
-  for (const value of values) {
-    Deno.test(`parseManifest() refuses ${JSON.stringify(value)} for ${setting}`, () => {
-      const [fault = "", ...others] = faultsOf(withSettings({ [setting]: value }));
-      assertEquals([fault.split(", got ")[0], others], [`settings.${setting}: expected ${wanted}`, []]);
-    });
-  }
-}
-
-Deno.test("parseManifest() says what was found for a setting", () => {
-  const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/", "*"] };
-  assertEquals(faultsOf(withSettings(settings)), [
-    'settings.allowed_origins: expected origins such as https://app.example.com, got "https://a.example/,*"',
-    'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
-    "settings.session_key_max_rate: expected an integer from 1 to 10000, got 0",
-  ]);
-});
-
-Deno.test("parseManifest() takes no origins for a value", () => {
-  assertEquals(manifestOf(withSettings({ allowed_origins: [] })).settings, { allowed_origins: [] });
-});
-
-Deno.test("parseManifest() takes false for a value", () => {
-  assertEquals(manifestOf(withSettings({ hot_reload: false })).settings, { hot_reload: false });
 });
 
 const SECRET = "s3cret";
@@ -331,8 +191,8 @@ const LEAKS: Record<string, string> = {
 
 for (const [what, text] of Object.entries(LEAKS)) {
   Deno.test(`parseManifest() refuses ${what}, and does not tell it`, () => {
-    const faults = faultsOf(text);
-    assertEquals([faults.length > 0, faults.join().includes(SECRET)], [true, false]);
+    const issues = faultsOf(text);
+    assertEquals([issues.length > 0, issues.join().includes(SECRET)], [true, false]);
   });
 }
 
@@ -340,9 +200,6 @@ Deno.test("parseManifest() gets to an end with aliases that go in circles", () =
   assertEquals(faultsOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
     `variables.A.A: ${KEYS}`,
     `variables.A.tier: ${TIER}, got nothing`,
-  ]);
-  assertEquals(faultsOf('version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n'), [
-    "settings.allowed_origins: expected origins such as https://app.example.com, got a list",
   ]);
 });
 
@@ -358,7 +215,7 @@ Deno.test("parseManifest() does not find a tier in a __proto__", () => {
   ]);
 });
 
-Deno.test("parseManifest() writes faults on one line each, and short", () => {
+Deno.test("parseManifest() writes issues on one line each, and short", () => {
   const [fault = ""] = faultsOf(withVariables({ A: { tier: `public\n${"x".repeat(1_000)}` } }));
   assertEquals(fault, `variables.A.tier: ${TIER}, got "public\\n${"x".repeat(51)}…`);
 });

@@ -14,7 +14,7 @@ function build(environment: SnapshotInput["environment"], more: Partial<Snapshot
   return buildSnapshot({ environment, strict: false, ...more });
 }
 
-/** The faults of a snapshot that is refused. */
+/** The issues of a snapshot that is refused. */
 function refusal(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): ConfigurationError {
   return assertThrows(() => build(environment, more), ConfigurationError);
 }
@@ -74,7 +74,7 @@ Deno.test("buildSnapshot() tells every fault of every kind at once, or makes not
     variables: { COUNT: { tier: "public", type: "number" }, MISSING: { tier: "server", required: true }, WRONG: {} },
   });
   const error = refusal(environment, { manifest, strict: true });
-  assertEquals(error.faults, [
+  assertEquals(error.issues, [
     "Cannot use REP_PUBLIC_: expected a name after the prefix",
     "Cannot tell REP_PUBLIC_TWICE and REP_SERVER_TWICE apart: expected a name to be in one tier only",
     "Cannot use the manifest: variables.WRONG.tier: expected one of public, sensitive, server, got nothing",
@@ -83,7 +83,7 @@ Deno.test("buildSnapshot() tells every fault of every kind at once, or makes not
     "Cannot publish the value of REP_PUBLIC_BIG: expected at most 64000 bytes, got 64001",
     "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
   ]);
-  assertEquals([error.blocked, error.message], [1, error.faults.join("\n")]);
+  assertEquals([error.blocked, error.message], [1, error.issues.join("\n")]);
 });
 
 Deno.test("buildSnapshot() warns of what looks like a secret", () => {
@@ -94,7 +94,7 @@ Deno.test("buildSnapshot() warns of what looks like a secret", () => {
 
 Deno.test("buildSnapshot() refuses what looks like a secret in strict mode, and does not tell it", () => {
   const error = refusal({ REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY, REP_PUBLIC_C: "x" }, { strict: true });
-  assertEquals([error.faults, error.blocked], [[
+  assertEquals([error.issues, error.blocked], [[
     "Cannot publish REP_PUBLIC_A in strict mode: the value looks like an AWS access key",
     "Cannot publish REP_PUBLIC_B in strict mode: the value looks like an AWS access key",
   ], 2]);
@@ -120,7 +120,7 @@ Deno.test("buildSnapshot() takes a PUBLIC value of 60,000 characters, and one of
 });
 
 Deno.test("buildSnapshot() refuses a PUBLIC value of more than 64,000 bytes of UTF-8, and names its size", () => {
-  assertEquals(refusal({ REP_PUBLIC_A: "ä".repeat(32_001) }).faults, [
+  assertEquals(refusal({ REP_PUBLIC_A: "ä".repeat(32_001) }).issues, [
     "Cannot publish the value of REP_PUBLIC_A: expected at most 64000 bytes, got 64002",
   ]);
 });
@@ -137,14 +137,14 @@ Deno.test("buildSnapshot() takes SENSITIVE and SERVER values of any size", () =>
 Deno.test("buildSnapshot() refuses a PUBLIC name of more than 1,024 bytes, and takes one of as many", () => {
   const longest = "N".repeat(MAX_NAME_BYTES);
   assertEquals([...build({ [`REP_PUBLIC_${longest}`]: "x" }).public.keys()], [longest]);
-  assertEquals(refusal({ [`REP_PUBLIC_${longest}N`]: "x" }).faults, [
+  assertEquals(refusal({ [`REP_PUBLIC_${longest}N`]: "x" }).issues, [
     `Cannot publish the name REP_PUBLIC_${"N".repeat(49)}…: expected at most 1024 bytes, got 1025`,
   ]);
 });
 
 Deno.test("buildSnapshot() refuses half a character, which no stream can carry", () => {
   const manifest = manifestOf({ A: { tier: "public", default: "\ud800" }, B: { tier: "public", default: "😀" } });
-  assertEquals(refusal({}, { manifest }).faults, [
+  assertEquals(refusal({}, { manifest }).issues, [
     "Cannot publish REP_PUBLIC_A: expected Unicode text, got half a character",
   ]);
 });

@@ -3,7 +3,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { setVariables } from "../../src/variables/stored.ts";
 import { storedSource } from "../../src/variables/stored_source.ts";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 
 /** A store of which lists fail with an error as long as there is one. */
 class FailingStore implements Store {

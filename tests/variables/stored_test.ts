@@ -16,7 +16,7 @@ import {
   unsetVariables,
   type WriteOptions,
 } from "../../src/variables/stored.ts";
-import { FakeClock } from "../_fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
 
 const START = 1_700_000_000_000;

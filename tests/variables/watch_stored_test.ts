@@ -4,7 +4,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { newestWrite, setVariables } from "../../src/variables/stored.ts";
 import { watchVariables, type WatchVariablesOptions } from "../../src/variables/watch_stored.ts";
-import { FakeClock, settle } from "../_fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
 
 const START = 1_700_000_000_000;

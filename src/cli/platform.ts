@@ -1,0 +1,6 @@
+import { isGranted } from "../permissions.ts";
+
+/** Whether the process runs on Deno Deploy, which says so itself. */
+export function isOnDeploy(): boolean {
+  return isGranted({ name: "env", variable: "DENO_DEPLOY" }) && Deno.env.get("DENO_DEPLOY") === "true";
+}

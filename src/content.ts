@@ -1,0 +1,40 @@
+import type { Clock } from "./clock.ts";
+import type { Client } from "./http/client_address.ts";
+import type { Log } from "./log.ts";
+import { headersToOmit } from "./pages/page_response.ts";
+import { createProxy } from "./proxy/proxy.ts";
+import { createStaticFiles } from "./static/static_files.ts";
+
+/** Where everything comes from that is not the gateway's own. */
+export interface Content {
+  answer(request: Request, client: Client): Promise<Response>;
+  close(): void;
+}
+
+/** What {@linkcode openContent} needs. */
+export interface ContentOptions {
+  staticDir?: string | undefined;
+  upstream?: URL | undefined;
+  upstreamTimeoutMs: number;
+  clock: Clock;
+  log: Log;
+}
+
+/**
+ * Opens the directory or the upstream that is to be served; nothing if there is neither.
+ *
+ * @throws {TypeError} If there are both.
+ */
+export async function openContent(options: ContentOptions): Promise<Content | undefined> {
+  const { staticDir, upstream, upstreamTimeoutMs: timeoutMs, clock, log } = options;
+  if (staticDir !== undefined && upstream !== undefined) {
+    throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
+  }
+  if (staticDir !== undefined) return { answer: await createStaticFiles({ directory: staticDir, clock }), close() {} };
+  if (upstream === undefined) return undefined;
+  const proxy = createProxy({ upstream, timeoutMs, clock, log });
+  return {
+    answer: (request, client) => proxy(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
+    close: () => proxy.close(),
+  };
+}

@@ -1,6 +1,0 @@
-import { isGranted } from "./variables/environment.ts";
-
-/** Whether the process runs on Deno Deploy, which says so itself. */
-export function isOnDeploy(): boolean {
-  return isGranted({ name: "env", variable: "DENO_DEPLOY" }) && Deno.env.get("DENO_DEPLOY") === "true";
-}

@@ -1,0 +1,78 @@
+import { assertEquals } from "@std/assert";
+import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** The paths of the modules under a folder. */
+async function modulesIn(folder: string): Promise<string[]> {
+  const paths = await Array.fromAsync(Deno.readDir(new URL(folder, ROOT)), ({ name, isDirectory }) => {
+    const path = `${folder}/${name}`;
+    if (isDirectory) return modulesIn(path);
+    return path.endsWith(".ts") ? [path] : [];
+  });
+  return paths.flat();
+}
+
+/** The paths of the project's own modules that a module imports. */
+async function importsOf(path: string): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL(path, ROOT));
+  const specifiers = [...text.matchAll(/^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm)];
+  const base = toFileUrl(fromFileUrl(new URL(path, ROOT)));
+  return specifiers.map(([, fixed, dynamic]) =>
+    relative(fromFileUrl(ROOT), fromFileUrl(new URL(fixed ?? dynamic ?? "", base)))
+  );
+}
+
+/** Each module with its imports. */
+async function importGraph(folder: string): Promise<Map<string, string[]>> {
+  const paths = await modulesIn(folder);
+  return new Map(await Promise.all(paths.map(async (path) => [path, await importsOf(path)] as const)));
+}
+
+/** The folder of a module below `src/`; a module directly in `src/` stands for itself. */
+function nodeOf(path: string): string {
+  const folder = dirname(path).split("/")[1];
+  return folder ?? path;
+}
+
+/** Every path from a node back to itself. */
+function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const cycles: string[] = [];
+  const visit = (node: string, path: readonly string[]) => {
+    if (path.includes(node)) return void cycles.push([...path.slice(path.indexOf(node)), node].join(" -> "));
+    for (const next of edges.get(node) ?? []) visit(next, [...path, node]);
+  };
+  for (const node of edges.keys()) visit(node, []);
+  return cycles;
+}
+
+Deno.test("no two folders of src/ import each other, not even through others", async () => {
+  const edges = new Map<string, Set<string>>();
+  for (const [path, imports] of await importGraph("src")) {
+    const targets = edges.get(nodeOf(path)) ?? new Set();
+    const others = imports.filter((it) => it.startsWith("src/")).map(nodeOf).filter((it) => it !== nodeOf(path));
+    edges.set(nodeOf(path), targets.union(new Set(others)));
+  }
+  assertEquals(edges.size > 15, true);
+  assertEquals(cyclesIn(edges), []);
+});
+
+Deno.test("no library module imports the command line", async () => {
+  const library = [...await importGraph("src")].filter(([path]) => !path.startsWith("src/cli/"));
+  assertEquals(library.filter(([, imports]) => imports.some((it) => it.startsWith("src/cli/"))), []);
+});
+
+Deno.test("neither the sources nor the benchmarks import a test", async () => {
+  const modules = [...await importGraph("src"), ...await importGraph("bench"), ...await importGraph("tools")];
+  assertEquals(modules.filter(([, imports]) => imports.some((it) => it.startsWith("tests/"))), []);
+});
+
+/** Suites that hold for a whole folder. */
+const SUITES = ["tests/rollout/model_test.ts", "tests/store/contract_test.ts"];
+
+Deno.test("each test of a folder mirrors a module of src/", async () => {
+  const tests = (await modulesIn("tests")).filter((path) => path.split("/").length > 2 && path.endsWith("_test.ts"));
+  const sources = new Set(await modulesIn("src"));
+  const isMirror = (path: string) => sources.has(path.replace(/^tests/, "src").replace(/_test\.ts$/, ".ts"));
+  assertEquals(tests.filter((path) => !isMirror(path)), SUITES);
+});

@@ -1,0 +1,40 @@
+import { assertEquals } from "@std/assert";
+import { onSignals } from "../../src/cli/signals.ts";
+import { captureLog } from "../_gateway.ts";
+
+const reload = () => {};
+const stop = () => Promise.resolve();
+
+Deno.test("onSignals() listens to what stops and to what reloads", () => {
+  const { log, lines } = captureLog();
+  const listeners = new Map<Deno.Signal, () => void>();
+  onSignals({ reload, stop, log, listen: (signal, listener) => void listeners.set(signal, listener) });
+  assertEquals([...listeners.keys()], ["SIGINT", "SIGTERM", "SIGHUP"]);
+  assertEquals(listeners.get("SIGHUP"), reload);
+  assertEquals(lines, []);
+});
+
+Deno.test("onSignals() goes on without a signal that the platform does not have", () => {
+  const { log, lines } = captureLog();
+  const heard: Deno.Signal[] = [];
+  const listen = (signal: Deno.Signal) => {
+    if (signal !== "SIGINT") throw new TypeError(`Listening to signal "${signal}" is not allowed`);
+    heard.push(signal);
+  };
+  onSignals({ reload, stop, log, listen });
+  assertEquals(heard, ["SIGINT"]);
+  assertEquals(lines.map(({ level, msg, signal, detail }) => ({ level, msg, signal, detail })), [
+    {
+      level: "WARN",
+      msg: "rep.signal.missing",
+      signal: "SIGTERM",
+      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGTERM" is not allowed',
+    },
+    {
+      level: "WARN",
+      msg: "rep.signal.missing",
+      signal: "SIGHUP",
+      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGHUP" is not allowed',
+    },
+  ]);
+});

@@ -1,0 +1,387 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { setUp } from "../_gateway.ts";
+import type { Message, SseReader } from "../_sse.ts";
+
+function update(key: string, value: string, id: number): Message {
+  return { event: "rep:config:update", data: { key, tier: "public", value }, id };
+}
+
+function deletion(key: string, id: number): Message {
+  return { event: "rep:config:delete", data: { key, tier: "public" }, id };
+}
+
+/** The clock's first instant, which is the first event's id. */
+const T = 1_700_000_000_000;
+
+Deno.test("GET /rep/changes is 404 without hot reload, whatever the method", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { hotReload: false });
+  for (const method of ["GET", "POST", "OPTIONS"]) {
+    const response = await gate.ask("/rep/changes", { method });
+    assertEquals(response.status, 404);
+    assertEquals(await response.json(), { title: "Not Found", status: 404, detail: "Hot reload is not enabled" });
+  }
+});
+
+Deno.test("GET /rep/changes is 405 for other methods", async () => {
+  await using gate = await setUp({});
+  for (const method of ["POST", "PUT", "DELETE", "PATCH", "HEAD"]) {
+    const response = await gate.ask("/rep/changes", { method });
+    assertEquals([response.status, response.headers.get("allow")], [405, "GET, OPTIONS"]);
+    await response.body?.cancel();
+  }
+});
+
+Deno.test("GET /rep/changes answers with the headers of a stream that nobody keeps or changes", async () => {
+  await using gate = await setUp({});
+  const response = await gate.ask("/rep/changes");
+  assertEquals([response.status, Object.fromEntries(response.headers)], [200, {
+    "cache-control": "no-cache, no-store, no-transform",
+    "content-type": "text/event-stream",
+    "vary": "Origin",
+    "x-accel-buffering": "no",
+  }]);
+  await response.body?.cancel();
+});
+
+Deno.test("GET /rep/changes gives permitted origins a CORS header, and others the stream without one", async () => {
+  await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
+  for (const [origin, allowed] of [["https://app.example", "https://app.example"], ["https://evil.example", null]]) {
+    const response = await gate.ask("/rep/changes", { headers: { origin: origin ?? "" } });
+    assertEquals([response.status, response.headers.get("access-control-allow-origin")], [200, allowed]);
+    assertEquals(response.headers.get("vary"), "Origin");
+    await response.body?.cancel();
+  }
+});
+
+Deno.test("OPTIONS /rep/changes lets a permitted origin send a Last-Event-ID", async () => {
+  await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
+  const ask = (origin: string) => gate.ask("/rep/changes", { method: "OPTIONS", headers: { origin } });
+  const allowed = await ask("https://app.example");
+  assertEquals([allowed.status, allowed.headers.get("access-control-allow-headers")], [
+    204,
+    "last-event-id, cache-control",
+  ]);
+  const refused = await ask("https://evil.example");
+  assertEquals([refused.status, refused.headers.get("access-control-allow-headers")], [204, null]);
+});
+
+Deno.test("a stream begins with its retry, a comment and where it stands, at once", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock: new FakeClock(T), random: () => 0.5 });
+  const reader = await gate.listen();
+  await reader.pull();
+  assertEquals(reader.text(), `retry: 5000\n: connected\nid: ${T}\n\n`);
+  await reader.close();
+});
+
+Deno.test("a stream tells updates, additions and deletions of PUBLIC variables as they come", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { clock });
+  const reader = await gate.listen();
+  await clock.tick(1_000);
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
+  const first = T + 1_000;
+  assertEquals(await reader.take(3), [update("A", "2", first), update("C", "3", first + 1), deletion("B", first + 2)]);
+  await reader.close();
+});
+
+Deno.test("changes of SENSITIVE and SERVER variables are not told", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({ REP_SENSITIVE_S: "1", REP_SERVER_V: "1" }, { clock });
+  const reader = await gate.listen();
+  await gate.set({ REP_SENSITIVE_S: "2", REP_SERVER_V: "2", REP_SENSITIVE_T: "1" });
+  await gate.set({ REP_PUBLIC_END: "1" });
+  assertEquals(await reader.take(1), [update("END", "1", T)]);
+  await reader.close();
+});
+
+Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are not replayed", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "leaked-1" }, { clock: new FakeClock(T) });
+  await gate.set({ REP_PUBLIC_A: "leaked-2" });
+  await gate.set({ REP_SENSITIVE_A: "leaked-2", REP_PUBLIC_B: "1" });
+  const reader = await gate.listen({ "last-event-id": "0" });
+  assertEquals(await reader.take(2), [update("B", "1", T + 2), deletion("A", T + 3)]);
+  assert(!reader.text().includes("leaked"));
+  await reader.close();
+});
+
+Deno.test("a client gets every event after its Last-Event-ID, in order, then live ones", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  for (let i = 1; i <= 5; i++) await gate.set({ REP_PUBLIC_A: String(i) });
+  const reader = await gate.listen({ "last-event-id": String(T + 2) });
+  assertEquals(await reader.take(3), [3, 4, 5].map((i) => update("A", String(i), T + i)));
+  await gate.set({ REP_PUBLIC_A: "6" });
+  assertEquals(await reader.take(1), [update("A", "6", T + 6)]);
+  await reader.close();
+});
+
+Deno.test("the opening id is the client's own, so that one who is cut off during the replay misses nothing", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T), random: () => 0 });
+  await gate.set({ REP_PUBLIC_A: "1" });
+  const reader = await gate.listen({ "last-event-id": String(T) });
+  await reader.pull();
+  assertEquals(reader.text(), `retry: 2000\n: connected\nid: ${T}\n\n`);
+  await reader.close();
+});
+
+const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "replay" | "now" | "state"][] = [
+  ["the header", { "last-event-id": String(T) }, "", "replay"],
+  ["the query parameter", {}, `?last_event_id=${T}`, "replay"],
+  ["the header before the query parameter", { "last-event-id": String(T) }, `?last_event_id=${T + 1}`, "replay"],
+  ["neither", {}, "", "now"],
+  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "replay"],
+  ["an empty query parameter", {}, "?last_event_id=", "now"],
+  ["the newest id", { "last-event-id": String(T + 1) }, "", "now"],
+  ["letters", { "last-event-id": "abc" }, "", "state"],
+  ["a negative number", { "last-event-id": "-1" }, "", "state"],
+  ["a fraction", { "last-event-id": "1.5" }, "", "state"],
+  ["a number in another notation", { "last-event-id": "1e3" }, "", "state"],
+  ["the future", { "last-event-id": String(T + 2) }, "", "state"],
+  ["more digits than a number has", { "last-event-id": "9".repeat(40) }, "", "state"],
+  ["10 KB", { "last-event-id": "7".repeat(10_000) }, "", "state"],
+  ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
+];
+
+for (const [what, headers, query, expected] of CURSORS) {
+  Deno.test(`the cursor ${what} means: ${expected}`, async () => {
+    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+    await gate.set({ REP_PUBLIC_A: "1" });
+    const reader = await gate.listen(headers, query);
+    await reader.pull();
+    await gate.set({ REP_PUBLIC_A: "2" });
+    const told = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
+    assertEquals(await reader.take(told.length), told.map((i) => update("A", String(i), T + i)));
+    assertEquals(reader.text().includes("the id is not one of ours"), expected === "state");
+    await reader.close();
+  });
+}
+
+Deno.test("a cursor that means nothing is answered with the newest event of each variable, deletes included", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0", REP_PUBLIC_C: "0" }, {
+    clock: new FakeClock(T),
+  });
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_C: "0" });
+  const reader = await gate.listen({ "last-event-id": "nonsense" });
+  assertEquals(await reader.take(3), [update("C", "0", T + 2), update("A", "1", T + 3), deletion("B", T + 4)]);
+  await reader.close();
+});
+
+Deno.test("a cursor that another process gave out a moment ago is no future", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock(T);
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  await ahead.set({ REP_PUBLIC_A: "1" });
+  const reader = await behind.listen({ "last-event-id": String(T + 1) });
+  await reader.pull();
+  assertMatch(reader.text(), new RegExp(`^retry: \\d+\n: connected\nid: ${T + 1}\n\n$`));
+  await reader.close();
+});
+
+Deno.test("a cursor that only the store knows, while that does not answer, is told to come back", async () => {
+  const store = memoryStore();
+  let isDown = false;
+  const list: Store["list"] = (prefix, options) =>
+    isDown ? Promise.reject(new Error("down")) : store.list(prefix, options);
+  const clock = new FakeClock(T);
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  const options = { store: { ...withoutHints(store), list }, clock, random: () => 0 };
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
+  await ahead.set({ REP_PUBLIC_A: "1" });
+  isDown = true;
+  const cursor = { "last-event-id": String(T + 1) };
+  const told = await behind.ask("/rep/changes", { headers: cursor });
+  assertEquals(await told.text(), "retry: 5000\n: the store does not answer yet; come back\n\n");
+  isDown = false;
+  await clock.tick(1_000);
+  const reader = await behind.listen(cursor);
+  await ahead.set({ REP_PUBLIC_A: "2" });
+  await clock.tick(1_000);
+  assertEquals(await reader.take(1), [update("A", "2", T + 1_000)]);
+  await reader.close();
+});
+
+Deno.test("events of another process arrive by polling where the store gives no hint", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock(T);
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  const reader = await behind.listen();
+  await reader.pull();
+  await ahead.set({ REP_PUBLIC_A: "1" });
+  await clock.tick(1_000);
+  assertEquals(await reader.take(1), [update("A", "1", T + 1)]);
+  await reader.close();
+});
+
+/** A store as another process on the same file sees it. */
+function withoutHints(store: Store): Store {
+  return {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    commit: (checks, writes) => store.commit(checks, writes),
+    watch: () => () => {},
+    close: () => {},
+  };
+}
+
+Deno.test("the hand-over from replay to live neither loses nor repeats, whenever something is published", async () => {
+  for (let publishAt = 0; publishAt < 40; publishAt++) {
+    const store = memoryStore();
+    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
+    for (let i = 1; i <= 3; i++) await gate.set({ REP_PUBLIC_A: String(i) });
+    const opening = gate.listen({ "last-event-id": String(T) });
+    const published = (async () => {
+      for (let turn = 0; turn < publishAt; turn++) await Promise.resolve();
+      await gate.set({ REP_PUBLIC_A: "4" });
+      await gate.set({ REP_PUBLIC_A: "5" });
+    })();
+    const reader = await opening;
+    const expected = [1, 2, 3, 4, 5].map((i) => update("A", String(i), T + i));
+    assertEquals(await reader.take(5), expected, `published after ${publishAt} turns`);
+    await published;
+    await reader.close();
+  }
+});
+
+Deno.test("the hand-over neither loses nor repeats when something is published at every reading of the store", async () => {
+  const inner = memoryStore();
+  let publishNext: (() => Promise<void>) | undefined;
+  const store: Store = {
+    ...withoutHints(inner),
+    async list(prefix, options) {
+      const before = publishNext;
+      publishNext = undefined;
+      const entries = await inner.list(prefix, options);
+      await before?.();
+      return entries as never;
+    },
+  };
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
+  let count = 0;
+  const more = async () => await gate.set({ REP_PUBLIC_A: String(++count) });
+  while (count < 2_000) await more(); // more than is read at the start: a new process has to ask the store for the rest
+  const clock = new FakeClock(T);
+  await using late = await setUp({ REP_PUBLIC_A: "2000" }, { store, clock });
+  const reader = await late.listen({ "last-event-id": String(T) });
+  const seen: Message[] = [];
+  for (let i = 0; i < 15; i++) {
+    publishNext = more;
+    seen.push(...await reader.take(100));
+  }
+  publishNext = undefined;
+  await clock.tick(1_000);
+  seen.push(...await reader.take(count - seen.length));
+  assert(count >= 2_010, `${count - 2_000} were published in between`);
+  assertEquals(seen, Array.from({ length: count }, (_, i) => update("A", String(i + 1), T + i + 1)));
+  await reader.close();
+});
+
+Deno.test("a client that stops reading gets everything once it reads again", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  const slow = await gate.listen();
+  const quick = await gate.listen();
+  for (let i = 1; i <= 300; i++) {
+    await gate.set({ REP_PUBLIC_A: "x".repeat(1_000) + i });
+    assertEquals((await quick.next())?.id, T + i);
+  }
+  assertEquals((await slow.take(300)).map(({ id }) => id), Array.from({ length: 300 }, (_, i) => T + 1 + i));
+  await Promise.all([slow.close(), quick.close()]);
+});
+
+Deno.test("a client that stops reading costs nothing but its place: nothing is queued for it", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  const response = await gate.ask("/rep/changes");
+  const reader = response.body!.getReader();
+  await reader.read();
+  for (let i = 1; i <= 500; i++) await gate.set({ REP_PUBLIC_A: "y".repeat(1_000) + i });
+  const { value } = await reader.read(); // all at once, in one chunk of a bounded size, made when it is asked for
+  const size = value?.length ?? 0;
+  assert(size > 60_000 && size <= 64 << 10, `${size} bytes`);
+  await reader.cancel();
+});
+
+Deno.test("a quiet stream hears a heartbeat with the newest id within 15 s, and no sooner than needed", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => 1 });
+  const reader = await gate.listen();
+  await reader.pull();
+  const opening = reader.text();
+  const beat = reader.pull();
+  await clock.tick(14_000);
+  assertEquals(reader.text(), opening);
+  await clock.tick(1_000);
+  await beat;
+  assertEquals(reader.text().slice(opening.length), `: heartbeat\nid: ${T}\n\n`);
+  await reader.close();
+});
+
+Deno.test("a stream ends at its age, 80 to 100 % of the most, and the client can go on from where it was", async () => {
+  for (const [random, age] of [[0, 48_000], [0.999, 60_000]] as const) {
+    const clock = new FakeClock(T);
+    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => random, maxStreamAgeMs: 60_000 });
+    const reader = await gate.listen();
+    const end = reader.next();
+    await clock.tick(age - 1_000);
+    assert(!reader.text().includes("END"));
+    await clock.tick(1_000);
+    assertEquals(await end, undefined);
+    await reader.close();
+  }
+});
+
+Deno.test("one stream too many is told to come back, with a 200 that ends", async () => {
+  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
+  const open = [await gate.listen(), await gate.listen()];
+  const refused = await gate.ask("/rep/changes");
+  assertEquals([refused.status, refused.headers.get("content-type")], [200, "text/event-stream"]);
+  assertEquals(await refused.text(), "retry: 5000\n: all streams are taken; come back\n\n");
+  await open[0]?.close();
+  const third = await gate.listen();
+  await third.pull();
+  assertMatch(third.text(), /: connected/);
+  await Promise.all([open[1]?.close(), third.close()]);
+});
+
+Deno.test("close() ends streams spread over the drain, and refuses new ones with a retry", async () => {
+  const clock = new FakeClock(T);
+  const gate = await setUp({}, { clock, random: () => 0 });
+  const readers: SseReader[] = [];
+  for (let i = 0; i < 4; i++) readers.push(await gate.listen());
+  let ended = 0;
+  const ends = readers.map((reader) => reader.next().then(() => ended++));
+  await settle();
+  const closed = gate.gateway.close({ drainMs: 8_000 });
+  const endedAt = [];
+  for (let second = 0; second <= 6; second += 2) {
+    await clock.tick(second === 0 ? 0 : 2_000);
+    endedAt.push(ended);
+  }
+  assertEquals(endedAt, [1, 2, 3, 4]);
+  assertEquals(await (await gate.ask("/rep/changes")).text(), "retry: 5000\n: this gateway is stopping; come back\n\n");
+  assertEquals((await gate.ask("/rep/health")).status, 503);
+  await Promise.all([...ends, closed]);
+});
+
+Deno.test("a stream that cannot catch up because the store is down ends, and the client comes back with its cursor", async () => {
+  const inner = memoryStore();
+  let isDown = false;
+  const store: Store = {
+    ...withoutHints(inner),
+    list: (prefix, options) => isDown ? Promise.reject(new Error("down")) : inner.list(prefix, options),
+  };
+  const clock = new FakeClock(T);
+  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
+  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
+  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
+  isDown = true;
+  const cut = await gate.listen({ "last-event-id": String(T) });
+  assertEquals(await cut.next(), undefined);
+  isDown = false;
+  await clock.tick(1_000);
+  const reader = await gate.listen({ "last-event-id": String(T) });
+  assertEquals((await reader.take(700)).at(-1), update("A", "700", T + 700));
+  await reader.close();
+});

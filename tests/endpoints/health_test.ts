@@ -1,0 +1,260 @@
+import config from "../../deno.json" with { type: "json" };
+import { assertEquals, assertRejects } from "@std/assert";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
+import type { GatewayOptions } from "../../src/gateway_options.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { type Answer, answerOf } from "../_answer.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { countedStore } from "../_store.ts";
+
+const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
+
+/** The report of a gateway that has just started, with what is different. */
+function report(different: Record<string, unknown> = {}, status = 200): Answer {
+  const body = {
+    status: "healthy",
+    version: config.version,
+    variables: { public: 0, sensitive: 0, server: 0 },
+    guardrails: { warnings: 0, blocked: 0 },
+    uptime_seconds: 0,
+    ...different,
+  };
+  return { status, headers: HEADERS, body };
+}
+
+function notFound(): Answer {
+  const headers = { "content-type": "application/problem+json", "cache-control": "no-store" };
+  return { status: 404, headers, body: { title: "Not Found", status: 404, detail: "There is nothing here" } };
+}
+
+async function ask(gateway: Gateway, path = "/rep/health", method = "GET"): Promise<Answer> {
+  return await answerOf(await gateway.fetch(new Request(`http://gateway.test${path}`, { method })));
+}
+
+async function askHealth(gateway: Gateway, path = "/rep/health", method = "GET"): Promise<Answer> {
+  return await answerOf(await gateway.fetchHealth(new Request(`http://gateway.test${path}`, { method })));
+}
+
+function start(options: GatewayOptions = {}): Promise<Gateway> {
+  return createGateway({ variables: {}, clock: new FakeClock(), ...options });
+}
+
+Deno.test("GET /rep/health reports status, version, variables, guardrails and uptime", async () => {
+  const variables = {
+    REP_PUBLIC_A: "1",
+    REP_PUBLIC_B: "2",
+    REP_PUBLIC_KEY: "AKIAIOSFODNN7EXAMPLE",
+    REP_SENSITIVE_A1: "3",
+    REP_SENSITIVE_B1: "4",
+    REP_SERVER_A2: "5",
+    REP_GATEWAY_PORT: "80",
+    HOME: "/root",
+  };
+  await using gateway = await start({ variables });
+  assertEquals(
+    await ask(gateway),
+    report({ variables: { public: 3, sensitive: 2, server: 1 }, guardrails: { warnings: 1, blocked: 0 } }),
+  );
+});
+
+Deno.test("GET /rep/health reports zeros where there is nothing", async () => {
+  await using gateway = await start();
+  assertEquals(await ask(gateway), report());
+});
+
+Deno.test("GET /rep/health counts the manifest's defaults of variables that are unset (spec, Health report, rule 1)", async () => {
+  const manifest = `
+version: "0.1.0"
+variables:
+  A: { tier: public, type: string, default: "1" }
+  B: { tier: sensitive, type: string, default: "2" }
+  C: { tier: server, type: string, default: "3" }
+  D: { tier: public, type: string }
+  E: { tier: public, type: string, default: "4" }
+`;
+  await using gateway = await start({ variables: { REP_PUBLIC_E: "5" }, manifest });
+  assertEquals(await ask(gateway), report({ variables: { public: 2, sensitive: 1, server: 1 } }));
+});
+
+Deno.test("GET /rep/health reports the variables that are in force, not those of the start", async () => {
+  let variables: Record<string, string> = { REP_PUBLIC_A: "1" };
+  await using gateway = await start({ variables: () => variables });
+  variables = { REP_PUBLIC_B: "1", REP_PUBLIC_C: "AKIAIOSFODNN7EXAMPLE", REP_SERVER_A: "1" };
+  await gateway.reload();
+  assertEquals(
+    await ask(gateway),
+    report({ variables: { public: 2, sensitive: 0, server: 1 }, guardrails: { warnings: 1, blocked: 0 } }),
+  );
+});
+
+Deno.test("GET /rep/health reports the uptime in whole seconds, rounded down", async () => {
+  const clock = new FakeClock();
+  await using gateway = await start({ clock });
+  const uptimes = [];
+  for (const ms of [999, 1, 1_999, 1]) {
+    await clock.tick(ms);
+    uptimes.push((await ask(gateway)).body);
+  }
+  assertEquals(uptimes, [0, 1, 2, 3].map((seconds) => report({ uptime_seconds: seconds }).body));
+});
+
+Deno.test("HEAD /rep/health has the headers of GET and no body", async () => {
+  await using gateway = await start();
+  assertEquals(await ask(gateway, "/rep/health", "HEAD"), { ...report(), body: undefined });
+});
+
+for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "foo", "patch"]) {
+  Deno.test(`${method} /rep/health is 405 and says what is allowed`, async () => {
+    await using gateway = await start();
+    const headers = { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" };
+    const detail = `Cannot ${method} here: expected GET, HEAD`;
+    const expected = { status: 405, headers, body: { title: "Method Not Allowed", status: 405, detail } };
+    assertEquals(await ask(gateway, "/rep/health", method), expected);
+    assertEquals(await askHealth(gateway, "/rep/health", method), expected);
+  });
+}
+
+Deno.test("GET /rep/health is degraded, and still 200, from a refused reload to the next good one", async () => {
+  const good = { REP_PUBLIC_A: "1" };
+  let variables: Record<string, string> = good;
+  await using gateway = await start({ variables: () => variables });
+  variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
+  await assertRejects(() => gateway.reload());
+  const counts = { public: 1, sensitive: 0, server: 0 };
+  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts }));
+  variables = good;
+  await gateway.reload();
+  assertEquals(await ask(gateway), report({ variables: counts }));
+});
+
+Deno.test("GET /rep/health is degraded when the sources cannot be read", async () => {
+  let fails = false;
+  const variables = () => fails ? Promise.reject(new Deno.errors.NotFound("no such file")) : Promise.resolve({});
+  await using gateway = await start({ variables });
+  fails = true;
+  await assertRejects(() => gateway.reload());
+  assertEquals(await ask(gateway), report({ status: "degraded" }));
+});
+
+Deno.test("GET /rep/health counts what strict mode has refused since the start", async () => {
+  const good = { REP_PUBLIC_A: "1" };
+  let variables: Record<string, string> = good;
+  await using gateway = await start({ variables: () => variables, strict: true });
+  for (const secrets of [["A"], ["A", "B"]]) {
+    variables = Object.fromEntries(secrets.map((name) => [`REP_PUBLIC_${name}`, "AKIAIOSFODNN7EXAMPLE"]));
+    await assertRejects(() => gateway.reload());
+  }
+  const counts = { public: 1, sensitive: 0, server: 0 };
+  const refused = report({ status: "degraded", variables: counts, guardrails: { warnings: 0, blocked: 3 } });
+  assertEquals(await ask(gateway), refused);
+  variables = good;
+  await gateway.reload();
+  assertEquals(await ask(gateway), report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }));
+});
+
+Deno.test("GET /rep/health is degraded, and still 200, as long as the store does not answer", async () => {
+  const healthy = memoryStore();
+  let isBroken = false;
+  const broken = () => Promise.reject(new TypeError("disk I/O error"));
+  const store: Store = {
+    ...countedStore(healthy),
+    get: <T>(key: Parameters<Store["get"]>[0]) => isBroken ? broken() : healthy.get<T>(key),
+  };
+  const clock = new FakeClock();
+  const variables = { REP_SENSITIVE_A: "1" };
+  await using gateway = await start({ variables, store, clock });
+  const counts = { public: 0, sensitive: 1, server: 0 };
+  assertEquals(await ask(gateway), report({ variables: counts }));
+  isBroken = true;
+  await ask(gateway, "/rep/session-key");
+  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts }));
+  isBroken = false;
+  await clock.tick(1_000);
+  await ask(gateway, "/rep/session-key");
+  assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 1 }));
+});
+
+Deno.test("GET /rep/health notices by itself that the store works again, with hot reload", async () => {
+  const healthy = memoryStore();
+  let isBroken = false;
+  const list: Store["list"] = (prefix, options) =>
+    isBroken ? Promise.reject(new TypeError("disk I/O error")) : healthy.list(prefix, options);
+  const clock = new FakeClock();
+  await using gateway = await start({ store: { ...countedStore(healthy), list }, clock, hotReload: true });
+  isBroken = true;
+  await clock.tick(1_000);
+  assertEquals(await ask(gateway), report({ status: "degraded", uptime_seconds: 1 }));
+  isBroken = false;
+  await clock.tick(2_000);
+  assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
+});
+
+Deno.test("GET /rep/health notices by itself that the store can be written to again, when nobody writes", async () => {
+  const healthy = memoryStore();
+  let isBroken = false;
+  const commit: Store["commit"] = (checks, writes) =>
+    isBroken ? Promise.reject(new TypeError("database or disk is full")) : healthy.commit(checks, writes);
+  const clock = new FakeClock();
+  const variables = { REP_SENSITIVE_A: "1" };
+  const counts = { public: 0, sensitive: 1, server: 0 };
+  await using gateway = await start({ variables, store: { ...countedStore(healthy), commit }, clock });
+  isBroken = true;
+  await ask(gateway, "/rep/session-key");
+  await clock.tick(2_000);
+  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts, uptime_seconds: 2 }));
+  isBroken = false;
+  await clock.tick(1_000);
+  assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));
+});
+
+Deno.test("GET /rep/health is stopping, with 503, from the first moment of the shutdown on", async () => {
+  const clock = new FakeClock();
+  await using gateway = await start({ clock, hotReload: true });
+  const stream = await gateway.fetch(new Request("http://gateway.test/rep/changes"));
+  const second = await gateway.fetch(new Request("http://gateway.test/rep/changes"));
+  const closing = gateway.close({ drainMs: 2_000 });
+  const stopping = report({ status: "stopping" }, 503);
+  assertEquals(await ask(gateway), stopping);
+  assertEquals(await askHealth(gateway), stopping);
+  assertEquals(await ask(gateway, "/rep/health", "HEAD"), { ...stopping, body: undefined });
+  await clock.tick(1_000);
+  await closing;
+  assertEquals(await ask(gateway), report({ status: "stopping", uptime_seconds: 1 }, 503));
+  await Promise.all([stream.body?.cancel(), second.body?.cancel()]);
+});
+
+Deno.test("GET /rep/health is stopping rather than degraded", async () => {
+  let variables: Record<string, string> = {};
+  const gateway = await start({ variables: () => variables });
+  variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
+  await assertRejects(() => gateway.reload());
+  await gateway.close();
+  assertEquals(await ask(gateway), report({ status: "stopping" }, 503));
+});
+
+Deno.test("close() can be called again", async () => {
+  await using gateway = await start();
+  await Promise.all([gateway.close(), gateway.close({ drainMs: 1_000 })]);
+  await gateway.close();
+  assertEquals((await ask(gateway)).status, 503);
+});
+
+Deno.test("GET /rep/health is on both ports when it has none of its own", async () => {
+  await using gateway = await start();
+  assertEquals([await ask(gateway), await askHealth(gateway)], [report(), report()]);
+});
+
+Deno.test("GET /rep/health is on its own port only, when it has one", async () => {
+  await using gateway = await start({ separateHealth: true });
+  assertEquals([await ask(gateway), await askHealth(gateway)], [notFound(), report()]);
+  assertEquals(await ask(gateway, "/rep/health", "POST"), notFound());
+});
+
+Deno.test("fetchHealth() serves nothing else", async () => {
+  const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
+  await using gateway = await start({ variables, separateHealth: true, hotReload: true });
+  for (const path of ["/", "/rep/", "/rep/session-key", "/rep/changes", "/rep/health/", "/health", "/index.html"]) {
+    assertEquals({ path, answer: await askHealth(gateway, path) }, { path, answer: notFound() });
+  }
+});

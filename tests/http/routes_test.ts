@@ -1,0 +1,167 @@
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { createGateway } from "../../src/gateway.ts";
+import type { GatewayOptions } from "../../src/gateway_options.ts";
+import { Problem } from "../../src/http/problem.ts";
+import { findHandler, notFound } from "../../src/http/routes.ts";
+import { answerOf } from "../_answer.ts";
+
+Deno.test("findHandler() finds the handler of exactly this path", () => {
+  const handler = () => new Response();
+  const routes = { "/rep/health": handler };
+  assertStrictEquals(findHandler(routes, "/rep/health"), handler);
+  assertStrictEquals(findHandler(routes, "/rep/health/"), notFound);
+});
+
+Deno.test("findHandler() answers itself for every other path under /rep/", () => {
+  for (const path of ["/rep/", "/rep/healthy", "/rep/HEALTH", "/rep/a/b", "/rep/__proto__", "/rep/constructor"]) {
+    assertStrictEquals(findHandler({}, path), notFound);
+  }
+});
+
+Deno.test("findHandler() leaves all other paths to others", () => {
+  for (
+    const path of ["/", "/rep", "/REP/health", "//rep/health", "/report", "/a/rep/health", "__proto__", "toString", ""]
+  ) {
+    assertEquals([path, findHandler({}, path)], [path, undefined]);
+  }
+});
+
+Deno.test("notFound() is a 404 that says so", () => {
+  const problem = assertThrows(notFound, Problem, "There is nothing here");
+  assertEquals(problem.status, 404);
+});
+
+const OPTIONS: GatewayOptions = { variables: { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" }, hotReload: true };
+const NOT_FOUND = {
+  status: 404,
+  headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
+  body: { title: "Not Found", status: 404, detail: "There is nothing here" },
+};
+
+/** What the URL standard makes `/rep/health` of, and so every client that follows it. */
+const ALIASES = [
+  ...["/rep/health", "/rep/health?", "/rep/health?a=b", "/rep/health#top", "/rep/health ", "/rep/he\tal\nth"],
+  ...[
+    "/rep/../rep/health",
+    "/rep/./health",
+    "/a/../rep/health",
+    "/../../rep/health",
+    "/rep/x/%2e%2e/health",
+    "/rep/%2E/health",
+  ],
+  ...["\\rep\\health", "/rep\\health", "/rep/health\0"],
+];
+
+Deno.test("fetch() answers GET /rep/health in every way of writing it", async () => {
+  await using gateway = await createGateway(OPTIONS);
+  for (const path of ALIASES) {
+    const { status, headers } = await gateway.fetch(new Request(`http://gateway.test${path}`));
+    assertEquals([path, status, headers.get("content-type")], [path, 200, "application/json"]);
+  }
+});
+
+/** What only looks like a path of ours. */
+const STRANGERS = [
+  ...[
+    "",
+    "/",
+    "/rep",
+    "/rep/",
+    "/rep//",
+    "/rep//health",
+    "//rep/health",
+    "/rep/health/",
+    "/rep/health/x",
+    "/rep/healthy",
+  ],
+  ...[
+    "/REP/health",
+    "/rep/Health",
+    "/Rep/session-key",
+    "/rep/SESSION-KEY",
+    "/rep/session-key/",
+    "/rep/changes/",
+    "/rep/changes.json",
+  ],
+  ...[
+    "/rep%2fhealth",
+    "/rep%2Fhealth",
+    "/rep/%68ealth",
+    "/rep/health%2f",
+    "/rep/health%20",
+    "/rep/health%00",
+    "/rep/%00",
+    "/%00",
+  ],
+  ...[
+    "/rep/health;v=1",
+    "/rep/health:80",
+    "/rep/hea\0lth",
+    "/rep/\u{1f600}",
+    "/rep/%ff%fe",
+    "/rep/%",
+    "/rep/%zz",
+    "/rep/health&a=b",
+  ],
+  ...[
+    "/rep/__proto__",
+    "/rep/constructor",
+    "/__proto__",
+    "/constructor",
+    "/toString",
+    "/rep/..",
+    "/rep/../health",
+    "/rep/.../health",
+  ],
+  ...[
+    `/${"a".repeat(10_000)}`,
+    `/rep/${"a".repeat(10_000)}`,
+    `/rep/health${"/".repeat(10_000)}`,
+    `/rep/health/${"../".repeat(3_000)}`,
+  ],
+];
+
+Deno.test("fetch() answers what only looks like a path of ours with 404, whatever the method", async () => {
+  await using gateway = await createGateway(OPTIONS);
+  for (const path of STRANGERS) {
+    for (const method of ["GET", "POST", "OPTIONS", "FOO"]) {
+      const answer = await answerOf(await gateway.fetch(new Request(`http://gateway.test${path}`, { method })));
+      assertEquals({ path, method, answer }, { path, method, answer: NOT_FOUND });
+    }
+  }
+});
+
+/** What each endpoint does with each method; those that are not named are 405. */
+const METHODS: Record<string, { allow: string; statuses: Record<string, number> }> = {
+  "/rep/health": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
+  "/rep/session-key": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
+  "/rep/changes": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
+};
+
+for (const [path, { allow, statuses }] of Object.entries(METHODS)) {
+  Deno.test(`fetch() takes ${Object.keys(statuses).join(", ")} for ${path}, and names them to all others`, async () => {
+    await using gateway = await createGateway(OPTIONS);
+    for (
+      const method of [
+        ...["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "QUERY", "PROPFIND", "FOO"],
+        ...["foo", "Foo", "patch", "TRACES", "M-SEARCH", "*", "GETGET", "X".repeat(5_000)],
+      ]
+    ) {
+      const response = await gateway.fetch(new Request(`http://gateway.test${path}`, { method }));
+      const expected = statuses[method] ?? 405;
+      assertEquals([method, response.status], [method, expected]);
+      if (expected === 405) assertEquals(response.headers.get("allow"), allow);
+      await response.body?.cancel();
+    }
+  });
+}
+
+Deno.test("fetch() answers GET /rep/changes with 404 without hot reload, whatever the method", async () => {
+  await using gateway = await createGateway({ ...OPTIONS, hotReload: false });
+  for (const method of ["GET", "HEAD", "OPTIONS", "POST", "FOO"]) {
+    const request = new Request("http://gateway.test/rep/changes", { method });
+    const { status, headers, body } = await answerOf(await gateway.fetch(request));
+    assertEquals([status, headers["vary"]], [404, "Origin"]);
+    assertEquals(body, { title: "Not Found", status: 404, detail: "Hot reload is not enabled" });
+  }
+});

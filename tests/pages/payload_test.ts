@@ -1,0 +1,112 @@
+import { decryptAesGcm } from "@std/crypto/aes-gcm";
+import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { decodeBase64 } from "@std/encoding/base64";
+import type { EpochKeys } from "../../src/crypto/epochs.ts";
+import { canonicalJson, integrityToken, sriHash } from "../../src/crypto/integrity.ts";
+import { escapeForScript, renderConfigScript } from "../../src/pages/config_script.ts";
+import { makePayload, type Payload, type PayloadInput } from "../../src/pages/payload.ts";
+
+const KEYS: EpochKeys = {
+  kid: "1700000000",
+  blobKey: new Uint8Array(32).fill(1),
+  integrityKey: new Uint8Array(32).fill(2),
+};
+
+function payload(input: Partial<PayloadInput> = {}): Promise<Payload> {
+  return makePayload({
+    public: new Map([["B", "2"], ["A", "1"]]),
+    sensitive: new Map(),
+    keys: KEYS,
+    cursor: undefined,
+    now: Date.UTC(2026, 1, 18, 14, 30),
+    ...input,
+  });
+}
+
+async function open(
+  { sensitive = "", _meta }: Payload,
+  key = KEYS.blobKey,
+  integrity = _meta.integrity,
+): Promise<unknown> {
+  const aesKey = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["decrypt"]);
+  const additionalData = new TextEncoder().encode(integrity);
+  const plain = await decryptAesGcm(aesKey, decodeBase64(sensitive), { additionalData });
+  return JSON.parse(new TextDecoder().decode(plain));
+}
+
+Deno.test("makePayload() has what the schema requires, and nothing that is not used", async () => {
+  const { _meta: { integrity, ...meta }, ...rest } = await payload();
+  assertEquals(rest, { public: { A: "1", B: "2" } });
+  assertEquals(meta, { version: "0.1.0", injected_at: "2026-02-18T14:30:00.000Z", ttl: 0 });
+  assert(/^hmac-sha256:[A-Za-z0-9+/]{43}=$/.test(integrity), integrity);
+});
+
+Deno.test("makePayload() names the key's epoch and the stream's place", async () => {
+  const { sensitive = "", _meta } = await payload({ sensitive: new Map([["S", "x"]]), cursor: 42 });
+  assert(/^[A-Za-z0-9+/]+=*$/.test(sensitive)); // the schema's pattern
+  assertEquals([_meta.key_endpoint, _meta.hot_reload], [
+    "/rep/session-key?kid=1700000000",
+    "/rep/changes?last_event_id=42",
+  ]);
+});
+
+Deno.test("makePayload() seals SENSITIVE values for the epoch's key and this page's token, and for nothing else", async () => {
+  const sealed = await payload({ sensitive: new Map([["S", "s€cret"], ["__proto__", "x"]]) });
+  assertEquals(Object.entries(await open(sealed) as object), [["S", "s€cret"], ["__proto__", "x"]]);
+  assertEquals(decodeBase64(sealed.sensitive ?? "").length, 12 + 32 + 16);
+  await assertRejects(() => open(sealed, new Uint8Array(32).fill(3)));
+  await assertRejects(() => open(sealed, KEYS.blobKey, "hmac-sha256:other"));
+  const bytes = decodeBase64(sealed.sensitive ?? "");
+  bytes[20]! ^= 1;
+  await assertRejects(() => open({ ...sealed, sensitive: btoa(String.fromCharCode(...bytes)) }));
+});
+
+Deno.test("makePayload() never seals with one nonce twice", async () => {
+  const blobs = await Promise.all(Array.from({ length: 50 }, () => payload({ sensitive: new Map([["S", "x"]]) })));
+  assertEquals(new Set(blobs.map(({ sensitive }) => sensitive?.slice(0, 16))).size, 50);
+});
+
+Deno.test("canonicalJson() sorts names by code units and leaves out white space", () => {
+  const map = new Map([["b", "2"], ["Z", '"\n'], ["a", "é"], ["__proto__", "x"]]);
+  assertEquals(canonicalJson(map), '{"Z":"\\"\\n","__proto__":"x","a":"é","b":"2"}');
+  assertEquals(canonicalJson(new Map()), "{}");
+});
+
+Deno.test("integrityToken() is HMAC-SHA-256 of the canonical JSON and a bar", async () => {
+  // printf '{"A":"1"}|' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0202…02 -binary | base64
+  const values = new Map([["A", "1"]]);
+  const token = await integrityToken(values, KEYS.integrityKey);
+  assertEquals(token, "hmac-sha256:ITt+DeVGT8ln4wN7OEUpVnUkJ3tI1Bb32y1C/P2NpuI=");
+  assertNotEquals(await integrityToken(new Map([["A", "2"]]), KEYS.integrityKey), token);
+  assertNotEquals(await integrityToken(values, KEYS.blobKey), token);
+});
+
+Deno.test("sriHash() is the hash of the empty text for the empty text", async () => {
+  assertEquals(await sriHash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+});
+
+Deno.test("renderConfigScript() writes a script that nothing in a value can end, and the hash of its exact text", async () => {
+  const values = new Map([["X", "</script><!--<script>&<\u2028é"]]);
+  const { bytes, isSecret } = await renderConfigScript(await payload({ public: values }));
+  const html = new TextDecoder().decode(bytes);
+  const [, integrity, text = ""] =
+    /^<script id="__rep__" type="application\/json" data-rep-version="0\.1\.0" data-rep-integrity="([^"]+)">([^<]*)<\/script>$/
+      .exec(html) ?? [];
+  assertEquals(JSON.parse(text).public, { X: "</script><!--<script>&<\u2028é" });
+  assertEquals(integrity, await sriHash(text));
+  assertEquals(isSecret, false);
+});
+
+Deno.test("renderConfigScript() changes its revision with PUBLIC values and hot reload, and with nothing else", async () => {
+  const revision = async (input: Partial<PayloadInput>) => (await renderConfigScript(await payload(input))).revision;
+  const first = await revision({});
+  assertEquals(await revision({ now: 0, keys: { ...KEYS, kid: "1", integrityKey: KEYS.blobKey } }), first);
+  assertNotEquals(await revision({ public: new Map([["A", "1"]]) }), first);
+  const streaming = await revision({ cursor: 1 });
+  assertNotEquals(streaming, first);
+  assertEquals(await revision({ cursor: 2 }), streaming);
+});
+
+Deno.test("escapeForScript() escapes every < and all that is not ASCII, so that any encoding will do", () => {
+  assertEquals(escapeForScript('{"a":"<<\\u003c>&é😀"}'), '{"a":"\\u003c\\u003c\\u003c>&\\u00e9\\ud83d\\ude00"}');
+});

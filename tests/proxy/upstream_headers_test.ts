@@ -1,0 +1,45 @@
+import { assertEquals } from "@std/assert";
+import { upstreamHeaders } from "../../src/proxy/upstream_headers.ts";
+
+const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example:8443" };
+
+Deno.test("upstreamHeaders() says who the client is in the gateway's own words only", () => {
+  const headers = new Headers({
+    "forwarded": "for=evil",
+    "x-forwarded-for": "evil",
+    "x-forwarded-host": "evil",
+    "x-forwarded-port": "1",
+    "x-forwarded-proto": "evil",
+    "X_Forwarded_For": "evil",
+    "x-real-ip": "evil",
+    "x_real_ip": "evil",
+    "x-forward": "kept",
+  });
+  assertEquals([...upstreamHeaders(headers, CLIENT)], [
+    ["x-forward", "kept"],
+    ["x-forwarded-for", "192.0.2.7"],
+    ["x-forwarded-host", "app.example:8443"],
+    ["x-forwarded-proto", "https"],
+  ]);
+});
+
+Deno.test("upstreamHeaders() leaves no way to take them out by naming them in Connection", () => {
+  const headers = new Headers({ connection: "x-forwarded-for, cookie", cookie: "a=1" });
+  assertEquals([...upstreamHeaders(headers, CLIENT).keys()], [
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+  ]);
+});
+
+Deno.test("upstreamHeaders() says nothing of an address or an origin that is none", () => {
+  assertEquals([...upstreamHeaders(new Headers(), { ...CLIENT, address: "unix", origin: "null" })], []);
+});
+
+Deno.test("upstreamHeaders() drops Host and Expect and adds nothing", () => {
+  const headers = new Headers({ host: "evil", expect: "100-continue", accept: "*/*", cookie: "a=1" });
+  assertEquals([...upstreamHeaders(headers, { ...CLIENT, address: "unix", origin: "null" })], [
+    ["accept", "*/*"],
+    ["cookie", "a=1"],
+  ]);
+});

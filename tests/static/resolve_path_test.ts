@@ -1,0 +1,58 @@
+import { assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { resolvePath } from "../../src/static/resolve_path.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+async function makeDirectory(): Promise<AsyncDisposable & { path: string }> {
+  const path = await Deno.realPath(await Deno.makeTempDir());
+  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+}
+
+Deno.test("resolvePath() tells files, directories and nothing apart", async () => {
+  await using directory = await makeDirectory();
+  const file = join(directory.path, "app.js");
+  await Deno.writeTextFile(file, "");
+  assertEquals(await resolvePath(directory.path, ["app.js"]), { kind: "file", path: file });
+  assertEquals(await resolvePath(directory.path, []), { kind: "directory" });
+  assertEquals(await resolvePath(directory.path, ["missing.js"]), { kind: "absent" });
+  assertEquals(await resolvePath(directory.path, ["app.js", "index.html"]), { kind: "absent" });
+});
+
+Deno.test("resolvePath() finds nothing when the directory itself is gone", async () => {
+  assertEquals(await resolvePath("/nowhere/at/all", ["app.js"]), { kind: "absent" });
+});
+
+Deno.test("resolvePath() refuses what leads out, should a name ever do so", async () => {
+  await using directory = await makeDirectory();
+  await Deno.mkdir(join(directory.path, "site"));
+  await Deno.writeTextFile(join(directory.path, "secret.txt"), "secret");
+  for (const names of [["..", "secret.txt"], [".."], ["../secret.txt"], ["../.."]]) {
+    assertEquals(await resolvePath(join(directory.path, "site"), names), { kind: "refused" });
+  }
+});
+
+Deno.test("resolvePath() serves the root of a file system too", async () => {
+  await using directory = await makeDirectory();
+  assertEquals(await resolvePath("/", directory.path.split("/").slice(1)), { kind: "directory" });
+});
+
+Deno.test("resolvePath() refuses names that are too long and links that go round", async () => {
+  await using directory = await makeDirectory();
+  await Deno.symlink("loop", join(directory.path, "loop"));
+  assertEquals(await resolvePath(directory.path, ["a".repeat(300)]), { kind: "refused" });
+  assertEquals(await resolvePath(directory.path, ["loop"]), { kind: "refused" });
+});
+
+Deno.test({
+  name: "findEntry() refuses a directory that it may not enter",
+  ignore: Deno.uid() === 0, // root may enter everything
+  async fn() {
+    await using directory = await makeDirectory();
+    const closed = join(directory.path, "lost+found");
+    await Deno.mkdir(closed, { mode: 0o000 });
+    const entry = await resolvePath(directory.path, ["lost+found", "app.js"]);
+    await Deno.chmod(closed, 0o700); // or it could not be removed
+    assertEquals(entry, { kind: "refused" });
+  },
+});

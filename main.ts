@@ -15,17 +15,14 @@
  * @module
  */
 import config from "./deno.json" with { type: "json" };
-import { systemClock, waitAtMost } from "./src/clock.ts";
 import { readCommand } from "./src/cli/command.ts";
 import { systemIo } from "./src/cli/commands/command_io.ts";
 import { isVariableCommand } from "./src/cli/commands/command_line.ts";
+import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
 import { helpText } from "./src/cli/help.ts";
-import { listen } from "./src/cli/listen.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { createCommandLog, resolveInstanceId, start } from "./src/cli/start.ts";
-import { readTls } from "./src/cli/tls.ts";
-import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
+import { openCommandLog, Service } from "./src/cli/start.ts";
 
 export { createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -47,34 +44,19 @@ export {
   type Write,
 } from "./src/store/store.ts";
 
-/** The command, from its arguments to the last signal. */
+/** Runs the command from its arguments to the last signal. */
 async function main(): Promise<void> {
   if (isVariableCommand(Deno.args)) Deno.exit(await runVariableCommand(Deno.args, systemIo()));
   const command = await readCommand(Deno.args);
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
-  const log = createCommandLog(command);
-  const { gateway, reload, stop } = await start(command, { log, instanceId: resolveInstanceId(command) });
-  const { hostname, port, "health-port": healthPort } = command.settings;
-  const tls = await readTls(command.settings);
-  const common = { hostname, clock: systemClock, log };
-  const listeners = [listen({ ...common, serves: "gateway", port, tls, handler: gateway.fetch })];
-  if (healthPort !== undefined) {
-    listeners.push(listen({ ...common, serves: "health", port: healthPort, handler: gateway.fetchHealth }));
-  }
-  onSignals({
-    log,
-    reload,
-    async stop() {
-      await stop();
-      await waitAtMost(SHUTDOWN_GRACE_MS, Promise.all(listeners.map((listener) => listener.shutdown())), systemClock);
-    },
-  });
+  const log = openCommandLog(command);
+  const service = new Service(command, { log });
+  await service.bind();
+  onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
+  await service.start();
 }
-
-/** For downloads that are under way at a stop: a client that does not read must not keep the process for ever. */
-const SHUTDOWN_GRACE_MS = 5_000;
 
 function print(text: string): void {
   // deno-lint-ignore no-console -- what was asked for goes to standard output

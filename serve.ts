@@ -8,22 +8,42 @@
  * @module
  */
 import { readCommand } from "./src/cli/command.ts";
-import type { ConnectionInfo } from "./src/http/respond.ts";
+import { hostAndPort } from "./src/cli/listen.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { createCommandLog, type ServeCommand, start } from "./src/cli/start.ts";
+import { openCommandLog, type ServeCommand, Service } from "./src/cli/start.ts";
+import type { ConnectionInfo } from "./src/http/respond.ts";
 
 const command = await commandForServe();
-const log = createCommandLog(command);
-const starting = start(command, { log });
-// Before it has started: a thread that does not hear of the end goes on for ever, and the process with it.
-onSignals({
-  log,
-  reload: () => void starting.then(({ reload }) => reload(), () => {}), // whoever awaits the start is told
-  stop: async () => await (await starting).stop(),
-  exits: false,
-});
-const { gateway } = await starting;
+const log = openCommandLog(command);
+const service = new Service(command, { log });
+// Before the start: a thread that misses the signal keeps the whole process alive.
+onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
+
+/**
+ * Deno binds the port after it has loaded this module, and calls `onListen` in one of the threads only. Starting earlier would join
+ * the rollout although the port may be in use; so the other threads start with their first request, or when the port must have
+ * been bound.
+ */
+const BOUND_AFTER_MS = 500;
+let starting: Promise<void> | undefined;
+const timer = setTimeout(start, BOUND_AFTER_MS);
+
+function start(): Promise<void> {
+  clearTimeout(timer);
+  return starting ??= service.start().catch(fail);
+}
+
+async function stop(): Promise<void> {
+  if (starting === undefined) return clearTimeout(timer);
+  await service.stop();
+}
+
+function fail(error: unknown): never {
+  // deno-lint-ignore no-console -- as main.ts reports it
+  console.error(error instanceof Error ? error.message : error);
+  Deno.exit(1);
+}
 
 /** The command; what listens on ports of its own cannot do so in every thread. */
 async function commandForServe(): Promise<ServeCommand> {
@@ -37,6 +57,18 @@ async function commandForServe(): Promise<ServeCommand> {
   return command;
 }
 
-/** What `deno serve` looks for. */
-const server: { fetch(request: Request, info: ConnectionInfo): Promise<Response> } = { fetch: gateway.fetch };
+/** What `deno serve` calls. */
+const server: {
+  fetch(request: Request, info: ConnectionInfo): Promise<Response>;
+  onListen(address: Deno.NetAddr): Promise<void>;
+} = {
+  fetch(request, info) {
+    void start();
+    return service.fetch(request, info);
+  },
+  async onListen({ hostname, port }) {
+    await start();
+    log.info("rep.listening", { serves: "gateway", url: `http://${hostAndPort(hostname, port)}/`, port });
+  },
+};
 export default server;

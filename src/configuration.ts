@@ -5,94 +5,97 @@ import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
+  EMPTY_SNAPSHOT,
   isSame,
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
 
-/** What {@linkcode Configuration} needs. */
+/** Settings of {@linkcode Configuration}. */
 export interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
-  /** Makes the store's public state that of a snapshot; nothing comes of it while another configuration is in force. */
+  /**
+   * Makes the public state in the store equal to a snapshot's. Returns `undefined` without doing so while another configuration is
+   * active.
+   */
   publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
   clock: Clock;
   log: Log;
 }
 
-/** How long a failed publishing waits for its next try, at first and at most. */
+/** The first and the longest pause before a failed publication is retried, in milliseconds. */
 const RETRY_MS = [1_000, 30_000] as const;
 
-/** The configuration that is in force, and how it is replaced: whole, or not at all. */
+/** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
   readonly #stop = new AbortController();
-  #snapshot: Snapshot;
+  #snapshot = EMPTY_SNAPSHOT;
+  #isLoaded = false;
   #cursor = 0;
-  /** What the last reload was refused for. */
-  #refusal: string | undefined;
+  /** The issues for which the last reload was rejected. */
+  #rejection: string | undefined;
   #blocked = 0;
-  #queued: Promise<void> | undefined;
-  #running: Promise<void> = Promise.resolve();
+  #queuedReload: Promise<void> | undefined;
+  #runningReload: Promise<void> = Promise.resolve();
   #publishing: Promise<unknown> = Promise.resolve();
   #retrying: Promise<void> | undefined;
-  #pause = new AbortController();
+  #retryPause = new AbortController();
 
-  private constructor(options: ConfigurationOptions, snapshot: Snapshot) {
+  constructor(options: ConfigurationOptions) {
     this.#options = options;
-    this.#snapshot = snapshot;
   }
 
   /**
-   * Reads the configuration for the first time, and publishes what changed since the gateway last ran.
+   * Reads the configuration for the first time. Nothing outside the process changes before {@linkcode publish}.
    *
-   * @throws {ConfigurationError} If there is anything wrong with it.
+   * @throws {ConfigurationError} If the configuration is invalid.
    */
-  static async load(options: ConfigurationOptions): Promise<Configuration> {
-    const snapshot = buildSnapshot(await options.read());
-    const configuration = new Configuration(options, snapshot);
-    options.log.info("rep.config.loaded", { ...countVariables(snapshot), warnings: snapshot.warnings.length });
-    configuration.#tellFindings(snapshot, undefined);
-    await configuration.#publish();
-    return configuration;
+  async load(): Promise<void> {
+    this.#snapshot = buildSnapshot(await this.#options.read());
+    this.#isLoaded = true;
+    const { warnings } = this.#snapshot;
+    this.#options.log.info("rep.config.loaded", { ...countVariables(this.#snapshot), warnings: warnings.length });
+    this.#logFindings(this.#snapshot, undefined);
   }
 
-  /** What is in force. */
+  /** The variables as they were last read and found valid; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
   }
 
   /**
-   * The id from which on a page with this snapshot has to follow the log. It may lag behind the snapshot: then the page is told
-   * what it has already, and misses nothing.
+   * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the snapshot:
+   * then a page is sent events that it contains already, and misses none.
    */
   get cursor(): number {
     return this.#cursor;
   }
 
-  /** Whether the last reload was refused. */
-  get isRefused(): boolean {
-    return this.#refusal !== undefined;
+  /** Whether the last reload was rejected. */
+  get isRejected(): boolean {
+    return this.#rejection !== undefined;
   }
 
-  /** How many changes strict mode has refused; one that is found again is still the same. */
+  /** The number of changes that strict mode has rejected. A change that is found again counts once. */
   get blocked(): number {
     return this.#blocked;
   }
 
   /**
-   * Reads the sources again and puts what they hold into force. Calls that come while one waits for its turn are that one;
-   * after {@linkcode close} there is nothing to be done any more.
+   * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued share it.
+   * After {@linkcode close} it does nothing.
    *
-   * @throws {ConfigurationError} If there is anything wrong; then everything stays as it was.
+   * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
    */
   reload(): Promise<void> {
-    this.#queued ??= this.#running.catch(() => {}).then(() => {
-      this.#queued = undefined;
+    this.#queuedReload ??= this.#runningReload.catch(() => {}).then(() => {
+      this.#queuedReload = undefined;
       if (this.#stop.signal.aborted) return;
-      return this.#running = this.#reload();
+      return this.#runningReload = this.#reload();
     });
-    return this.#queued;
+    return this.#queuedReload;
   }
 
   async #reload(): Promise<void> {
@@ -100,26 +103,26 @@ export class Configuration {
     try {
       this.#snapshot = buildSnapshot(await this.#options.read());
     } catch (error) {
-      throw this.#refuse(error);
+      throw this.#reject(error);
     }
-    this.#refusal = undefined;
-    this.#tellFindings(this.#snapshot, before);
-    await this.#publish();
-    const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds nothing new is no news
+    this.#rejection = undefined;
+    this.#logFindings(this.#snapshot, before);
+    await this.publish();
+    const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds no change is not worth a line
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 
-  #refuse(error: unknown): unknown {
+  #reject(error: unknown): unknown {
     const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
-    const refusal = issues.join("\n");
-    if (refusal !== this.#refusal) this.#blocked += blocked; // polling finds the same change again and again
-    this.#refusal = refusal;
-    this.#options.log.error("rep.config.refused", { detail: "the configuration stays as it was", issues });
+    const rejection = issues.join("\n");
+    if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
+    this.#rejection = rejection;
+    this.#options.log.error("rep.config.refused", { detail: "the previous configuration stays active", issues });
     return error;
   }
 
-  /** What a snapshot has that deserves somebody's attention, once. */
-  #tellFindings({ warnings, deprecated }: Snapshot, before: Snapshot | undefined): void {
+  /** Logs the guardrail warnings and deprecations that the previous snapshot did not have. */
+  #logFindings({ warnings, deprecated }: Snapshot, before: Snapshot | undefined): void {
     const known = new Set([...before?.warnings ?? []].map(({ name, detail }) => `${name} ${detail}`));
     for (const { name, detection, detail } of warnings) {
       if (known.has(`${name} ${detail}`)) continue;
@@ -131,38 +134,37 @@ export class Configuration {
     }
   }
 
-  /** Publishes again what this process has: another configuration was in force, and is no more. */
-  async publishAgain(): Promise<void> {
-    if (!this.#stop.signal.aborted) await this.#publish();
-  }
-
-  /** Publishes what is in force; if the store does not answer, again and again, beside everything else. */
-  async #publish(): Promise<void> {
+  /**
+   * Publishes the current configuration, also when it becomes active again after another one. If the store does not answer, it
+   * returns, and retries in the background.
+   */
+  async publish(): Promise<void> {
+    if (!this.#isLoaded || this.#stop.signal.aborted) return;
     try {
       await this.#publishOnce();
     } catch (error) {
-      this.#options.log.error("rep.config.not_published", { detail: `it is tried again: ${error}` });
+      this.#options.log.error("rep.config.not_published", { detail: `retrying: ${error}` });
       this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
     }
   }
 
-  /** One at a time, and always the newest: of two at once, the older snapshot could be written last. */
+  /** Publishes the newest snapshot, one publication at a time: of two at once, the older could be written last. */
   async #publishOnce(): Promise<void> {
-    const turn = this.#publishing.then(() => this.#options.publish(this.#snapshot));
-    this.#publishing = turn.catch(() => {}); // whoever asked for it is told
-    this.#published(await turn);
+    const publication = this.#publishing.then(() => this.#options.publish(this.#snapshot));
+    this.#publishing = publication.catch(() => {}); // the caller handles the rejection
+    this.#logPublication(await publication);
   }
 
-  /** Publishes now what could not be published, if there is anything, instead of waiting for its next try. */
+  /** Retries a failed publication now, if there is one, instead of after its pause. */
   retryNow(): void {
-    this.#pause.abort();
+    this.#retryPause.abort();
   }
 
   async #retry(): Promise<void> {
     const { signal } = this.#stop;
-    for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
-      this.#pause = new AbortController();
-      await sleep(pause, this.#options.clock, { signal: AbortSignal.any([signal, this.#pause.signal]) });
+    for (let pauseMs: number = RETRY_MS[0];; pauseMs = Math.min(2 * pauseMs, RETRY_MS[1])) {
+      this.#retryPause = new AbortController();
+      await sleep(pauseMs, this.#options.clock, { signal: AbortSignal.any([signal, this.#retryPause.signal]) });
       if (signal.aborted) return;
       try {
         return await this.#publishOnce();
@@ -172,7 +174,7 @@ export class Configuration {
     }
   }
 
-  #published(publication: Publication | undefined): void {
+  #logPublication(publication: Publication | undefined): void {
     if (publication === undefined) return;
     const { events, head } = publication;
     this.#cursor = head;
@@ -182,10 +184,10 @@ export class Configuration {
     }
   }
 
-  /** Ends what goes on beside everything else. */
+  /** Waits for a reload that is running, and ends the retries. */
   async close(): Promise<void> {
     this.#stop.abort();
-    await this.#running.catch(() => {}); // whoever asked for it has been told
+    await this.#runningReload.catch(() => {}); // its caller handles the rejection
     await this.#retrying;
   }
 }

@@ -7,7 +7,9 @@ import { createStaticFiles } from "./static/static_files.ts";
 
 /** Where everything comes from that is not the gateway's own. */
 export interface Content {
-  answer(request: Request, client: Client): Promise<Response>;
+  respond(request: Request, client: Client): Promise<Response>;
+  /** Resolves when no request and no WebSocket is in flight. */
+  drain(): Promise<void>;
   close(): void;
 }
 
@@ -30,11 +32,18 @@ export async function openContent(options: ContentOptions): Promise<Content | un
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
-  if (staticDir !== undefined) return { answer: await createStaticFiles({ directory: staticDir, clock }), close() {} };
+  if (staticDir !== undefined) {
+    return {
+      respond: await createStaticFiles({ directory: staticDir, clock }),
+      drain: () => Promise.resolve(),
+      close() {},
+    };
+  }
   if (upstream === undefined) return undefined;
   const proxy = createProxy({ upstream, timeoutMs, clock, log });
   return {
-    answer: (request, client) => proxy(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
+    respond: (request, client) => proxy(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
+    drain: () => Promise.resolve(),
     close: () => proxy.close(),
   };
 }

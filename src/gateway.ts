@@ -1,72 +1,59 @@
 import config from "../deno.json" with { type: "json" };
+import { waitAtMost } from "./clock.ts";
+import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
-import { every, waitAtMost } from "./clock.ts";
-import { Configuration } from "./configuration.ts";
-import { createEpochs } from "./crypto/epochs.ts";
-import { sharedMasterKey } from "./crypto/master_key.ts";
-import { openContent } from "./content.ts";
-import { injectPage, type PageRequest } from "./pages/page_response.ts";
-import { createConfigScripts } from "./pages/config_script_cache.ts";
-import { Hub } from "./events/hub.ts";
-import { createEventLog } from "./events/event_log.ts";
-import { Tail } from "./events/tail.ts";
-import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
-import { handleHealth, type HealthReport, type HealthStatus } from "./endpoints/health.ts";
-import type { OriginContext } from "./http/origin.ts";
-import type { Log } from "./log.ts";
-import { createRateLimit } from "./http/rate_limit.ts";
-import { type ConnectionInfo, createResponder } from "./http/respond.ts";
-import { createReplica } from "./rollout/replica.ts";
-import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./http/routes.ts";
+import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
-import { withCircuitBreaker } from "./store/circuit_breaker.ts";
-import { StoreUnavailableError } from "./store/store.ts";
-import { storedSource } from "./variables/stored_source.ts";
-import { watchVariables } from "./variables/watch_stored.ts";
-import { countVariables, type Snapshot } from "./variables/snapshot.ts";
+import { checkOptions, type GatewayOptions, type GatewaySettings } from "./gateway_options.ts";
+import type { OriginContext } from "./http/origin.ts";
+import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
+import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
+import { LiveConfiguration } from "./live_configuration.ts";
+import { type ConfigScripts, createConfigScripts } from "./pages/config_script_cache.ts";
+import { injectPage, type PageRequest } from "./pages/page_response.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
-  /** Answers every request; what `Deno.serve` takes. Without `info`, all clients count as one. */
+  /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
   fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
-  /** Answers a request if its path is the gateway's own; for servers that have paths of their own. */
+  /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response, if it is an HTML page; any other is given back as it is.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged.
    *
-   * @param request What it answers: then a HEAD gets no body, and an `If-None-Match` may make it a 304.
+   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
-  /** Answers a request on a port for `GET /rep/health` alone. */
+  /** Answers `GET /rep/health` only, for a port of its own. */
   fetchHealth(request: Request): Promise<Response>;
   /**
    * Reads the variables again.
    *
-   * @throws {ConfigurationError} If there is anything wrong with them; then everything stays as it was.
+   * @throws {ConfigurationError} If they are invalid; then everything stays as it was.
    */
   reload(): Promise<void>;
   /**
-   * Ends all streams and whatever waits. `GET /rep/health` says so from the first moment on. Closing again does nothing more.
+   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica leaves the
+   * rollout. Give load balancers time to notice before {@linkcode close}.
+   */
+  beginShutdown(): void;
+  /**
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
+   * effect. The store stays open.
    *
-   * @param options `drainMs`: over which time the streams are ended; at once by default.
+   * @param options `drainMs`: the time over which streams end and within which requests may finish. Defaults to 0.
    */
   close(options?: { drainMs?: number }): Promise<void>;
 }
 
-/** How often a process looks for events of others, and for what it may clean up. */
-const POLL_MS = 1_000;
-const SWEEP_MS = 60_000;
-/** What a goodbye to the other replicas may take; without one, they find out by themselves. */
-const GOODBYE_MS = 1_000;
-
 /**
- * Makes a gateway: the one place where its pieces are put together.
+ * Creates and starts a gateway. This is the only place where its parts are put together.
  *
- * @throws {ConfigurationError} If there is anything wrong with the variables; all issues are in the error.
- * @throws {RangeError} If an option has a value that it cannot have.
+ * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
+ * @throws {RangeError} If an option is out of range.
  *
- * @example Beside a handler of one's own
+ * @example Beside your own handler
  * ```ts
  * import { createGateway } from "@rep/gateway";
  * import { assertEquals } from "@std/assert";
@@ -79,160 +66,121 @@ const GOODBYE_MS = 1_000;
  */
 export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const settings = checkOptions(options);
-  const { clock, random, log, hotReload, allowedOrigins, masterKey } = settings;
-  const startedAt = clock.now();
-  let isStopping = false;
-
-  const content = await openContent(settings); // first: if that fails, nothing else has to be ended
-  let recover = () => {};
-  const store = withCircuitBreaker(settings.store, { clock, onChange: storeChanged });
-  const eventLog = createEventLog(store, { clock });
-  const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
-  const hub = new Hub(tail, settings);
-  const rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
-  const epochs = createEpochs({
-    clock,
-    rotationMs: settings.keyRotationMs,
-    retentionMs: settings.keyRetentionMs,
-    masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
-  });
-  const stored = storedSource(store);
-  const { instanceId } = settings;
-  const onReactivated = () => void configuration.publishAgain();
-  const replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
-  const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
-  const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
-    .catch(async (error) => {
-      content?.close();
-      await replica.leave();
-      await hub.close(0);
-      await tail.close();
-      throw error;
-    });
-  const activeConfiguration = hotReload ? () => replica.activeConfiguration(configuration) : () => configuration;
-  const getConfigScript = createConfigScripts({ activeConfiguration, hotReload, epochs, clock, log });
-
-  /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async function readAll() {
-    const [input, environment] = await Promise.all([settings.read(), stored.read()]);
-    return { ...input, environment: { ...input.environment, ...environment } };
+  const content = await openContent(settings);
+  const live = new LiveConfiguration(settings);
+  const gateway = new RunningGateway(settings, live, content);
+  try {
+    await live.start();
+    return gateway;
+  } catch (error) {
+    await gateway.close();
+    throw error;
   }
-
-  async function publishAndTell(snapshot: Snapshot) {
-    if (!stored.isKnown) {
-      throw new StoreUnavailableError("Cannot publish: the variables in the store are not known yet");
-    }
-    return await replica.publish(snapshot);
-  }
-
-  const readNew = () => void tail.readNew().catch(() => {}); // the store does not answer, as it has been told
-  const sweep = () => void rateLimit.sweep().catch(() => {}); // likewise
-  const saveCounts = async () => {
-    const clients = await rateLimit.save();
-    if (clients > 0) log.info("rep.rate_limit.saved", { clients });
-  };
-  recover = () => {
-    if (hotReload) readNew();
-    if (stored.isKnown) configuration.retryNow();
-    else void reloadStored().catch(() => {}); // likewise
-    void saveCounts().catch(() => {}); // likewise
-  };
-  const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
-  if (hotReload) stops.push(every(POLL_MS, readNew, clock), eventLog.watch(readNew));
-
-  async function reloadStored(): Promise<void> {
-    await stored.refresh();
-    await configuration.reload().catch(() => {}); // the log has said what was wrong
-  }
-
-  const unwatch = new AbortController();
-  const after = stored.isKnown ? 0 : -1; // what could not be read at the start is news, even if it is nothing
-  const watched = watchVariables(store, reloadStored, { clock, signal: unwatch.signal, after, isBackground: true });
-
-  function storeChanged(failure: Error | undefined): void {
-    tellStore(log, failure);
-    if (failure === undefined) recover();
-  }
-
-  function status(): HealthStatus {
-    if (isStopping) return "stopping";
-    return configuration.isRefused || !store.isAvailable ? "degraded" : "healthy";
-  }
-
-  function healthReport(): HealthReport {
-    return {
-      status: status(),
-      version: config.version,
-      variables: countVariables(configuration.snapshot),
-      guardrails: { warnings: configuration.snapshot.warnings.length, blocked: configuration.blocked },
-      uptime_seconds: Math.floor((clock.now() - startedAt) / 1_000),
-    };
-  }
-
-  function sessionKey(request: Request, { client }: RouteContext): Promise<Response> {
-    const sensitiveCount = configuration.snapshot.sensitive.size;
-    const caller = { client, originContext: originContextOf(request, client.origin) };
-    const ttlMs = settings.sessionKeyTtlMs;
-    return handleSessionKey(request, caller, { sensitiveCount, epochs, rateLimit, clock, log, ttlMs });
-  }
-
-  function changes(request: Request, { client }: RouteContext): Promise<Response> {
-    return handleChanges(request, originContextOf(request, client.origin), { hotReload, hub, tail });
-  }
-
-  function originContextOf({ headers }: Request, own: string): OriginContext {
-    return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed: allowedOrigins };
-  }
-
-  const inject = (response: Response, request: PageRequest = ANY_REQUEST) =>
-    injectPage(response, request, getConfigScript);
-  const deliver = content && (async (request: Request, { client }: RouteContext) => {
-    return await inject(await content.answer(request, client), request);
-  });
-
-  const healthRoutes: Routes = { "/rep/health": (request) => handleHealth(request, healthReport()) };
-  const routes: Routes = {
-    "/rep/session-key": sessionKey,
-    "/rep/changes": changes,
-    "/rep/client.js": handleClientScript,
-    ...(settings.separateHealth ? {} : healthRoutes),
-  };
-  const respond = createResponder(settings);
-
-  let closing: Promise<void> | undefined;
-  const close: Gateway["close"] = ({ drainMs = 0 } = {}) => closing ??= closeOnce(drainMs);
-
-  async function closeOnce(drainMs: number): Promise<void> {
-    isStopping = true;
-    const goodbye = replica.leave(); // first: the others need not wait for the drain
-    await hub.close(drainMs);
-    for (const stop of stops) stop();
-    unwatch.abort();
-    await configuration.close();
-    await waitAtMost(GOODBYE_MS, Promise.all([watched, goodbye]), clock); // a silent store must not keep the process
-    await tail.close();
-    content?.close();
-  }
-
-  return {
-    fetch: (request, info) => respond(request, info, (path) => findHandler(routes, path) ?? deliver ?? notFound),
-    handle: async (request, info) =>
-      isOurs(request) ? await respond(request, info, (path) => findHandler(routes, path) ?? notFound) : undefined,
-    inject,
-    fetchHealth: (request) => respond(request, undefined, (path) => findHandler(healthRoutes, path) ?? notFound),
-    reload: () => configuration.reload(),
-    close,
-    [Symbol.asyncDispose]: () => close(),
-  };
 }
 
 const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
 
-function isOurs({ url }: Request): boolean {
-  return URL.canParse(url) && new URL(url).pathname.startsWith(OWN_PATHS);
-}
+/** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
+class RunningGateway implements Gateway {
+  readonly #settings: GatewaySettings;
+  readonly #live: LiveConfiguration;
+  readonly #content: Content | undefined;
+  readonly #startedAt: number;
+  readonly #respond: Responder;
+  readonly #getConfigScript: ConfigScripts;
+  readonly #routes: Routes;
+  readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
+  readonly #fallback: Handler;
+  #isStopping = false;
+  #closing: Promise<void> | undefined;
 
-function tellStore(log: Log, failure: Error | undefined): void {
-  if (failure === undefined) log.info("rep.store.up", { detail: "the store answers again" });
-  else log.error("rep.store.down", { detail: `limits go on in memory, changes wait: ${failure.message}` });
+  constructor(settings: GatewaySettings, live: LiveConfiguration, content: Content | undefined) {
+    this.#settings = settings;
+    this.#live = live;
+    this.#content = content;
+    this.#startedAt = settings.clock.now();
+    this.#respond = createResponder(settings);
+    this.#getConfigScript = createConfigScripts({
+      ...settings,
+      activeConfiguration: () => live.active,
+      epochs: live.epochs,
+    });
+    this.#routes = {
+      ...(settings.separateHealth ? {} : this.#healthRoutes),
+      "/rep/session-key": (request, context) => this.#sessionKey(request, context),
+      "/rep/changes": (request, context) => this.#changes(request, context),
+      "/rep/client.js": handleClientScript,
+    };
+    this.#fallback = content ? (request, context) => this.#page(content, request, context) : notFound;
+  }
+
+  readonly fetch: Gateway["fetch"] = (request, info) =>
+    this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? this.#fallback);
+
+  readonly handle: Gateway["handle"] = async (request, info) =>
+    isOwnPath(request)
+      ? await this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? notFound)
+      : undefined;
+
+  readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
+    injectPage(response, request, this.#getConfigScript);
+
+  readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
+    this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);
+
+  readonly reload: Gateway["reload"] = () => this.#live.reload();
+
+  readonly beginShutdown: Gateway["beginShutdown"] = () => {
+    this.#isStopping = true;
+    this.#live.leave();
+  };
+
+  readonly close: Gateway["close"] = ({ drainMs = 0 } = {}) => this.#closing ??= this.#close(drainMs);
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    this.beginShutdown();
+    const requests = this.#content?.drain() ?? Promise.resolve();
+    await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
+    this.#content?.close();
+    await this.#live.close();
+  }
+
+  #health(request: Request): Response {
+    const { snapshot, blocked } = this.#live;
+    const uptimeMs = this.#settings.clock.now() - this.#startedAt;
+    const report = createHealthReport({ status: this.#status, version: config.version, snapshot, blocked, uptimeMs });
+    return handleHealth(request, report);
+  }
+
+  get #status(): HealthStatus {
+    if (this.#isStopping) return "stopping";
+    return this.#live.isDegraded ? "degraded" : "healthy";
+  }
+
+  #sessionKey(request: Request, { client }: RouteContext): Promise<Response> {
+    const { epochs, rateLimit, snapshot } = this.#live;
+    const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
+    const caller = { client, originContext: this.#originContext(request, client.origin) };
+    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, clock, log, ttlMs };
+    return handleSessionKey(request, caller, options);
+  }
+
+  #changes(request: Request, { client }: RouteContext): Promise<Response> {
+    const { hub, tail } = this.#live;
+    const { hotReload } = this.#settings;
+    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, hub, tail });
+  }
+
+  async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {
+    return await this.inject(await content.respond(request, client), request);
+  }
+
+  #originContext({ headers }: Request, own: string): OriginContext {
+    const { allowedOrigins: allowed } = this.#settings;
+    return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed };
+  }
 }

@@ -24,6 +24,21 @@ export function commandArgs(args: readonly string[], permissions: readonly strin
   return ["run", "--quiet", ...FLAGS, ...permissions, "main.ts", ...args];
 }
 
+/** How a command ended that was expected to. */
+export interface CommandOutcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the command to its end. */
+export async function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+  const options = { args: commandArgs(args), env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
 /** Starts the command on a free port of this machine, and waits until it listens. */
 export async function startCommand(
   args: readonly string[],
@@ -31,16 +46,19 @@ export async function startCommand(
   permissions?: readonly string[],
 ): Promise<RunningCommand> {
   const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args], permissions);
-  return await startProcess(all, env, (text) => {
-    const line = toLogLine(text);
-    return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;
-  });
+  return await startProcess(all, env, listeningUrl);
+}
+
+/** The URL in the log line that says that the gateway is ready. */
+function listeningUrl(text: string): string | undefined {
+  const line = toLogLine(text);
+  return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;
 }
 
 /** Starts `deno serve` with the module for it, and waits until it listens. */
 export async function startServe(flags: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
   const args = ["serve", ...FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
-  return await startProcess(args, env, (line) => /^deno serve: Listening on (http:\S+)/.exec(line)?.[1]);
+  return await startProcess(args, env, listeningUrl);
 }
 
 async function startProcess(

@@ -28,14 +28,17 @@ class World {
     this.environment = environment;
   }
 
-  load(): Promise<Configuration> {
+  async load(): Promise<Configuration> {
     const { clock } = this;
-    return Configuration.load({
+    const configuration = new Configuration({
       read: () => this.#read(),
       publish: (one) => this.#publish(one),
       clock,
       log: this.#log(),
     });
+    await configuration.load();
+    await configuration.publish();
+    return configuration;
   }
 
   async #read() {
@@ -131,16 +134,16 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   world.environment = { REP_PUBLIC_A: "2", REP_PUBLIC_B: "2", REP_SERVER_B: "s3cret" };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   assertEquals(configuration.snapshot === snapshot, true);
-  assertEquals([configuration.isRefused, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
+  assertEquals([configuration.isRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
   assertEquals(world.linesOf("rep.config.refused"), [
-    'error rep.config.refused {"detail":"the configuration stays as it was","issues":["Cannot tell REP_PUBLIC_B and ' +
+    'error rep.config.refused {"detail":"the previous configuration stays active","issues":["Cannot tell REP_PUBLIC_B and ' +
     'REP_SERVER_B apart: expected a name to be in one tier only"]}',
   ]);
 
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   await configuration.close();
-  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
 Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
@@ -149,7 +152,7 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   world.reading = Promise.reject(new Deno.errors.NotFound("no such file"));
   await assertRejects(() => configuration.reload(), Deno.errors.NotFound, "no such file");
   await configuration.close();
-  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "1" }, true]);
+  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "1" }, true]);
 });
 
 Deno.test("reload() in strict mode keeps the old value, and counts what it blocked", async () => {
@@ -160,7 +163,7 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it block
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   await configuration.close();
-  assertEquals([publicOf(configuration), configuration.isRefused, configuration.blocked], [{ A: "1" }, true, 2]);
+  assertEquals([publicOf(configuration), configuration.isRejected, configuration.blocked], [{ A: "1" }, true, 2]);
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
 
@@ -250,7 +253,7 @@ Deno.test("reload() goes on after one that was refused", async () => {
   await assertRejects(() => refused, ConfigurationError);
   await good;
   await configuration.close();
-  assertEquals([publicOf(configuration), configuration.isRefused], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
 Deno.test("what could not be published is in force, and tried again after 1, 2, 4 … and at most 30 seconds", async () => {
@@ -259,7 +262,7 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   const configuration = await world.load();
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, []]);
   assertEquals(world.linesOf("rep.config.not_published"), [
-    'error rep.config.not_published {"detail":"it is tried again: Error: no answer"}',
+    'error rep.config.not_published {"detail":"retrying: Error: no answer"}',
   ]);
   const tries = () => world.linesOf("rep.config.not_published").length - 1;
   const counted: number[] = [];

@@ -2,97 +2,176 @@ import { type Clock, sleep } from "../clock.ts";
 import type { ConnectionInfo } from "../http/respond.ts";
 import type { Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import type { Tls } from "./tls.ts";
 
-/** Where to listen, and who answers. */
+/** Settings of {@linkcode listen}. */
 export interface ListenOptions {
   hostname: string;
-  /** 0 takes a free one. */
+  /** 0 picks a free port. */
   port: number;
-  /** PEM texts. */
-  tls?: { cert: string; key: string } | undefined;
+  tls?: Tls | undefined;
   handler: (request: Request, info: ConnectionInfo) => Promise<Response>;
-  /** What is served here, for the log. */
+  /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   clock: Clock;
   log: Log;
+  /** When to log `rep.listening`: once the service behind the port is ready. @default {at once} */
+  ready?: Promise<unknown>;
 }
 
-/** Somebody who listens. */
-export interface Listener {
-  /** The port that was taken. */
-  readonly port: number;
-  /** Ends when the last request that is under way does. */
-  shutdown(): Promise<void>;
-}
-
-/** A process that is out of file descriptors gets some back when connections end. */
-const PAUSE_MS = 500;
+/** How long to wait after running out of file descriptors: connections that end free some. */
+const RELISTEN_MS = 500;
+/** How long to wait until a listener that was shut down has freed its port; measured: 2 ms. */
+const REBIND_MS = 1;
+/** How often to try that: another process may have taken the port meanwhile. */
+const MAX_REBINDS = 1_000;
 
 /**
- * Listens until it is told to stop. When the process runs out of file descriptors, `Deno.serve` stops accepting for good:
- * then it starts again, on the same port.
+ * Binds a port and serves on it.
+ *
+ * @throws {Deno.errors.NotCapable} If the process lacks `--allow-net`.
+ * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the files.
  */
 export function listen(options: ListenOptions): Listener {
-  const { clock, log, serves } = options;
-  requireNetwork(options);
-  const stopping = new AbortController();
-  let server = serve(options);
-  const { port } = server.addr;
-  log.info("rep.listening", { serves, url: urlOf(options, port), port });
-  void keepListening();
-
-  async function keepListening(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      try {
-        await server.finished;
-        return;
-      } catch (error) {
-        log.error("rep.listener.failed", { serves, detail: `listening again: ${error}` });
-      }
-      await listenAgain();
-    }
-  }
-
-  async function listenAgain(): Promise<void> {
-    for (;;) {
-      await sleep(PAUSE_MS, clock, { signal: stopping.signal });
-      if (stopping.signal.aborted) return;
-      try {
-        server = serve({ ...options, port });
-        return log.info("rep.listening", { serves, url: urlOf(options, port), port });
-      } catch (error) {
-        log.error("rep.listener.failed", { serves, detail: `trying again: ${error}` });
-      }
-    }
-  }
-
-  return {
-    port,
-    shutdown() {
-      stopping.abort();
-      return server.shutdown();
-    },
-  };
+  return new Listener(options);
 }
 
-/** Without the permission, listening would stop and prompt. */
-function requireNetwork({ hostname, port }: ListenOptions): void {
-  const host = hostAndPort(hostname, port);
+/**
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops accepting
+ * for good; the listener then serves again on the same port.
+ */
+export class Listener {
+  readonly #options: ListenOptions;
+  readonly #stopping = new AbortController();
+  #server: Deno.HttpServer<Deno.NetAddr>;
+  #tls: Tls | undefined;
+  /** Servers with an earlier certificate whose last requests are still in flight. */
+  readonly #replaced = new Set<Promise<void>>();
+
+  constructor(options: ListenOptions) {
+    const { hostname, port, tls, ready } = options;
+    requireNetPermission(hostAndPort(hostname, port));
+    this.#options = options;
+    this.#tls = tls;
+    this.#server = serve(options, port, tls);
+    this.#options = { ...options, port: this.#server.addr.port };
+    if (ready === undefined) this.#logListening();
+    else void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
+    void this.#keepServing(this.#server);
+  }
+
+  /** The port that is bound. */
+  get port(): number {
+    return this.#options.port;
+  }
+
+  /**
+   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a certificate,
+   * so the port is bound anew, and for some 2 ms connections to it are refused.
+   *
+   * @returns Whether the certificate is another one.
+   * @throws {Error} If the certificate cannot be used; then everything stays as it was.
+   */
+  async useTls(tls: Tls): Promise<boolean> {
+    if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
+    await serve(this.#options, 0, tls).shutdown(); // a certificate that cannot be used must not cost the port
+    const replaced = this.#server;
+    this.#tls = tls;
+    const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));
+    this.#replaced.add(closed);
+    await this.#rebind();
+    return true;
+  }
+
+  /** Stops accepting connections. Resolves when the last request in flight has been answered. */
+  async shutdown(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all([this.#server.shutdown(), ...this.#replaced]);
+  }
+
+  async #keepServing(server: Deno.HttpServer<Deno.NetAddr>): Promise<void> {
+    const { clock, log, serves } = this.#options;
+    try {
+      return await server.finished;
+    } catch (error) {
+      log.error("rep.listener.failed", { serves, detail: `listening again: ${error}` });
+    }
+    while (!this.#stopping.signal.aborted) {
+      await sleep(RELISTEN_MS, clock, { signal: this.#stopping.signal });
+      if (this.#stopping.signal.aborted || this.#tryToServe()) return;
+    }
+  }
+
+  #tryToServe(): boolean {
+    const { log, serves } = this.#options;
+    try {
+      this.#serveAgain();
+      this.#logListening();
+      return true;
+    } catch (error) {
+      log.error("rep.listener.failed", { serves, detail: `trying again: ${error}` });
+      return false;
+    }
+  }
+
+  async #rebind(): Promise<void> {
+    for (let tries = 1; !this.#stopping.signal.aborted; tries++) {
+      try {
+        return this.#serveAgain();
+      } catch (error) {
+        if (tries === MAX_REBINDS) throw error;
+        await sleep(REBIND_MS, this.#options.clock);
+      }
+    }
+  }
+
+  #serveAgain(): void {
+    this.#server = serve(this.#options, this.port, this.#tls);
+    void this.#keepServing(this.#server);
+  }
+
+  #logListening(): void {
+    const { hostname, serves, log, port } = this.#options;
+    const url = `${this.#tls ? "https" : "http"}://${hostAndPort(hostname, port)}/`;
+    log.info("rep.listening", { serves, url, port });
+  }
+}
+
+/** Binding a port without the permission would prompt. */
+function requireNetPermission(host: string): void {
   if (isGranted({ name: "net", host })) return;
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-function serve({ hostname, port, tls, handler }: ListenOptions): Deno.HttpServer<Deno.NetAddr> {
+function serve({ hostname, handler }: ListenOptions, port: number, tls: Tls | undefined) {
   const onListen = () => {}; // the log says it
-  return tls
-    ? Deno.serve({ hostname, port, onListen, ...tls }, handler)
-    : Deno.serve({ hostname, port, onListen }, handler);
+  try {
+    return tls
+      ? Deno.serve({ hostname, port, onListen, cert: tls.cert, key: tls.key }, handler)
+      : Deno.serve({ hostname, port, onListen }, handler);
+  } catch (cause) {
+    throw bindError(cause, hostAndPort(hostname, port), tls);
+  }
 }
 
-function urlOf({ hostname, tls }: ListenOptions, port: number): string {
-  return `${tls ? "https" : "http"}://${hostAndPort(hostname, port)}/`;
+/** Deno's messages name neither the address nor the file. The error's class stays. */
+function bindError(cause: unknown, address: string, tls: Tls | undefined): Error {
+  if (!(cause instanceof Error)) return new Error(`Cannot listen on ${address}: ${cause}`);
+  const reason = BIND_REASONS.find(([type]) => cause instanceof type)?.[1];
+  const isCertificate = tls !== undefined && reason === undefined;
+  const message = isCertificate
+    ? `Cannot use --tls-cert "${tls.certFile}" with --tls-key "${tls.keyFile}": ${cause.message}`
+    : `Cannot listen on ${address}: ${reason ?? cause.message}`;
+  return new (cause.constructor as ErrorConstructor)(message, { cause });
 }
 
-function hostAndPort(hostname: string, port: number): string {
+const BIND_REASONS = [
+  [Deno.errors.AddrInUse, "another process listens there already"],
+  [Deno.errors.AddrNotAvailable, "this machine has no such address"],
+  [Deno.errors.PermissionDenied, "the system allows this port to privileged users only"],
+] as const;
+
+/** Formats an address for a URL: IPv6 in brackets. */
+export function hostAndPort(hostname: string, port: number): string {
   return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }

@@ -199,7 +199,14 @@ export const OPTIONS = {
     default: "30m",
     help: "When a stream ends; its client comes back by itself",
   }),
-  "drain": duration("0s", "10m", { default: "10s", help: "Time over which open streams are ended at a stop" }),
+  "drain": duration("0s", "10m", {
+    default: "10s",
+    help: "Time after that in which streams are ended and requests in flight may finish",
+  }),
+  "stop-delay": duration("0s", "10m", {
+    default: "0s",
+    help: "Time to serve everything after SIGTERM while /rep/health answers 503",
+  }),
   "tls-cert": text("FILE", { default: undefined, help: "TLS certificate chain (PEM); with --tls-key" }),
   "tls-key": text("FILE", { default: undefined, help: "TLS private key (PEM); with --tls-cert" }),
   "log-format": choice(["json", "text"], { default: "json", help: "How log lines look" }),

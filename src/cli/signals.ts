@@ -2,27 +2,33 @@ import type { Log } from "../log.ts";
 
 /** What signals do. */
 export interface SignalActions {
+  /** SIGHUP. */
   reload: () => void;
-  /** Ends everything; called once. */
+  /** SIGINT and SIGTERM: ends everything. Called once. */
   stop: () => Promise<void>;
   log: Log;
   /**
-   * Whether the process ends with that. Under `deno serve` it ends by itself, when all of its threads have stopped.
+   * Ends the process. Under `deno serve` it must not end after a clean shutdown, since its other threads may still be busy: it
+   * ends by itself when all of them have stopped.
    *
-   * @default {true}
+   * @default {Deno.exit}
    */
-  exits?: boolean;
-  /** Asks for a signal. @default {Deno.addSignalListener} */
+  exit?: (code: number) => void;
+  /** Listens to a signal. @default {Deno.addSignalListener} */
   listen?: (signal: Deno.Signal, listener: () => void) => void;
 }
 
-/** Windows knows no SIGTERM, SIGHUP to ask for. */
+/** Windows has neither SIGTERM nor SIGHUP. */
 const IS_WINDOWS = Deno.build.os === "windows";
-const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
+/** The signals that ask a process to stop. */
+export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
 
-/** SIGHUP reloads; SIGINT and SIGTERM stop, and a second one stops at once. A signal that cannot be had is done without. */
+/**
+ * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal exits at
+ * once, with code 1. A signal that the platform does not have is logged.
+ */
 export function onSignals(
-  { reload, stop, log, exits = true, listen = Deno.addSignalListener }: SignalActions,
+  { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }: SignalActions,
 ): void {
   let isStopping = false;
 
@@ -30,9 +36,14 @@ export function onSignals(
     if (isStopping) Deno.exit(1);
     isStopping = true;
     log.info("rep.stopping", { signal });
-    await stop();
+    try {
+      await stop();
+    } catch (error) {
+      log.error("rep.stop.failed", { detail: errorText(error) });
+      return Deno.exit(1);
+    }
     log.info("rep.stopped");
-    if (exits) Deno.exit(0); // signal listeners and requests that hang would keep the process
+    exit(0); // signal listeners and clients that do not read would keep the process alive
   }
 
   function on(signal: Deno.Signal, listener: () => void): void {
@@ -47,18 +58,18 @@ export function onSignals(
   if (!IS_WINDOWS) on("SIGHUP", reload);
 }
 
-/** Keeps the process, or a thread of `deno serve --parallel`, alive through an error that nobody caught. */
+/** Logs errors that nothing caught, which would end the process or a thread of `deno serve --parallel`. */
 export function logUncaughtErrors(log: Log): void {
-  const tell = (error: unknown) => {
-    const detail = error instanceof Error ? error.stack ?? error.message : String(error);
-    log.error("rep.uncaught", { detail });
-  };
   globalThis.addEventListener("error", (event) => {
     event.preventDefault();
-    tell(event.error);
+    log.error("rep.uncaught", { detail: errorText(event.error) });
   });
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
-    tell(event.reason);
+    log.error("rep.uncaught", { detail: errorText(event.reason) });
   });
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
 }

@@ -1,66 +1,184 @@
-import { systemClock } from "../clock.ts";
-import type { Command } from "./command.ts";
-import { resolveContent } from "./mode.ts";
+import config from "../../deno.json" with { type: "json" };
+import { type Clock, sleep, systemClock, waitAtMost } from "../clock.ts";
+import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
+import { Problem } from "../http/problem.ts";
+import { type ConnectionInfo, createResponder } from "../http/respond.ts";
 import { createLog, type Log } from "../log.ts";
+import { isGranted } from "../permissions.ts";
+import { openStore } from "../store/open.ts";
+import type { Store } from "../store/store.ts";
+import type { Command } from "./command.ts";
+import { listen, type Listener } from "./listen.ts";
+import { resolveContent } from "./mode.ts";
 import type { Settings } from "./option_table.ts";
 import { logUncaughtErrors } from "./signals.ts";
-import { openStore } from "../store/open.ts";
-import { triggerReloads } from "./triggers.ts";
-import { isGranted } from "../permissions.ts";
 import { createSources } from "./sources.ts";
+import { readTls, type Tls } from "./tls.ts";
+import { triggerReloads } from "./triggers.ts";
 
-/** A gateway that was started from a command's settings, and knows no port yet. */
-export interface Started {
-  readonly gateway: Gateway;
-  /** Reads the variables again; the log says what was wrong, if anything was. */
-  readonly reload: () => void;
-  /** Ends the streams over the drain, and then everything else. */
-  readonly stop: () => Promise<void>;
-}
-
-/** What is to be started. */
+/** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
-/** What {@linkcode start} needs beside the settings. */
-export interface StartOptions {
+/** Settings of {@linkcode Service}. */
+export interface ServiceOptions {
   log: Log;
-  /** What only one process at a time is called. */
-  instanceId?: string | undefined;
+  /** The time. @default {systemClock} */
+  clock?: Clock;
 }
 
-/**
- * Starts a gateway: its store, and what notices changes.
- *
- * @throws {ConfigurationError} If there is anything wrong with the variables.
- */
-export async function start(
-  { settings, masterKey, remarks }: ServeCommand,
-  { log, instanceId }: StartOptions,
-): Promise<Started> {
-  for (const detail of remarks) log.warn("rep.start.remark", { detail });
-  logUncaughtErrors(log);
-  const store = await openStore(settings.kv, log);
-  const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, instanceId, store, log });
-  const reload = () => void gateway.reload().catch(() => {}); // the log has said what was wrong
-  const stopTriggers = triggerReloads(settings, reload, { clock: systemClock, log });
-  async function stop(): Promise<void> {
-    stopTriggers();
-    await gateway.close({ drainMs: settings.drain });
-    store.close();
+type GatewayFetch = (gateway: Gateway) => Promise<Response>;
+
+/** How long the last bytes of a response may take to leave after the drain. */
+const FLUSH_MS = 1_000;
+
+/** A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the shutdown. */
+export class Service {
+  readonly #command: ServeCommand;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #startedAt: number;
+  readonly #ready = Promise.withResolvers<Gateway>();
+  #gateway: Gateway | undefined;
+  #listeners: readonly Listener[] = [];
+  #store: Store | undefined;
+  #stopTriggers = () => {};
+
+  constructor(command: ServeCommand, { log, clock = systemClock }: ServiceOptions) {
+    this.#command = command;
+    this.#log = log;
+    this.#clock = clock;
+    this.#startedAt = clock.now();
+    this.#ready.promise.catch(() => {}); // start() throws the same error
   }
-  return { gateway, reload, stop };
+
+  /**
+   * Reads the certificate and binds every port. From here on health answers 503 `starting`, and other requests wait.
+   *
+   * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
+   */
+  async bind(): Promise<void> {
+    const { hostname, port, "health-port": healthPort } = this.#command.settings;
+    const tls = await readTls(this.#command.settings);
+    const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
+    this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
+    if (healthPort === undefined) return;
+    try {
+      const health = listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
+      this.#listeners = [...this.#listeners, health];
+    } catch (error) {
+      await this.#unbind();
+      throw error;
+    }
+  }
+
+  /**
+   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store are closed.
+   *
+   * @throws {ConfigurationError} If the variables are invalid.
+   * @throws {TypeError} If the store cannot be opened.
+   */
+  async start(): Promise<void> {
+    try {
+      this.#ready.resolve(this.#gateway = await this.#createGateway());
+    } catch (error) {
+      this.#ready.reject(error);
+      this.#store?.close();
+      await this.#unbind();
+      throw error;
+    }
+    const options = { clock: this.#clock, log: this.#log };
+    this.#stopTriggers = triggerReloads(this.#command.settings, () => this.reload(), options);
+  }
+
+  /** Answers every request. */
+  readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
+    const isHealthServed = this.#command.settings["health-port"] === undefined;
+    return this.#gateway?.fetch(request, info) ??
+      this.#fetchWhileStarting(request, isHealthServed, (gateway) => gateway.fetch(request, info));
+  };
+
+  /** Answers `GET /rep/health` only. */
+  readonly fetchHealth = (request: Request): Promise<Response> =>
+    this.#gateway?.fetchHealth(request) ??
+      this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
+
+  /** Reads the variables and the certificate again. The log has what was wrong, if anything was. */
+  reload(): void {
+    this.#gateway?.reload().catch(() => {}); // logged as rep.config.refused
+    this.#reloadTls().catch((error) => {
+      this.#log.error("rep.tls.refused", { detail: `the previous certificate stays: ${messageOf(error)}` });
+    });
+  }
+
+  /**
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within `--drain`, and
+   * closes the store. A start that is still under way is waited for.
+   */
+  async stop(): Promise<void> {
+    const gateway = await this.#ready.promise;
+    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.settings;
+    this.#stopTriggers();
+    gateway.beginShutdown();
+    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    const unbound = this.#unbind();
+    await Promise.all([gateway.close({ drainMs }), waitAtMost(drainMs, unbound, this.#clock)]);
+    await waitAtMost(FLUSH_MS, unbound, this.#clock);
+    this.#store?.close();
+  }
+
+  async #createGateway(): Promise<Gateway> {
+    const { settings, masterKey } = this.#command;
+    const log = this.#log;
+    this.#store = await openStore(settings.kv, log);
+    const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(settings);
+    return await createGateway({ ...gatewayOptions(settings), masterKey, instanceId, store: this.#store, log });
+  }
+
+  #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {
+    const respond = createResponder({ isTrusted: () => false, log: this.#log });
+    return respond(request, undefined, (path) => {
+      const isHealth = isHealthServed && path === HEALTH_PATH;
+      return isHealth ? (request) => handleHealth(request, this.#startingReport()) : () => this.#whenReady(fetch);
+    });
+  }
+
+  async #whenReady(fetch: GatewayFetch): Promise<Response> {
+    const gateway = await this.#ready.promise.catch(() => undefined); // start() reports the error
+    if (gateway === undefined) throw new Problem(503, { detail: "The gateway could not start" });
+    return await fetch(gateway);
+  }
+
+  #startingReport() {
+    return startingReport(config.version, this.#clock.now() - this.#startedAt);
+  }
+
+  async #reloadTls(): Promise<void> {
+    const tls: Tls | undefined = await readTls(this.#command.settings);
+    if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#log.info("rep.tls.reloaded");
+  }
+
+  async #unbind(): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener.shutdown()));
+  }
 }
 
-/** A host's name and a port: no two processes have both. Nothing if the name may not be asked for, or the port is any. */
-export function resolveInstanceId({ settings: { hostname, port } }: ServeCommand): string | undefined {
+/** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
+function resolveInstanceId({ hostname, port }: Settings): string | undefined {
   if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) return undefined;
   return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
-/** The log that the settings ask for. */
-export function createCommandLog({ settings }: ServeCommand): Log {
-  return createLog({ format: settings["log-format"], level: settings["log-level"] });
+/** Creates the log of a command, which also gets errors that nothing caught, and writes the command's warnings to it. */
+export function openCommandLog({ settings, remarks }: ServeCommand): Log {
+  const log = createLog({ format: settings["log-format"], level: settings["log-level"] });
+  logUncaughtErrors(log);
+  for (const detail of remarks) log.warn("rep.start.warning", { detail });
+  return log;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function gatewayOptions(settings: Settings) {

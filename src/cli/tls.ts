@@ -1,19 +1,26 @@
 import type { Settings } from "./option_table.ts";
 import { readTextFile } from "./sources.ts";
 
-/** A certificate chain and its key, as PEM texts. */
+/** A certificate chain and its private key. */
 export interface Tls {
+  /** PEM. */
   readonly cert: string;
+  /** PEM. */
   readonly key: string;
+  /** The paths of both, for messages. */
+  readonly certFile: string;
+  readonly keyFile: string;
 }
 
 /**
- * Reads what `--tls-cert` and `--tls-key` name.
+ * Reads the files that `--tls-cert` and `--tls-key` name.
  *
- * @throws {ConfigurationError} If one of them cannot be read.
+ * @returns `undefined` if the options are not set.
+ * @throws {ConfigurationError} If one of the files cannot be read.
  */
 export async function readTls(settings: Pick<Settings, "tls-cert" | "tls-key">): Promise<Tls | undefined> {
-  const { "tls-cert": cert, "tls-key": key } = settings;
-  if (cert === undefined || key === undefined) return undefined;
-  return { cert: await readTextFile(cert, "--tls-cert"), key: await readTextFile(key, "--tls-key") };
+  const { "tls-cert": certFile, "tls-key": keyFile } = settings;
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  const [cert, key] = await Promise.all([readTextFile(certFile, "--tls-cert"), readTextFile(keyFile, "--tls-key")]);
+  return { cert, key, certFile, keyFile };
 }

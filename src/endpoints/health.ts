@@ -1,34 +1,71 @@
 import { methodNotAllowed } from "../http/problem.ts";
+import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../variables/snapshot.ts";
 import type { Tier } from "../variables/tier.ts";
 
-/** How the gateway is: `degraded` still serves, `stopping` soon does not. */
-export type HealthStatus = "healthy" | "degraded" | "stopping";
+/**
+ * - `starting`: the ports are bound, but nothing is served yet.
+ * - `healthy`
+ * - `degraded`: everything is served, but the last reload was rejected or the store does not answer.
+ * - `stopping`: shutdown has begun.
+ */
+export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 
 /** The report of `GET /rep/health` (spec, Health report). */
 export interface HealthReport {
   readonly status: HealthStatus;
   /** The gateway's version. */
   readonly version: string;
-  /** How many variables there are of each tier, defaults of the manifest included. */
+  /** The number of variables in each tier, defaults of the manifest included. */
   readonly variables: Readonly<Record<Tier, number>>;
   readonly guardrails: {
-    /** How many PUBLIC variables look like secrets. */
+    /** The number of PUBLIC variables that look like secrets. */
     readonly warnings: number;
-    /** How many changes strict mode has refused since the start. */
+    /** The number of changes that strict mode has rejected since the start. */
     readonly blocked: number;
   };
   readonly uptime_seconds: number;
 }
 
+/** What a health report is made from. */
+export interface HealthInput {
+  status: HealthStatus;
+  version: string;
+  snapshot: Snapshot;
+  blocked: number;
+  uptimeMs: number;
+}
+
+/** Makes a health report. */
+export function createHealthReport({ status, version, snapshot, blocked, uptimeMs }: HealthInput): HealthReport {
+  return {
+    status,
+    version,
+    variables: countVariables(snapshot),
+    guardrails: { warnings: snapshot.warnings.length, blocked },
+    uptime_seconds: Math.floor(uptimeMs / 1_000),
+  };
+}
+
+/** The report of a gateway that has no variables yet. */
+export function startingReport(version: string, uptimeMs: number): HealthReport {
+  return createHealthReport({ status: "starting", version, snapshot: EMPTY_SNAPSHOT, blocked: 0, uptimeMs });
+}
+
+/** Where the report is served (spec, GET /rep/health). */
+export const HEALTH_PATH = "/rep/health";
+
 const METHODS = ["GET", "HEAD"];
 
+/** Statuses for which a load balancer should send requests elsewhere. */
+const UNAVAILABLE: readonly HealthStatus[] = ["starting", "stopping"];
+
 /**
- * `GET /rep/health` (spec, GET /rep/health). 200 also when degraded: nobody is helped by a pod that is restarted because its
- * last reload was refused. 503 once the gateway is stopping, so that a load balancer sends no one here any more.
+ * `GET /rep/health` (spec, GET /rep/health). A degraded gateway answers 200: restarting it because its last reload was rejected
+ * would not help.
  */
 export function handleHealth(request: Request, report: HealthReport): Response {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
   const headers = { "content-type": "application/json", "cache-control": "no-store" };
   const body = request.method === "HEAD" ? null : JSON.stringify(report);
-  return new Response(body, { status: report.status === "stopping" ? 503 : 200, headers });
+  return new Response(body, { status: UNAVAILABLE.includes(report.status) ? 503 : 200, headers });
 }

@@ -12,13 +12,18 @@ export type Handler = (request: Request, context: RouteContext) => Response | Pr
 /** The handler table: who answers for which path. */
 export type Routes = Readonly<Record<string, Handler>>;
 
-/** Every path of ours begins so, and no path that does is anybody else's. */
-export const OWN_PATHS = "/rep/";
+/** The prefix of the gateway's own paths; no request below it reaches the app behind the gateway. */
+const OWN_PREFIX = "/rep/";
+
+/** Whether a request's path is one of the gateway's own. */
+export function isOwnPath({ url }: Request): boolean {
+  return URL.canParse(url) && new URL(url).pathname.startsWith(OWN_PREFIX);
+}
 
 /** The handler for a path; nothing if the path is not the gateway's. */
 export function findHandler(routes: Routes, path: string): Handler | undefined {
   if (Object.hasOwn(routes, path)) return routes[path];
-  return path.startsWith(OWN_PATHS) ? notFound : undefined;
+  return path.startsWith(OWN_PREFIX) ? notFound : undefined;
 }
 
 /** The answer for what nobody answers for. */

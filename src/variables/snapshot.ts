@@ -14,6 +14,15 @@ export interface Snapshot {
   readonly deprecated: readonly Deprecation[];
 }
 
+/** A configuration without variables. */
+export const EMPTY_SNAPSHOT: Snapshot = {
+  public: new Map(),
+  sensitive: new Map(),
+  server: new Set(),
+  warnings: [],
+  deprecated: [],
+};
+
 /** What a snapshot is made from. */
 export interface SnapshotInput {
   readonly environment: Environment;

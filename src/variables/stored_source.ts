@@ -14,6 +14,12 @@ export interface StoredSource {
   refresh(): Promise<void>;
   /** Reads them; if the store does not answer, they are what they were, or nothing if they have never been read. */
   read(): Promise<Environment>;
+  /**
+   * Throws if the last reading failed.
+   *
+   * @throws {StoreUnavailableError} The error of the last reading.
+   */
+  throwIfStale(): void;
 }
 
 /**
@@ -22,6 +28,7 @@ export interface StoredSource {
  */
 export function storedSource(store: Store): StoredSource {
   let known: Environment | undefined;
+  let failure: StoreUnavailableError | undefined;
 
   async function refresh(): Promise<void> {
     known = await storedEnvironment(store);
@@ -35,10 +42,15 @@ export function storedSource(store: Store): StoredSource {
     async read() {
       try {
         await refresh();
+        failure = undefined;
       } catch (error) {
-        if (!(error instanceof StoreUnavailableError)) throw error; // else whoever guards the store has told
+        if (!(error instanceof StoreUnavailableError)) throw error; // an outage is logged by the circuit breaker's owner
+        failure = error;
       }
       return known ?? {};
+    },
+    throwIfStale() {
+      if (failure !== undefined) throw failure;
     },
   };
 }

@@ -533,7 +533,7 @@ Deno.test("GET /rep/session-key goes on counting in memory when the store fails,
   assertEquals(told.map(({ time: _time, ...line }) => line), [{
     level: "ERROR",
     msg: "rep.store.down",
-    detail: "limits go on in memory, changes wait: Cannot use the store: disk I/O error",
+    detail: "limits are counted in memory, changes wait: Cannot use the store: disk I/O error",
   }]);
 });
 

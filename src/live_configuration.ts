@@ -1,0 +1,208 @@
+import { every, waitAtMost } from "./clock.ts";
+import { Configuration } from "./configuration.ts";
+import { createEpochs, type Epochs } from "./crypto/epochs.ts";
+import { sharedMasterKey } from "./crypto/master_key.ts";
+import { createEventLog, type EventLog } from "./events/event_log.ts";
+import { Hub } from "./events/hub.ts";
+import type { Publication } from "./events/publisher.ts";
+import { Tail } from "./events/tail.ts";
+import type { GatewaySettings } from "./gateway_options.ts";
+import { createRateLimit, type RateLimit } from "./http/rate_limit.ts";
+import { type ActiveConfiguration, createReplica, type Replica } from "./rollout/replica.ts";
+import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
+import { StoreUnavailableError } from "./store/store.ts";
+import { type Snapshot, type SnapshotInput } from "./variables/snapshot.ts";
+import { type StoredSource, storedSource } from "./variables/stored_source.ts";
+import { watchVariables } from "./variables/watch_stored.ts";
+
+/** How often a process reads new events, and probes a store that has failed. */
+const POLL_MS = 1_000;
+/** How often a process tries to become the one that removes expired rate-limit entries. */
+const SWEEP_MS = 60_000;
+/** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
+const LEAVE_TIMEOUT_MS = 1_000;
+
+/**
+ * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the rollout, the
+ * configuration, and the polling that keeps them current.
+ */
+export class LiveConfiguration {
+  readonly hub: Hub;
+  readonly tail: Tail;
+  readonly rateLimit: RateLimit;
+  readonly epochs: Epochs;
+  readonly #settings: GatewaySettings;
+  readonly #store: CircuitBreakerStore;
+  readonly #eventLog: EventLog;
+  readonly #stored: StoredSource;
+  readonly #replica: Replica;
+  readonly #configuration: Configuration;
+  readonly #closing = new AbortController();
+  #stopPolling: readonly (() => void)[] = [];
+  #watching: Promise<unknown> = Promise.resolve();
+  #leaving: Promise<void> | undefined;
+
+  constructor(settings: GatewaySettings) {
+    const { clock, random, log, instanceId, masterKey, hotReload } = settings;
+    this.#settings = settings;
+    const store = withCircuitBreaker(settings.store, { clock, onChange: (failure) => this.#onStoreChange(failure) });
+    this.#store = store;
+    this.#eventLog = createEventLog(store, { clock });
+    this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
+    this.hub = new Hub(this.tail, settings);
+    this.rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
+    this.epochs = createEpochs({
+      clock,
+      rotationMs: settings.keyRotationMs,
+      retentionMs: settings.keyRetentionMs,
+      masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
+    });
+    this.#stored = storedSource(store);
+    const { tail } = this;
+    const eventLog = this.#eventLog;
+    const onReactivated = () => void this.#configuration.publish();
+    this.#replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
+    const publish = hotReload ? (one: Snapshot) => this.#publish(one) : () => Promise.resolve(NO_PUBLICATION);
+    this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log });
+  }
+
+  /**
+   * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are invalid,
+   * nothing outside the process has changed.
+   *
+   * @throws {ConfigurationError} If the variables are invalid.
+   */
+  async start(): Promise<void> {
+    await this.#configuration.load();
+    await this.#loadMasterKey();
+    await this.#configuration.publish();
+    this.#startPolling();
+  }
+
+  /** This process's variables. */
+  get snapshot(): Snapshot {
+    return this.#configuration.snapshot;
+  }
+
+  /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
+  get active(): ActiveConfiguration {
+    const configuration = this.#configuration;
+    return this.#settings.hotReload ? this.#replica.activeConfiguration(configuration) : configuration;
+  }
+
+  /** Whether the last reload was rejected, or the store does not answer. */
+  get isDegraded(): boolean {
+    return this.#configuration.isRejected || !this.#store.isAvailable;
+  }
+
+  /** The number of changes that strict mode has rejected. */
+  get blocked(): number {
+    return this.#configuration.blocked;
+  }
+
+  /**
+   * Reads all sources again.
+   *
+   * @throws {ConfigurationError} If the variables are invalid; then everything stays as it was.
+   */
+  reload(): Promise<void> {
+    return this.#configuration.reload();
+  }
+
+  /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
+  leave(): void {
+    this.#leaving ??= this.#replica.leave();
+  }
+
+  /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */
+  async close(): Promise<void> {
+    this.leave();
+    await this.hub.close(0);
+    for (const stop of this.#stopPolling) stop();
+    this.#closing.abort();
+    await this.#configuration.close();
+    const { clock } = this.#settings;
+    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all([this.#watching, this.#leaving]), clock);
+    await this.tail.close();
+  }
+
+  /** Precedence: the store, the environment, the env file, the manifest's defaults. */
+  async #readSources(): Promise<SnapshotInput> {
+    const [input, environment] = await Promise.all([this.#settings.read(), this.#stored.read()]);
+    return { ...input, environment: { ...input.environment, ...environment } };
+  }
+
+  async #publish(snapshot: Snapshot): Promise<Publication | undefined> {
+    if (this.#stored.isKnown) return await this.#replica.publish(snapshot);
+    throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
+  }
+
+  /** Loaded early, so that a later outage of the store does not turn into refused session keys. */
+  async #loadMasterKey(): Promise<void> {
+    try {
+      await this.epochs.keys(this.epochs.current());
+    } catch (error) {
+      this.#settings.log.debug("rep.master_key.not_loaded", { detail: `loading it with the first page: ${error}` });
+    }
+  }
+
+  #startPolling(): void {
+    const { clock, hotReload } = this.#settings;
+    const repeat = (ms: number, task: () => Promise<unknown>) => every(ms, () => this.#run(task), clock);
+    this.#stopPolling = [
+      repeat(SWEEP_MS, () => this.rateLimit.sweep()),
+      repeat(POLL_MS, () => this.#store.probe()),
+      ...(hotReload ? [repeat(POLL_MS, () => this.tail.readNew()), this.#watchEvents()] : []),
+    ];
+    const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none
+    const { signal } = this.#closing;
+    const options = { clock, signal, after, isBackground: true };
+    this.#watching = watchVariables(this.#store, () => this.#reloadStored(), options);
+  }
+
+  #watchEvents(): () => void {
+    return this.#eventLog.watch(() => this.#run(() => this.tail.readNew()));
+  }
+
+  async #reloadStored(): Promise<void> {
+    await this.#configuration.reload().catch(() => {}); // the log has the issues
+    this.#stored.throwIfStale(); // the watch tries again
+  }
+
+  #onStoreChange(failure: Error | undefined): void {
+    const { log } = this.#settings;
+    if (failure === undefined) {
+      log.info("rep.store.up", { detail: "the store answers again" });
+      this.#recover();
+    } else {
+      log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
+    }
+  }
+
+  /** Makes up for what could not be done while the store did not answer. */
+  #recover(): void {
+    if (this.#settings.hotReload) this.#run(() => this.tail.readNew());
+    if (this.#stored.isKnown) this.#configuration.retryNow();
+    else this.#run(() => this.#reloadStored());
+    this.#run(() => this.#saveCounts());
+  }
+
+  async #saveCounts(): Promise<void> {
+    const clients = await this.rateLimit.save();
+    if (clients > 0) this.#settings.log.info("rep.rate_limit.saved", { clients });
+  }
+
+  /** Runs a task in the background. A failing store is logged once, by {@linkcode #onStoreChange}; anything else is logged here. */
+  #run(task: () => Promise<unknown>): void {
+    task().catch((error) => {
+      if (error instanceof StoreUnavailableError) return;
+      this.#settings.log.error("rep.task.failed", { detail: `it runs again: ${errorText(error)}` });
+    });
+  }
+}
+
+const NO_PUBLICATION: Publication = { events: [], head: 0 };
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
+}

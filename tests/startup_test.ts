@@ -1,0 +1,162 @@
+/** What a gateway does, and does not do, between its first line and `rep.listening`: real processes, real ports. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { type CommandOutcome, runCommand, type RunningCommand, startCommand } from "./_command.ts";
+import { readSse } from "./_sse.ts";
+import { TempDirectory } from "./_temp.ts";
+
+/** A live gateway with a store in a file, an open stream, and a second configuration to start another gateway with. */
+interface LiveReplica extends AsyncDisposable {
+  readonly directory: TempDirectory;
+  readonly live: RunningCommand;
+  readonly port: string;
+  /** Tries to start a gateway with another configuration on the same store. */
+  startOther(...flags: string[]): Promise<CommandOutcome>;
+}
+
+async function startLiveReplica(): Promise<LiveReplica> {
+  const directory = await TempDirectory.make({
+    "live.env": "REP_PUBLIC_A=live\n",
+    "other.env": "REP_PUBLIC_A=other\n",
+  });
+  const kv = ["--hot-reload", "--kv", directory.at("kv.sqlite3")];
+  const live = await startCommand([...kv, "--env-file", directory.at("live.env")]);
+  return {
+    directory,
+    live,
+    port: new URL(live.url).port,
+    startOther: (...flags) =>
+      runCommand(["--hostname", "127.0.0.1", ...kv, "--env-file", directory.at("other.env"), ...flags]),
+    async [Symbol.asyncDispose]() {
+      await live[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** All public events so far; the live gateway publishes one more value to mark the end. */
+async function publishedValues({ live, directory }: LiveReplica): Promise<unknown[]> {
+  await directory.write("live.env", "REP_PUBLIC_A=end\n");
+  live.signal("SIGHUP");
+  const stream = readSse(await fetch(`${live.url}/rep/changes?last_event_id=0`));
+  const values: unknown[] = [];
+  while (values.at(-1) !== "end") values.push(...(await stream.take(1)).map(({ data }) => data.value));
+  await stream.close();
+  return values;
+}
+
+/** What makes a start fail, the exit code, and what the message names. */
+const FAILURES: readonly [
+  what: string,
+  flags: (replica: LiveReplica) => string[] | Promise<string[]>,
+  code: number,
+  message: (replica: LiveReplica) => string,
+][] = [
+  [
+    "a port that is in use",
+    ({ port }) => ["--port", port],
+    1,
+    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
+  ],
+  [
+    "a health port that is in use",
+    ({ port }) => ["--port", "0", "--health-port", port],
+    1,
+    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
+  ],
+  [
+    "an invalid certificate",
+    async ({ directory }) => {
+      await directory.write("cert.pem", "no certificate");
+      await directory.write("key.pem", "no key");
+      return ["--port", "0", "--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
+    },
+    1,
+    ({ directory }) =>
+      `Cannot use --tls-cert "${directory.at("cert.pem")}" with --tls-key "${directory.at("key.pem")}"`,
+  ],
+  [
+    "a trigger that cannot be set up",
+    ({ directory }) => ["--port", "0", "--hot-reload-mode", "file_watch", "--watch-path", directory.at("missing")],
+    2,
+    ({ directory }) => `Cannot watch ${directory.at("missing")}`,
+  ],
+  [
+    "a directory that is not there",
+    ({ directory }) => ["--port", "0", "--static-dir", directory.at("missing")],
+    1,
+    ({ directory }) => `Cannot serve --static-dir "${directory.at("missing")}"`,
+  ],
+];
+
+for (const [what, flags, code, message] of FAILURES) {
+  Deno.test(`a start that fails because of ${what} publishes nothing, and its message says why`, async () => {
+    await using replica = await startLiveReplica();
+    const outcome = await replica.startOther(...await flags(replica));
+    assertEquals(outcome.code, code, outcome.stderr);
+    assertStringIncludes(outcome.stderr, message(replica));
+    assertEquals(await publishedValues(replica), ["live", "end"]);
+    const { status } = await (await fetch(`${replica.live.url}/rep/health`)).json();
+    assertEquals(status, "healthy");
+    assert(!replica.live.output.some((line) => line.includes("rep.rollout.superseded")));
+  });
+}
+
+/** A server that accepts connections and never answers, as a store. */
+function silentServer(): { url: string } & Disposable {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const connections: Deno.Conn[] = [];
+  void (async () => {
+    for await (const connection of listener) connections.push(connection);
+  })();
+  return {
+    url: `http://127.0.0.1:${listener.addr.port}`,
+    [Symbol.dispose]() {
+      for (const connection of connections) connection.close();
+      listener.close();
+    },
+  };
+}
+
+/** A port that was free a moment ago. */
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+/** Fetches as soon as something listens. */
+async function fetchWhenBound(url: string): Promise<Response> {
+  for (;;) {
+    try {
+      return await fetch(url);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; // nothing listens yet
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+}
+
+Deno.test("while a gateway starts, health answers 503 starting and other requests wait until it is ready", async () => {
+  using store = silentServer();
+  const port = String(freePort());
+  const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16), REP_PUBLIC_A: "1" };
+  const starting = startCommand(["--port", port, "--kv", store.url], env);
+  const health = await fetchWhenBound(`http://127.0.0.1:${port}/rep/health`);
+  const report = await health.json();
+  assertEquals([health.status, report.status, report.variables], [503, "starting", {
+    public: 0,
+    sensitive: 0,
+    server: 0,
+  }]);
+  assertEquals(health.headers.get("cache-control"), "no-store");
+  let isAnswered = false;
+  const waiting = fetch(`http://127.0.0.1:${port}/rep/client.js`).finally(() => isAnswered = true);
+  const posted = await fetch(`http://127.0.0.1:${port}/rep/health`, { method: "POST", body: "" });
+  await posted.body?.cancel();
+  assertEquals([posted.status, isAnswered], [405, false]);
+  await using command = await starting; // the store is given up after 5 s, and the gateway starts without it
+  const script = await waiting;
+  await script.body?.cancel();
+  assertEquals(script.status, 200);
+  const { status } = await (await fetch(`${command.url}/rep/health`)).json();
+  assertEquals(status, "degraded");
+});

@@ -56,8 +56,8 @@ async function main(): Promise<void> {
 
   const log = createCommandLog(command);
   const { gateway, reload, stop } = await start(command, { log, instanceId: resolveInstanceId(command) });
-  const { hostname, port, "health-port": healthPort } = command.settings;
-  const tls = await readTls(command.settings);
+  const { hostname, port, "health-port": healthPort } = command.options;
+  const tls = await readTls(command.options);
   const common = { hostname, clock: systemClock, log };
   const listeners = [listen({ ...common, serves: "gateway", port, tls, handler: gateway.fetch })];
   if (healthPort !== undefined) {

@@ -31,7 +31,7 @@ async function commandForServe(): Promise<ServeCommand> {
   if (command.kind !== "serve") {
     throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
   }
-  if (command.settings["health-port"] !== undefined) {
+  if (command.options["health-port"] !== undefined) {
     throw new UsageError("Cannot use --health-port with deno serve: each of its threads would want the port");
   }
   return command;

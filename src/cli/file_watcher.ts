@@ -6,7 +6,7 @@ import { isGranted } from "../permissions.ts";
 const COALESCE_MS = 100;
 
 /** Options of {@linkcode FileWatcher}. */
-export interface FileWatcherOptions {
+interface FileWatcherOptions {
   clock: Clock;
   /** Called with the error if watching fails later on. */
   onError: (error: unknown) => void;

@@ -18,7 +18,7 @@ export class UsageError extends Error {
 }
 
 /** A parsed command line. */
-export interface CommandLine {
+interface CommandLine {
   readonly flags: ReadonlyMap<OptionName, string>;
   readonly help: boolean;
   readonly version: boolean;

@@ -17,10 +17,10 @@ export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "ma
 
 /** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
 export function createSources(options: SourceOptions): Sources {
-  const path = resolveEnvPath(options);
+  const envPath = resolveEnvPath(options);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...(path === undefined ? {} : await readEnvPath(path)), ...readEnvironment() }),
+    variables: async () => ({ ...(envPath === undefined ? {} : await readEnvPath(envPath)), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -33,10 +33,17 @@ async function readManifest(path: string): Promise<string> {
   return text;
 }
 
-/** A mounted ConfigMap may be named by `--watch-path` alone (REP-RFC-0001 §9.3). */
-function resolveEnvPath(options: SourceOptions): string | undefined {
-  const isWatched = options["hot-reload-mode"] === "file_watch";
-  return options["env-file"] ?? (isWatched ? options["watch-path"] : undefined);
+/** A path, and the flag that sets it. */
+interface FlagPath {
+  readonly flag: string;
+  readonly path: string;
+}
+
+/** Returns the path of the env file. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPath(options: SourceOptions): FlagPath | undefined {
+  const { "env-file": envFile, "watch-path": watchPath, "hot-reload-mode": mode } = options;
+  if (envFile !== undefined) return { flag: "--env-file", path: envFile };
+  return mode === "file_watch" && watchPath !== undefined ? { flag: "--watch-path", path: watchPath } : undefined;
 }
 
 /** Returns the paths to watch for changes of the variables. */
@@ -45,8 +52,8 @@ export function watchedPaths(options: SourceOptions): string[] {
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(path: string): Promise<Environment> {
-  return readPath(path, "--env-file", () => readEnvFile(path));
+function readEnvPath(envPath: FlagPath): Promise<Environment> {
+  return readPath(envPath, () => readEnvFile(envPath.path));
 }
 
 /**
@@ -55,13 +62,18 @@ function readEnvPath(path: string): Promise<Environment> {
  * @throws {ConfigurationError} If it cannot be read.
  */
 export function readTextFile(path: string, flag: string): Promise<string> {
-  return readPath(path, flag, () => Deno.readTextFile(path));
+  return readPath({ flag, path }, () => Deno.readTextFile(path));
 }
 
-async function readPath<T>(path: string, flag: string, read: () => Promise<T>): Promise<T> {
-  if (!isGranted({ name: "read", path })) {
-    throw new ConfigurationError([`Cannot read ${flag} "${path}": expected --allow-read=${path}`]);
-  }
+/** Returns a message if the permission to read the path is missing. Reading it would prompt. */
+export function missingRead({ flag, path }: FlagPath): string | undefined {
+  if (isGranted({ name: "read", path })) return undefined;
+  return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
+}
+
+async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Promise<T> {
+  const missing = missingRead({ flag, path });
+  if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
     return await read();
   } catch (cause) {

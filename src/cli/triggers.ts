@@ -6,7 +6,7 @@ import { UsageError } from "./read_options.ts";
 import { type SourceOptions, watchedPaths } from "./sources.ts";
 
 /** Options of {@linkcode startTriggers}. */
-export interface TriggerOptions {
+interface TriggerOptions {
   clock: Clock;
   log: Log;
 }

@@ -82,6 +82,11 @@ Deno.test("createSources() reports the path that could not be read, and the reas
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
     `Cannot read --manifest "${path}": No such file or directory (os error 2): readfile '${path}'`,
   ]);
+  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }));
+  assertEquals(
+    await messageOf(watched.variables()),
+    `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
+  );
 });
 
 Deno.test("readTextFile() rejects a directory", async () => {

@@ -148,8 +148,8 @@ async function resolveSource<T>(source: Source<T>): Promise<T> {
 }
 
 function checkNumber(name: NumberOptionName, options: GatewayOptions): number {
-  const { default: byDefault, min, max, step = 1 }: NumberOption = NUMBER_OPTIONS[name];
-  const value = options[name] ?? byDefault;
+  const { default: defaultValue, min, max, step = 1 }: NumberOption = NUMBER_OPTIONS[name];
+  const value = options[name] ?? defaultValue;
   if (Number.isInteger(value) && value >= min && value <= max && value % step === 0) return value;
   const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
   throw new RangeError(`Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${formatValue(value)}`);

@@ -44,10 +44,10 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
   const comments = await documentation();
   for (const [name, option] of NUMBERS) {
-    const [, min, max, byDefault] =
+    const [, min, max, defaultValue] =
       /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+)\}/.exec(comments.get(name) ?? "") ?? [];
     const { default: expected, ...range } = option;
-    assertEquals([name, numberIn(byDefault), numberIn(min), numberIn(max)], [name, expected, range.min, range.max]);
+    assertEquals([name, numberIn(defaultValue), numberIn(min), numberIn(max)], [name, expected, range.min, range.max]);
   }
 });
 

@@ -41,14 +41,14 @@ function flagOf(name: OptionName): string {
 
 function describe(name: OptionName): string {
   const { help }: Option<unknown> = OPTIONS[name];
-  const byDefault = defaultOf(name);
-  return byDefault === "" ? help : `${help} (${byDefault})`;
+  const defaultValue = defaultOf(name);
+  return defaultValue === "" ? help : `${help} (${defaultValue})`;
 }
 
 function defaultOf(name: OptionName): string {
-  const { default: byDefault, value }: Option<unknown> = OPTIONS[name];
-  if (byDefault === undefined || byDefault === false) return "";
-  return value === "DURATION" ? formatDuration(Number(byDefault)) : String(byDefault);
+  const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
+  if (defaultValue === undefined || defaultValue === false) return "";
+  return value === "DURATION" ? formatDuration(Number(defaultValue)) : String(defaultValue);
 }
 
 function code(text: string): string {

@@ -47,8 +47,8 @@ function choice<T extends string, D extends T | undefined = undefined>(
 ): Option<T | D> {
   const expected = `one of ${values.join(", ")}`;
   const parse = (text: string) => oneOf(text, values, expected);
-  const byDefault = description.default as D;
-  return { ...description, default: byDefault, yaml: "string", value: values.join("|"), expected, parse };
+  const defaultValue = description.default as D;
+  return { ...description, default: defaultValue, yaml: "string", value: values.join("|"), expected, parse };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
@@ -60,16 +60,16 @@ function oneOf<T extends string>(text: string, values: readonly T[], expected: s
 function integer(range: NumberOption, description: Description): Option<number>;
 function integer(range: Range, description: Description): Option<number | undefined>;
 function integer(range: Range & Partial<NumberOption>, description: Description): Option<number | undefined> {
-  const { default: byDefault, min, max } = range;
+  const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
   const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
-  return { ...description, default: byDefault, yaml: "number", value: "N", expected, parse };
+  return { ...description, default: defaultValue, yaml: "number", value: "N", expected, parse };
 }
 
 function duration(range: NumberOption, description: Description): Option<number> {
-  const [byDefault, min, max] = [range.default, range.min, range.max].map(formatDuration);
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatDuration);
   const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
-  const expected = `a duration from ${min} to ${max}${steps}, such as ${byDefault}`;
+  const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range, expected);
   return { ...description, default: range.default, yaml: "string", value: "DURATION", expected, parse };
 }

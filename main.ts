@@ -19,10 +19,10 @@ import { readCommand } from "./src/cli/command.ts";
 import { systemIo } from "./src/cli/commands/command_io.ts";
 import { isVariableCommand } from "./src/cli/commands/command_line.ts";
 import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
+import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
-import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { openCommandLog, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, Service } from "./src/cli/start.ts";
 
 export { createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -51,6 +51,7 @@ async function main(): Promise<void> {
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
+  checkStart(command.options);
   const log = openCommandLog(command);
   const service = new Service(command, { log });
   await service.bind();
@@ -63,10 +64,4 @@ function print(text: string): void {
   console.log(text);
 }
 
-function fail(error: unknown): never {
-  // deno-lint-ignore no-console -- there may be no log yet
-  console.error(error instanceof Error ? error.message : error);
-  Deno.exit(error instanceof UsageError ? 2 : 1);
-}
-
-if (import.meta.main) await main().catch(fail);
+if (import.meta.main) await main().catch(exitWithError);

@@ -8,13 +8,23 @@
  * @module
  */
 import { readCommand } from "./src/cli/command.ts";
+import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/listen.ts";
+import type { OptionName } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { openCommandLog, type ServeCommand, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/start.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 
-const command = await commandForServe();
+/** Options that only the command itself can follow, and why. */
+const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
+  "health-port": "each of its threads would need the port",
+  "tls-cert": "expected --cert of deno serve",
+  "tls-key": "expected --key of deno serve",
+  "stop-delay": "Deno closes the port at the first signal",
+};
+
+const command = await readServeCommand().catch(exitWithError);
 const log = openCommandLog(command);
 const service = new Service(command, { log });
 // Before the start: a thread that misses the signal keeps the whole process alive.
@@ -31,7 +41,7 @@ const timer = setTimeout(start, BOUND_AFTER_MS);
 
 function start(): Promise<void> {
   clearTimeout(timer);
-  return starting ??= service.start().catch(fail);
+  return starting ??= service.start().catch(exitWithError);
 }
 
 async function stop(): Promise<void> {
@@ -39,21 +49,17 @@ async function stop(): Promise<void> {
   await service.stop();
 }
 
-function fail(error: unknown): never {
-  // deno-lint-ignore no-console -- as main.ts reports it
-  console.error(error instanceof Error ? error.message : error);
-  Deno.exit(1);
-}
-
-/** The command; what listens on ports of its own cannot do so in every thread. */
-async function commandForServe(): Promise<ServeCommand> {
+/** Reads and checks the command. */
+async function readServeCommand(): Promise<ServeCommand> {
   const command = await readCommand(Deno.args);
   if (command.kind !== "serve") {
     throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
   }
-  if (command.settings["health-port"] !== undefined) {
-    throw new UsageError("Cannot use --health-port with deno serve: each of its threads would want the port");
+  for (const [name, reason] of Object.entries(UNAVAILABLE)) {
+    const value = command.options[name as OptionName];
+    if (value !== undefined && value !== 0) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
+  checkStart(command.options);
   return command;
 }
 

@@ -5,7 +5,7 @@ import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
-import { checkOptions, type GatewayOptions, type GatewaySettings } from "./gateway_options.ts";
+import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
@@ -82,7 +82,7 @@ const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
 
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {
-  readonly #settings: GatewaySettings;
+  readonly #settings: ResolvedOptions;
   readonly #live: LiveConfiguration;
   readonly #content: Content | undefined;
   readonly #startedAt: number;
@@ -94,7 +94,7 @@ class RunningGateway implements Gateway {
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
-  constructor(settings: GatewaySettings, live: LiveConfiguration, content: Content | undefined) {
+  constructor(settings: ResolvedOptions, live: LiveConfiguration, content: Content | undefined) {
     this.#settings = settings;
     this.#live = live;
     this.#content = content;

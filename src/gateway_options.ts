@@ -5,123 +5,130 @@ import { isOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
+import { EXPECTED_UPSTREAM, parseUpstream, redactUrl } from "./upstream_url.ts";
 import type { Environment } from "./variables/classify.ts";
 import { readEnvironment } from "./variables/environment.ts";
+import { formatValue } from "./variables/manifest.ts";
 import type { SnapshotInput } from "./variables/snapshot.ts";
 
-/** Something, or a function that gives it: asked at the start and at every reload. */
+/** A value, or a function that returns it. The function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
 
-/** What {@linkcode createGateway} can be given. Durations are in milliseconds. */
+/** Options of {@linkcode createGateway}. Durations are in milliseconds. */
 export interface GatewayOptions {
   /**
-   * Names, with their `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_` prefix, and values.
+   * Variables by name, including the prefix `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_`.
    *
-   * @default {the process's environment}
+   * @default {the environment of the process}
    */
   variables?: Source<Environment>;
-  /** The text of a `.rep.yaml`, of which only `variables` count here. */
+  /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
   manifest?: Source<string> | undefined;
-  /** Whether PUBLIC values that look like secrets are refused. @default {false} */
+  /** Whether to reject PUBLIC values that look like secrets. @default {false} */
   strict?: boolean;
-  /** Whether there is a `GET /rep/changes`. @default {false} */
+  /** Whether to serve `GET /rep/changes`. @default {false} */
   hotReload?: boolean;
-  /** Origins whose pages may have a session key. @default {[] (only the gateway's own)} */
+  /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
-  /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are believed. @default {[]} */
+  /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
-  /** How long a session key may be used, at most 30 s. @default {30_000} */
+  /** Lifetime of a session key: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
-  /** Session keys for one client address in any 60 s. @default {10} */
+  /** Maximum number of session keys per client address in any 60 s: 1 to 10_000. @default {10} */
   sessionKeyMaxRate?: number;
-  /** How often pages get a new key, in whole seconds. @default {600_000} */
+  /** Interval at which pages get a new key: 1_000 to 86_400_000, in whole seconds. @default {600_000} */
   keyRotationMs?: number;
-  /** How long a page's key can be asked for. @default {86_400_000} */
+  /** How long the key of a page can be requested: 0 to 2_592_000_000. @default {86_400_000} */
   keyRetentionMs?: number;
-  /** Streams that may be open at once. @default {5_000} */
+  /** Maximum number of open streams: 1 to 1_000_000. @default {5_000} */
   maxStreams?: number;
-  /** When a stream ends. @default {1_800_000} */
+  /** Maximum age of a stream: 1 to 86_400_000. @default {1_800_000} */
   maxStreamAgeMs?: number;
-  /** Whether `GET /rep/health` is left to {@linkcode Gateway.fetchHealth}. @default {false} */
+  /** Whether `GET /rep/health` is served by {@linkcode Gateway.fetchHealth} only. @default {false} */
   separateHealth?: boolean;
-  /** A directory to serve, with the configuration in its pages. @default {nothing but the endpoints} */
+  /** Directory of static files to serve, with the configuration injected into HTML. @default {undefined} */
   staticDir?: string | undefined;
-  /** A server to stand before, with the configuration in its pages. @default {nothing but the endpoints} */
+  /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
-  /** How long the upstream may take until its headers are there. @default {30_000} */
+  /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
-  /** 32 bytes from which all keys are derived. @default {made once, and kept in the store} */
+  /** Master secret of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
-   * What only one process at a time is called, such as its host's name and port: then one that is started again waits for
-   * nobody to be sure that its predecessor is dead.
+   * Identifier that only one process at a time uses, such as host name and port. A restarted process with the same
+   * identifier knows at once that its predecessor has ended.
    *
-   * @default {a name of its own each time}
+   * @default {a new random identifier}
    */
   instanceId?: string | undefined;
-  /** Where ids, limits and keys are kept; the caller closes it. @default {memoryStore()} */
+  /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
-  /** Where it is written what happens. @default {a log that writes nothing} */
+  /** Log to write to. @default {a log that discards everything} */
   log?: Log;
-  /** The time. @default {the real one} */
+  /** Clock and timers. @default {the system clock} */
   clock?: Clock;
-  /** From 0 to below 1, for pauses and phases; no secret comes from it. @default {Math.random} */
+  /** Source of numbers from 0 to below 1 for backoff and jitter; not used for secrets. @default {Math.random} */
   random?: () => number;
 }
 
-/** The same, checked and with every default in its place. */
-export interface GatewaySettings {
-  readonly strict: boolean;
-  readonly hotReload: boolean;
-  readonly allowedOrigins: readonly string[];
+/** The default and the valid range of a numeric option. */
+export interface NumberOption {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  /** Valid values are multiples of this. @default {1} */
+  readonly step?: number;
+}
+
+type NumberOptionName = {
+  [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined ? K : never;
+}[keyof GatewayOptions];
+
+/** The default and the valid range of every numeric option; the options of the command refer to them as well. */
+export const NUMBER_OPTIONS = {
+  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 }, // the maximum is REP's (spec, Limits)
+  sessionKeyMaxRate: { default: 10, min: 1, max: 10_000 },
+  keyRotationMs: { default: 600_000, min: 1_000, max: 86_400_000, step: 1_000 }, // a `kid` is in seconds
+  keyRetentionMs: { default: 86_400_000, min: 0, max: 2_592_000_000 },
+  maxStreams: { default: 5_000, min: 1, max: 1_000_000 },
+  maxStreamAgeMs: { default: 1_800_000, min: 1, max: 86_400_000 },
+  upstreamTimeoutMs: { default: 30_000, min: 1, max: 3_600_000 },
+} as const satisfies Record<NumberOptionName, NumberOption>;
+
+/** The options that are resolved to another type or another name. */
+type Converted = "variables" | "manifest" | "trustedProxies" | "upstream";
+
+/** The options after validation, with defaults applied. */
+export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
   readonly isTrusted: TrustRule;
-  readonly sessionKeyTtlMs: number;
-  readonly sessionKeyMaxRate: number;
-  readonly keyRotationMs: number;
-  readonly keyRetentionMs: number;
-  readonly maxStreams: number;
-  readonly maxStreamAgeMs: number;
-  readonly separateHealth: boolean;
-  readonly staticDir: string | undefined;
   readonly upstream: URL | undefined;
-  readonly upstreamTimeoutMs: number;
-  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instanceId: string | undefined;
-  readonly store: Store;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly random: () => number;
-  /** Reads all sources. */
+  /** Reads the variables and the manifest. */
   readonly read: () => Promise<SnapshotInput>;
 }
 
-/** Spec, Limits. */
-const MAX_SESSION_KEY_TTL_MS = 30_000;
-
 /**
- * Checks the options, and completes them.
+ * Validates the options and applies the defaults.
  *
- * @throws {RangeError} If one of them has a value that it cannot have.
+ * @throws {RangeError} If an option has an invalid value.
  */
-export function checkOptions(options: GatewayOptions): GatewaySettings {
-  const { masterKey, upstream, allowedOrigins = [], strict = false } = options;
-  if (masterKey) checkNumber("masterKey, by its length in bytes", masterKey.length, MASTER_KEY_BYTES, MASTER_KEY_BYTES);
-  checkOrigins(allowedOrigins);
+export function checkOptions(options: GatewayOptions): ResolvedOptions {
+  const { strict = false, masterKey } = options;
+  checkMasterKey(masterKey);
   return {
     strict,
     hotReload: options.hotReload ?? false,
-    allowedOrigins,
+    allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
     isTrusted: trustRule(options.trustedProxies ?? []),
-    sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options.sessionKeyTtlMs ?? 30_000, 1_000, MAX_SESSION_KEY_TTL_MS),
-    sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options.sessionKeyMaxRate ?? 10, 1, 10_000),
-    keyRotationMs: checkNumber("keyRotationMs", options.keyRotationMs ?? 600_000, 1_000, Infinity, 1_000),
-    keyRetentionMs: checkNumber("keyRetentionMs", options.keyRetentionMs ?? 86_400_000, 0, Infinity),
-    maxStreams: checkNumber("maxStreams", options.maxStreams ?? 5_000, 1, Infinity),
-    maxStreamAgeMs: checkNumber("maxStreamAgeMs", options.maxStreamAgeMs ?? 1_800_000, 1, Infinity),
+    sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options),
+    sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options),
+    keyRotationMs: checkNumber("keyRotationMs", options),
+    keyRetentionMs: checkNumber("keyRetentionMs", options),
+    maxStreams: checkNumber("maxStreams", options),
+    maxStreamAgeMs: checkNumber("maxStreamAgeMs", options),
     separateHealth: options.separateHealth ?? false,
     staticDir: options.staticDir,
-    upstream: upstream === undefined ? undefined : new URL(upstream),
-    upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options.upstreamTimeoutMs ?? 30_000, 1, Infinity),
+    upstream: checkUpstream(options.upstream),
+    upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
     masterKey,
     instanceId: options.instanceId,
     store: options.store ?? memoryStore(),
@@ -140,15 +147,28 @@ async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
-function checkOrigins(origins: readonly string[]): void {
-  const wrong = origins.find((origin) => !isOrigin(origin));
-  if (wrong === undefined) return;
-  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${wrong}"`);
+function checkNumber(name: NumberOptionName, options: GatewayOptions): number {
+  const { default: defaultValue, min, max, step = 1 }: NumberOption = NUMBER_OPTIONS[name];
+  const value = options[name] ?? defaultValue;
+  if (Number.isInteger(value) && value >= min && value <= max && value % step === 0) return value;
+  const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
+  throw new RangeError(`Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${formatValue(value)}`);
 }
 
-function checkNumber(name: string, value: number, least: number, most: number, step = 1): number {
-  if (value >= least && value <= most && value % step === 0) return value;
-  const steps = step === 1 ? "" : ` in steps of ${step}`;
-  const range = least === most ? least : `${least} to ${most}`;
-  throw new RangeError(`Cannot use ${name}: expected ${range}${steps}, got ${value}`);
+function checkMasterKey(masterKey: Uint8Array | undefined): void {
+  if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) return;
+  throw new RangeError(`Cannot use masterKey: expected ${MASTER_KEY_BYTES} bytes, got ${masterKey.length}`);
+}
+
+function checkOrigins(origins: readonly string[]): readonly string[] {
+  const invalid = origins.find((origin) => !isOrigin(origin));
+  if (invalid === undefined) return origins;
+  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
+}
+
+function checkUpstream(upstream: URL | string | undefined): URL | undefined {
+  if (upstream === undefined) return undefined;
+  const url = parseUpstream(upstream);
+  if (url) return url;
+  throw new RangeError(`Cannot use upstream: expected ${EXPECTED_UPSTREAM}, got ${formatValue(redactUrl(upstream))}`);
 }

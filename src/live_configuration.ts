@@ -6,7 +6,7 @@ import { createEventLog, type EventLog } from "./events/event_log.ts";
 import { Hub } from "./events/hub.ts";
 import type { Publication } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
-import type { GatewaySettings } from "./gateway_options.ts";
+import type { ResolvedOptions } from "./gateway_options.ts";
 import { createRateLimit, type RateLimit } from "./http/rate_limit.ts";
 import { type ActiveConfiguration, createReplica, type Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
@@ -31,7 +31,7 @@ export class LiveConfiguration {
   readonly tail: Tail;
   readonly rateLimit: RateLimit;
   readonly epochs: Epochs;
-  readonly #settings: GatewaySettings;
+  readonly #settings: ResolvedOptions;
   readonly #store: CircuitBreakerStore;
   readonly #eventLog: EventLog;
   readonly #stored: StoredSource;
@@ -42,7 +42,7 @@ export class LiveConfiguration {
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
 
-  constructor(settings: GatewaySettings) {
+  constructor(settings: ResolvedOptions) {
     const { clock, random, log, instanceId, masterKey, hotReload } = settings;
     this.#settings = settings;
     const store = withCircuitBreaker(settings.store, { clock, onChange: (failure) => this.#onStoreChange(failure) });

@@ -45,7 +45,8 @@ export async function startCommand(
   env: Record<string, string> = {},
   permissions?: readonly string[],
 ): Promise<RunningCommand> {
-  const all = commandArgs(["--hostname", "127.0.0.1", "--port", "0", ...args], permissions);
+  const port = args.includes("--port") ? [] : ["--port", "0"];
+  const all = commandArgs(["--hostname", "127.0.0.1", ...port, ...args], permissions);
   return await startProcess(all, env, listeningUrl);
 }
 

@@ -1,12 +1,12 @@
 /** Writes the table of options into README.md: `deno run -A tools/option_table.ts`. A test compares the two. */
 import { optionTable } from "../src/cli/help.ts";
 
-/** What stands before and after the table. */
-const PLACE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
+/** The table, with the comments that enclose it. */
+const TABLE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
 
-/** The README with the table as it has to be. */
+/** Returns the README with the current table. */
 export function withOptionTable(readme: string): string {
-  return readme.replace(PLACE, (_, before, after) => `${before}${optionTable()}${after}`);
+  return readme.replace(TABLE, (_, start, end) => `${start}${optionTable()}${end}`);
 }
 
 if (import.meta.main) {

@@ -1,60 +1,60 @@
 import { parseMasterKey } from "../crypto/master_key.ts";
-import { OPTIONS, type Settings } from "./option_table.ts";
-import { isOnDeploy } from "./platform.ts";
-import { MASTER_KEY_VARIABLE, readCommandLine, readSettings, unknownVariables, UsageError } from "./read_options.ts";
 import { isGranted } from "../permissions.ts";
+import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
-import { parseCommandManifest } from "./manifest_settings.ts";
-import { readTextFile } from "./sources.ts";
-import type { Environment } from "../variables/classify.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
+import { parseCommandManifest } from "./manifest_settings.ts";
+import { type CommandOptions, OPTIONS } from "./option_table.ts";
+import { isOnDeploy } from "./platform.ts";
+import { MASTER_KEY_VARIABLE, parseCommandLine, readOptions, unknownVariables, UsageError } from "./read_options.ts";
+import { readTextFile } from "./sources.ts";
 
-/** What the command is asked to do. */
+/** What the command was asked to do. */
 export type Command =
   | { readonly kind: "help" }
   | { readonly kind: "version" }
   | {
     readonly kind: "serve";
-    readonly settings: Settings;
+    readonly options: CommandOptions;
     readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-    /** What the start goes on without, or what was most likely meant otherwise. */
-    readonly remarks: readonly string[];
+    /** Problems that do not prevent the start. */
+    readonly warnings: readonly string[];
   };
 
-/** Deno Deploy kills 5 s after SIGINT; what is left of them is for the store and the last answers. */
+/** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
 const MAX_DEPLOY_DRAIN_MS = 3_000;
 
 /**
- * Reads what the command is asked to do, from its arguments, the environment and the manifest.
+ * Reads the command from its arguments, the environment and the manifest.
  *
- * @param environment `REP_…` variables; by default the process's.
- * @param onDeploy Whether it runs on Deno Deploy, where there is no time for a longer `--drain` than 3 s.
- * @throws {UsageError} If it was called wrongly.
- * @throws {ConfigurationError} If the manifest cannot be read.
+ * @param environment `REP_…` variables; by default those of the process.
+ * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
+ * @throws {UsageError} If an option is unknown or invalid.
+ * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
  */
 export async function readCommand(
   args: readonly string[],
   environment = readEnvironment(),
   onDeploy = isOnDeploy(),
 ): Promise<Command> {
-  const { flags, help, version } = readCommandLine(args);
+  const { flags, help, version } = parseCommandLine(args);
   if (help) return { kind: "help" };
   if (version) return { kind: "version" };
-  const withoutManifest = readSettings({ flags, environment, manifest: {} });
-  const manifest = await manifestSettings(withoutManifest.manifest);
-  const settings = readSettings({ flags, environment, manifest });
-  const drain = onDeploy ? Math.min(settings.drain, MAX_DEPLOY_DRAIN_MS) : settings.drain;
+  const withoutManifest = readOptions({ flags, environment, manifest: {} });
+  const manifest = await readManifestSettings(withoutManifest.manifest);
+  const options = readOptions({ flags, environment, manifest });
+  const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
     kind: "serve",
-    settings: { ...settings, drain },
+    options: { ...options, drain },
     masterKey: readMasterKey(environment),
-    remarks: [...environmentWarnings(environment), ...drainWarnings(settings.drain, drain)],
+    warnings: [...environmentWarnings(environment), ...drainWarnings(options.drain, drain)],
   };
 }
 
-/** What is wrong with the manifest's variables is found again, and told, when the first snapshot is made. */
-async function manifestSettings(path: string | undefined): Promise<ManifestSettings> {
+/** The declarations of variables are applied later, when the first snapshot is built. */
+async function readManifestSettings(path: string | undefined): Promise<ManifestSettings> {
   if (path === undefined) return {};
   const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"));
   if (issues.length > 0) throw new ConfigurationError(issues);
@@ -71,16 +71,15 @@ function readMasterKey(environment: Environment): Uint8Array<ArrayBuffer> | unde
   }
 }
 
-function drainWarnings(wanted: number, drain: number): string[] {
-  if (wanted === drain || wanted === OPTIONS.drain.default) return []; // nobody asked for the default
-  return [`--drain is ${drain / 1_000} s here: Deno Deploy ends the process 5 s after SIGINT`];
+function drainWarnings(requested: number, drain: number): string[] {
+  if (requested === drain || requested === OPTIONS.drain.default) return []; // the default was not requested
+  return [`--drain is limited to ${drain / 1_000} s: Deno Deploy ends the process 5 s after SIGINT`];
 }
 
 function environmentWarnings(environment: Environment): string[] {
-  const noEnvironment =
-    "without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its kin nor options";
+  const noEnvironment = "without --allow-env, environment variables are not read: neither REP_* variables nor options";
   return [
     ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
-    ...unknownVariables(environment).map((name) => `${name} is not an option, and was ignored`),
+    ...unknownVariables(environment).map((name) => `${name} is not an option and is ignored`),
   ];
 }

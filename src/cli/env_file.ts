@@ -4,20 +4,23 @@ import type { Environment } from "../variables/classify.ts";
 import { isOurs, onlyOurs } from "../variables/environment.ts";
 
 /**
- * Reads variables from a file of `NAME=value` lines, or from a directory in which each file is a variable: Kubernetes
- * mounts a ConfigMap or a Secret like that. Node's parser does the reading: it is built in, and expands nothing.
+ * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes mounts a
+ * ConfigMap or a Secret.
  *
- * @throws {Deno.errors.NotFound} And its like, if the path cannot be read.
+ * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the path cannot be read.
  */
 export async function readEnvFile(path: string): Promise<Environment> {
   const { isDirectory } = await Deno.stat(path);
   return isDirectory ? await readDirectory(path) : parseEnvText(await Deno.readTextFile(path));
 }
 
-/** The variables in a text of `NAME=value` lines. Outside of quotes, `#` begins a comment, also within a value. */
+/**
+ * Parses `NAME=value` lines with the parser of Node.js, which is built in and does not expand variables. An unquoted `#`
+ * starts a comment, even within a value.
+ */
 export function parseEnvText(text: string): Environment {
-  const withoutMark = text.replace(/^\uFEFF/, ""); // Windows editors put it there, and parseEnv takes it for a letter
-  return onlyOurs(parseEnv(withoutMark) as Environment);
+  const withoutBom = text.replace(/^\uFEFF/, ""); // `parseEnv` would make it part of the first name
+  return onlyOurs(parseEnv(withoutBom) as Environment);
 }
 
 async function readDirectory(path: string): Promise<Environment> {
@@ -27,7 +30,7 @@ async function readDirectory(path: string): Promise<Environment> {
   return Object.fromEntries(await Promise.all(values));
 }
 
-/** A file's one last line end is its editor's, not the value's. */
+/** A newline at the end of a file is not part of the value. */
 async function readValue(path: string): Promise<string> {
   return (await Deno.readTextFile(path)).replace(/\r?\n$/, "");
 }

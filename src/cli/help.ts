@@ -1,41 +1,35 @@
 import { formatDuration } from "./duration.ts";
 import { environmentVariable, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
 
-/** The text of `--help`. */
+/** Returns the text of `--help`. */
 export function helpText(): string {
   const rows = [
     ...OPTION_NAMES.map((name) => [flagOf(name), describe(name)] as const),
     ["--version", "Print the version"] as const,
-    ["-h, --help", "Print this"] as const,
+    ["-h, --help", "Print this help"] as const,
   ];
   const width = Math.max(...rows.map(([flag]) => flag.length));
   return [
-    "The configuration gateway: hands a single-page app its configuration at run time.",
+    "Configuration gateway: delivers configuration to single-page apps at run time.",
     "",
     "Usage: deno run -A --unstable-kv jsr:@rep/gateway [OPTION ...]",
     "       deno run -A --unstable-kv jsr:@rep/gateway set|unset|list|history|watch --help",
     "",
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",
-    `Each option can also be set as ${environmentVariable("…")}, such as ${
-      environmentVariable("hot-reload")
-    }=true; flags win.`,
-    "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*; the environment wins over --env-file.",
+    "--no-NAME turns a switch off. Flags that take a list may be repeated; others that take a value may not.",
+    `Every option can also be set as an environment variable, such as ${environmentVariable("hot-reload")}=true.`,
+    "Flags take precedence over the environment, and the environment over the manifest.",
+    "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*; the environment overrides --env-file.",
   ].join("\n");
 }
 
-/** The table of options for the README, in Markdown. */
+/** Returns the table of options for the README, in Markdown. */
 export function optionTable(): string {
   const rows = OPTION_NAMES.map((name) => {
     const { help, manifest }: Option<unknown> = OPTIONS[name];
-    const cells = [
-      code(flagOf(name)),
-      code(environmentVariable(name)),
-      code(manifest ?? ""),
-      code(defaultOf(name)),
-      help,
-    ];
-    return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+    const codes = [flagOf(name), environmentVariable(name), manifest ?? "", defaultOf(name)].map(code);
+    return `| ${[...codes, help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   });
   return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
 }
@@ -47,15 +41,14 @@ function flagOf(name: OptionName): string {
 
 function describe(name: OptionName): string {
   const { help }: Option<unknown> = OPTIONS[name];
-  const byDefault = defaultOf(name);
-  return byDefault === "" ? help : `${help} (${byDefault})`;
+  const defaultValue = defaultOf(name);
+  return defaultValue === "" ? help : `${help} (${defaultValue})`;
 }
 
 function defaultOf(name: OptionName): string {
-  const { default: byDefault, expected }: Option<unknown> = OPTIONS[name];
-  if (byDefault === undefined || byDefault === false) return "";
-  if (typeof byDefault === "number" && expected.startsWith("a duration")) return formatDuration(byDefault);
-  return String(byDefault);
+  const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
+  if (defaultValue === undefined || defaultValue === false) return "";
+  return value === "DURATION" ? formatDuration(Number(defaultValue)) : String(defaultValue);
 }
 
 function code(text: string): string {

@@ -9,7 +9,7 @@ import {
 } from "../variables/manifest.ts";
 import { type Option, OPTIONS } from "./option_table.ts";
 
-/** Reads a manifest with its `settings`, which are options of the command, and reports every issue. */
+/** Parses a manifest including its `settings`, which are options of the command. */
 export function parseCommandManifest(text: string): ManifestResult {
   return parseManifest(text, readSettings);
 }
@@ -24,22 +24,22 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
       return [[key, readSetting(fields[key], option)]];
     } catch {
       report(`settings.${key}: expected ${option.expected}, got ${formatSetting(fields[key])}`);
-      return []; // the report says more than the error
+      return []; // the issue is more specific than the error
     }
   });
   return Object.fromEntries(settings);
 }
 
-function readSetting(value: unknown, { yaml, read, expected }: Option<unknown>): unknown {
-  if (yaml !== "list" && typeof value === yaml) return read(String(value));
-  if (yaml !== "list" || !isListOfTexts(value)) throw new TypeError(expected);
-  return value.length === 0 ? [] : read(value.join(","));
+function readSetting(value: unknown, { yaml, parse, expected }: Option<unknown>): unknown {
+  if (yaml !== "list" && typeof value === yaml) return parse(String(value));
+  if (yaml !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
+  return value.length === 0 ? [] : parse(value.join(","));
 }
 
 function formatSetting(value: unknown): string {
-  return isListOfTexts(value) ? formatValue(value.join(",")) : formatValue(value);
+  return isListOfStrings(value) ? formatValue(value.join(",")) : formatValue(value);
 }
 
-function isListOfTexts(value: unknown): value is string[] {
+function isListOfStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
 }

@@ -1,113 +1,127 @@
-import { parseDuration } from "./duration.ts";
+import { NUMBER_OPTIONS, type NumberOption } from "../gateway_options.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
+import { parseUpstream, redactUrl } from "../upstream_url.ts";
+import { formatDuration, parseDuration } from "./duration.ts";
 
-/** One option of the command, wherever it is set. */
+/** An option of the command, wherever it is set. */
 export interface Option<T> {
-  /** What its help says, one line. */
+  /** Description for `--help`, in one line. */
   readonly help: string;
-  /** How a value looks, for the help; a switch has none. */
+  /** Placeholder of the value in `--help`; a switch has none. */
   readonly value?: string;
-  /** What it is when nobody sets it; `undefined` is "not set". */
+  /** Value if the option is not set. */
   readonly default: T;
-  /** Its name in the manifest's settings. */
+  /** Name of the option in the `settings` of a manifest. */
   readonly manifest?: string;
-  /** What it is in YAML. */
+  /** Type of the value in a manifest. Lists are separated by commas everywhere else. */
   readonly yaml: "boolean" | "number" | "string" | "list";
-  /** What a right value is, for messages. */
+  /** Description of a valid value, for error messages. */
   readonly expected: string;
-  /** Reads a value. @throws {RangeError} If it is not a right one. */
-  readonly read: (text: string) => T;
+  /** Parses a value. @throws {RangeError} If it is invalid. */
+  readonly parse: (text: string) => T;
+  /** Formats an invalid value for an error message. @default {the text itself} */
+  readonly redact?: (text: string) => string;
 }
 
-type Definition<T> = Pick<Option<T>, "help" | "default"> & { manifest?: string };
+/** The parts of an option that do not depend on its type. */
+interface Description {
+  readonly help: string;
+  readonly manifest?: string;
+}
 
-/** The text was not what the option takes; whoever catches it says which option it was. */
-class WrongValue extends RangeError {}
+type Range = Omit<NumberOption, "default">;
 
-function toggle(definition: Definition<boolean>): Option<boolean> {
+/** Thrown for an invalid value; the caller knows the name of the option and reports it. */
+class InvalidValue extends RangeError {}
+
+function toggle(description: Description): Option<boolean> {
   const expected = "true or false";
-  return {
-    ...definition,
-    yaml: "boolean",
-    expected,
-    read: (text) => oneOf(text, ["true", "false"], expected) === "true",
-  };
+  const parse = (text: string) => oneOf(text, ["true", "false"], expected) === "true";
+  return { ...description, default: false, yaml: "boolean", expected, parse };
 }
 
-function choice<T extends string, D extends T | undefined>(
+function choice<T extends string, D extends T | undefined = undefined>(
   values: readonly T[],
-  definition: Definition<D>,
+  description: Description & { readonly default?: D },
 ): Option<T | D> {
   const expected = `one of ${values.join(", ")}`;
-  const read = (text: string) => oneOf(text, values, expected);
-  return { ...definition, yaml: "string", value: values.join("|"), expected, read };
+  const parse = (text: string) => oneOf(text, values, expected);
+  const defaultValue = description.default as D;
+  return { ...description, default: defaultValue, yaml: "string", value: values.join("|"), expected, parse };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
   const found = values.find((value) => value === text);
-  if (found === undefined) throw new WrongValue(expected);
+  if (found === undefined) throw new InvalidValue(expected);
   return found;
 }
 
-function integer<D>(least: number, most: number, definition: Definition<number | D>): Option<number | D> {
-  const expected = `an integer from ${least} to ${most}`;
-  const read = (text: string) => {
-    const number = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
-    if (!(number >= least && number <= most)) throw new WrongValue(expected);
-    return number;
-  };
-  return { ...definition, yaml: "number", value: "N", expected, read };
+function integer(range: NumberOption, description: Description): Option<number>;
+function integer(range: Range, description: Description): Option<number | undefined>;
+function integer(range: Range & Partial<NumberOption>, description: Description): Option<number | undefined> {
+  const { default: defaultValue, min, max } = range;
+  const expected = `an integer from ${min} to ${max}`;
+  const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
+  return { ...description, default: defaultValue, yaml: "number", value: "N", expected, parse };
 }
 
-function duration(least: string, most: string, definition: Definition<string>): Option<number> {
-  const expected = `a duration from ${least} to ${most}, such as ${definition.default}`;
-  const read = (text: string) => {
-    const ms = parseDuration(text);
-    if (ms === undefined || ms < Number(parseDuration(least)) || ms > Number(parseDuration(most))) {
-      throw new WrongValue(expected);
-    }
-    return ms;
-  };
-  const byDefault = Number(parseDuration(definition.default));
-  return { ...definition, default: byDefault, yaml: "string", value: "DURATION", expected, read };
+function duration(range: NumberOption, description: Description): Option<number> {
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatDuration);
+  const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
+  const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
+  const parse = (text: string) => inRange(parseDuration(text), range, expected);
+  return { ...description, default: range.default, yaml: "string", value: "DURATION", expected, parse };
 }
 
-function text(value: string, definition: Definition<string>): Option<string>;
-function text(value: string, definition: Definition<undefined>): Option<string | undefined>;
-function text<D>(value: string, definition: Definition<string | D>): Option<string | D> {
+function inRange(value: number | undefined, { min, max, step = 1 }: Range, expected: string): number {
+  if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
+  throw new InvalidValue(expected);
+}
+
+function text(value: string, description: Description & { default: string }): Option<string>;
+function text(value: string, description: Description): Option<string | undefined>;
+function text(value: string, description: Description & { default?: string }): Option<string | undefined> {
   const expected = "some text";
-  const read = (given: string) => {
-    if (given === "" || given.includes("\0")) throw new WrongValue(expected);
+  const parse = (given: string) => {
+    if (given === "" || given.includes("\0")) throw new InvalidValue(expected);
     return given;
   };
-  return { ...definition, yaml: "string", value, expected, read };
+  return { ...description, default: description.default, yaml: "string", value, expected, parse };
 }
 
-function list(
-  value: string,
-  { check, expected, ...definition }: Definition<readonly string[]> & {
-    expected: string;
-    check: (item: string) => boolean;
-  },
-): Option<readonly string[]> {
-  const read = (given: string) => {
+interface ListDescription extends Description {
+  /** Description of valid items. */
+  readonly expected: string;
+  readonly isValid: (item: string) => boolean;
+}
+
+function list(value: string, { isValid, expected, ...description }: ListDescription): Option<readonly string[]> {
+  const parse = (given: string) => {
     const items = given.split(",").map((item) => item.trim()).filter((item) => item !== "");
-    if (items.length === 0 || !items.every(check)) throw new WrongValue(expected);
+    if (items.length === 0 || !items.every(isValid)) throw new InvalidValue(expected);
     return items;
   };
-  return { ...definition, yaml: "list", value, expected, read };
+  return { ...description, default: [], yaml: "list", value, expected, parse };
 }
 
-function upstreamUrl(definition: Definition<undefined>): Option<URL | undefined> {
+function upstream(description: Description): Option<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
-  const read = (given: string) => {
-    const url = URL.parse(/^https?:\/\//.test(given) ? given : `http://${given}`);
-    const isPlain = url !== null && url.username + url.password + url.search + url.hash === "";
-    if (!isPlain) throw new WrongValue(expected);
+  const parse = (given: string) => {
+    const url = parseUpstream(given.includes("://") ? given : `http://${given}`);
+    if (url === undefined) throw new InvalidValue(expected);
     return url;
   };
-  return { ...definition, value: "URL", expected, yaml: "string", read };
+  return {
+    ...description,
+    default: undefined,
+
+    value: "URL",
+    expected,
+    yaml: "string",
+    parse,
+    redact: redactUrl,
+  };
 }
 
 function isProxy(item: string): boolean {
@@ -115,122 +129,103 @@ function isProxy(item: string): boolean {
     trustRule([item]);
     return true;
   } catch {
-    return false; // the message that names the option is made by the caller
+    return false; // the caller reports the name of the option
   }
 }
 
+const PORTS = { min: 0, max: 65_535 } as const;
+
 /**
- * Every option, once: its flag is `--name`, its environment variable `REP_GATEWAY_NAME`. Parsing, checking, `--help` and the
- * README's table are made from this.
+ * Every option of the command. Its flag is `--name`, its environment variable `REP_GATEWAY_NAME`. Parsing, validation,
+ * `--help` and the table in the README are derived from this table.
  */
 export const OPTIONS = {
-  "port": integer(0, 65535, { default: 8080, help: "Port to listen on; 0 takes a free one" }),
+  "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
   "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": integer<undefined>(0, 65535, {
-    default: undefined,
-    help: "Serve /rep/health on this port, and only there",
-  }),
+  "health-port": integer(PORTS, { help: "Port for /rep/health, which is then not served on --port" }),
   "mode": choice(["embedded", "proxy"], {
-    default: undefined,
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
-  "static-dir": text("DIR", { default: undefined, help: "Directory to serve, with the configuration in its pages" }),
-  "upstream": upstreamUrl({ default: undefined, help: "Server to stand before, with the configuration in its pages" }),
-  "upstream-timeout": duration("1s", "1h", {
-    default: "30s",
-    help: "How long the upstream may take to begin its answer",
+  "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
+  "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
+  "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
+    help: "Timeout for the response headers of the upstream",
   }),
-  "manifest": text("FILE", { default: undefined, help: "Manifest that declares the variables (.rep.yaml)" }),
-  "env-file": text("PATH", {
-    default: undefined,
-    help: "File of NAME=value lines, or directory of a file per variable",
-  }),
-  "strict": toggle({
-    default: false,
-    manifest: "strict_guardrails",
-    help: "Refuse PUBLIC values that look like secrets",
-  }),
-  "hot-reload": toggle({ default: false, manifest: "hot_reload", help: "Serve /rep/changes" }),
+  "manifest": text("FILE", { help: "Manifest that declares the variables (.rep.yaml)" }),
+  "env-file": text("PATH", { help: "File of NAME=value lines, or directory with a file per variable" }),
+  "strict": toggle({ manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" }),
+  "hot-reload": toggle({ manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" }),
   "hot-reload-mode": choice(["signal", "file_watch", "poll"], {
     default: "signal",
     manifest: "hot_reload_mode",
-    help: "What notices a change; SIGHUP always does",
+    help: "What triggers a reload; SIGHUP always does",
   }),
-  "watch-path": text("PATH", {
-    default: undefined,
-    help: "What file_watch watches, and reads if there is no --env-file",
-  }),
-  "poll-interval": duration("1s", "24h", {
-    default: "30s",
+  "watch-path": text("PATH", { help: "Path that file_watch watches; also read if --env-file is not set" }),
+  "poll-interval": duration({ default: 30_000, min: 1_000, max: 86_400_000 }, {
     manifest: "hot_reload_poll_interval",
-    help: "How often poll and file_watch look",
+    help: "Polling interval of poll and file_watch",
   }),
   "allowed-origins": list("ORIGIN,…", {
-    default: [],
     manifest: "allowed_origins",
     expected: "origins such as https://app.example.com",
-    check: isOrigin,
-    help: "Origins whose pages may have a session key; by default its own",
+    isValid: isOrigin,
+    help: "Origins that may request session keys; by default only its own",
   }),
   "trusted-proxies": list("CIDR,…", {
-    default: [],
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
-    check: isProxy,
-    help: "Proxies whose X-Forwarded-* headers are believed",
+    isValid: isProxy,
+    help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
-  "kv": text("PATH|URL|:memory:", {
-    default: undefined,
-    help: "Deno KV database; by default the one Deno keeps for this program",
-  }),
-  "session-key-ttl": duration("1s", "30s", {
-    default: "30s",
+  "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
+  "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
-    help: "How long a session key may be used",
+    help: "Lifetime of a session key",
   }),
-  "session-key-max-rate": integer(1, 10_000, {
-    default: 10,
+  "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
     manifest: "session_key_max_rate",
-    help: "Session keys for one client address in any 60 seconds",
+    help: "Session keys per client address in any 60 seconds",
   }),
-  "key-rotation": duration("1m", "24h", { default: "10m", help: "How often pages get a new key" }),
-  "key-retention": duration("1m", "720h", { default: "24h", help: "How long a page's key can be asked for" }),
-  "max-streams": integer(1, 1_000_000, { default: 5_000, help: "Streams that may be open at once; each takes 64 KiB" }),
-  "max-stream-age": duration("1s", "24h", {
-    default: "30m",
-    help: "When a stream ends; its client comes back by itself",
+  "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
+  "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
+  "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
+  "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
+    help: "Maximum age of a stream; its client then reconnects",
   }),
-  "drain": duration("0s", "10m", {
-    default: "10s",
-    help: "Time after that in which streams are ended and requests in flight may finish",
+  "stop-delay": duration({ default: 0, min: 0, max: 600_000 }, {
+    help: "Time to keep serving after SIGTERM, with health at 503",
   }),
-  "stop-delay": duration("0s", "10m", {
-    default: "0s",
-    help: "Time to serve everything after SIGTERM while /rep/health answers 503",
+  "drain": duration({ default: 10_000, min: 0, max: 600_000 }, {
+    help: "Time after that in which streams close and requests finish",
   }),
-  "tls-cert": text("FILE", { default: undefined, help: "TLS certificate chain (PEM); with --tls-key" }),
-  "tls-key": text("FILE", { default: undefined, help: "TLS private key (PEM); with --tls-cert" }),
-  "log-format": choice(["json", "text"], { default: "json", help: "How log lines look" }),
+  "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
+  "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
+  "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "The least important level to log; the audit log is on info",
+    help: "Minimum level to log; the audit log is at info",
   }),
 } as const;
 
 /** The name of an option. */
 export type OptionName = keyof typeof OPTIONS;
 
-/** All options, each with its value. */
-export type Settings = { readonly [N in OptionName]: (typeof OPTIONS)[N] extends Option<infer T> ? T : never };
+/** The value of every option. */
+export type CommandOptions = { readonly [N in OptionName]: (typeof OPTIONS)[N] extends Option<infer T> ? T : never };
 
-/** The names of all options, in the order of the help. */
+/** The names of all options, in the order of `--help`. */
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
 
-/** The environment variable of an option. */
+/** Returns the environment variable of an option. */
 export function environmentVariable(name: string): string {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Whether an option is a switch: on without a value. */
+/** Whether an option is a switch: `--name` alone turns it on. */
 export function isSwitch(name: OptionName): boolean {
   return OPTIONS[name].yaml === "boolean";
+}
+
+/** Whether an option takes a list, so that its flag may be repeated. */
+export function isList(name: OptionName): boolean {
+  return OPTIONS[name].yaml === "list";
 }

@@ -1,30 +1,31 @@
-import type { Settings } from "./option_table.ts";
-import type { Environment } from "../variables/classify.ts";
-import { readEnvFile } from "./env_file.ts";
 import { isGranted } from "../permissions.ts";
+import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
-import { parseCommandManifest } from "./manifest_settings.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
+import { readEnvFile } from "./env_file.ts";
+import { parseCommandManifest } from "./manifest_settings.ts";
+import type { CommandOptions } from "./option_table.ts";
 
-/** Where a command's variables come from; each is asked again at every reload. */
+/** Sources of the variables. Both functions are called at startup and at every reload. */
 export interface Sources {
   readonly variables: () => Promise<Environment>;
   readonly manifest: (() => Promise<string>) | undefined;
 }
 
-type SourceSettings = Pick<Settings, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
+/** The options that name a source. */
+export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
-/** The sources that the settings name. The process's environment wins over the env file (REP-RFC-0001 §4.2). */
-export function createSources(settings: SourceSettings): Sources {
-  const path = resolveEnvPath(settings);
-  const { manifest } = settings;
+/** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
+export function createSources(options: SourceOptions): Sources {
+  const envPath = resolveEnvPath(options);
+  const { manifest } = options;
   return {
-    variables: async () => ({ ...(path === undefined ? {} : await readEnvPath(path)), ...readEnvironment() }),
+    variables: async () => ({ ...(envPath === undefined ? {} : await readEnvPath(envPath)), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
 
-/** The text of a manifest whose `settings` are valid: the gateway itself reads its variables only. */
+/** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
 async function readManifest(path: string): Promise<string> {
   const text = await readTextFile(path, "--manifest");
   const { issues } = parseCommandManifest(text);
@@ -32,22 +33,27 @@ async function readManifest(path: string): Promise<string> {
   return text;
 }
 
-/** Of a mounted ConfigMap, only `--watch-path` is told (REP-RFC-0001 §9.3). */
-function resolveEnvPath(settings: SourceSettings): string | undefined {
-  const isWatched = settings["hot-reload-mode"] === "file_watch";
-  return settings["env-file"] ?? (isWatched ? settings["watch-path"] : undefined);
+/** A path, and the flag that sets it. */
+interface FlagPath {
+  readonly flag: string;
+  readonly path: string;
 }
 
-/** The paths whose change is a change of the variables. */
-export function watchedPaths(settings: SourceSettings): string[] {
-  const paths = settings["watch-path"] === undefined
-    ? [settings["env-file"], settings.manifest]
-    : [settings["watch-path"]];
+/** Returns the path of the env file. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPath(options: SourceOptions): FlagPath | undefined {
+  const { "env-file": envFile, "watch-path": watchPath, "hot-reload-mode": mode } = options;
+  if (envFile !== undefined) return { flag: "--env-file", path: envFile };
+  return mode === "file_watch" && watchPath !== undefined ? { flag: "--watch-path", path: watchPath } : undefined;
+}
+
+/** Returns the paths to watch for changes of the variables. */
+export function watchedPaths(options: SourceOptions): string[] {
+  const paths = options["watch-path"] === undefined ? [options["env-file"], options.manifest] : [options["watch-path"]];
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(path: string): Promise<Environment> {
-  return readable(path, "--env-file", () => readEnvFile(path));
+function readEnvPath(envPath: FlagPath): Promise<Environment> {
+  return readPath(envPath, () => readEnvFile(envPath.path));
 }
 
 /**
@@ -55,18 +61,23 @@ function readEnvPath(path: string): Promise<Environment> {
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export function readTextFile(path: string, option: string): Promise<string> {
-  return readable(path, option, () => Deno.readTextFile(path));
+export function readTextFile(path: string, flag: string): Promise<string> {
+  return readPath({ flag, path }, () => Deno.readTextFile(path));
 }
 
-async function readable<T>(path: string, option: string, read: () => Promise<T>): Promise<T> {
-  if (!isGranted({ name: "read", path })) {
-    throw new ConfigurationError([`Cannot read ${option} "${path}": expected --allow-read=${path}`]);
-  }
+/** Returns a message if the permission to read the path is missing. Reading it would prompt. */
+export function missingRead({ flag, path }: FlagPath): string | undefined {
+  if (isGranted({ name: "read", path })) return undefined;
+  return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
+}
+
+async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Promise<T> {
+  const missing = missingRead({ flag, path });
+  if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
     return await read();
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot read ${option} "${path}": ${reason}`], { cause });
+    throw new ConfigurationError([`Cannot read ${flag} "${path}": ${reason}`], { cause });
   }
 }

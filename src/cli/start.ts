@@ -8,14 +8,15 @@ import { createLog, type Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
+import { ConfigurationError } from "../variables/snapshot.ts";
 import type { Command } from "./command.ts";
 import { listen, type Listener } from "./listen.ts";
-import { resolveContent } from "./mode.ts";
-import type { Settings } from "./option_table.ts";
+import { checkPermissions } from "./check_permissions.ts";
+import type { CommandOptions } from "./option_table.ts";
 import { logUncaughtErrors } from "./signals.ts";
-import { createSources } from "./sources.ts";
+import { toGatewayOptions } from "./to_gateway_options.ts";
 import { readTls, type Tls } from "./tls.ts";
-import { triggerReloads } from "./triggers.ts";
+import { checkTriggers, startTriggers } from "./triggers.ts";
 
 /** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
@@ -58,8 +59,8 @@ export class Service {
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
   async bind(): Promise<void> {
-    const { hostname, port, "health-port": healthPort } = this.#command.settings;
-    const tls = await readTls(this.#command.settings);
+    const { hostname, port, "health-port": healthPort } = this.#command.options;
+    const tls = await readTls(this.#command.options);
     const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
     this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
     if (healthPort === undefined) return;
@@ -88,12 +89,12 @@ export class Service {
       throw error;
     }
     const options = { clock: this.#clock, log: this.#log };
-    this.#stopTriggers = triggerReloads(this.#command.settings, () => this.reload(), options);
+    this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
   }
 
   /** Answers every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
-    const isHealthServed = this.#command.settings["health-port"] === undefined;
+    const isHealthServed = this.#command.options["health-port"] === undefined;
     return this.#gateway?.fetch(request, info) ??
       this.#fetchWhileStarting(request, isHealthServed, (gateway) => gateway.fetch(request, info));
   };
@@ -117,7 +118,7 @@ export class Service {
    */
   async stop(): Promise<void> {
     const gateway = await this.#ready.promise;
-    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.settings;
+    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.options;
     this.#stopTriggers();
     gateway.beginShutdown();
     if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
@@ -128,11 +129,11 @@ export class Service {
   }
 
   async #createGateway(): Promise<Gateway> {
-    const { settings, masterKey } = this.#command;
+    const { options, masterKey } = this.#command;
     const log = this.#log;
-    this.#store = await openStore(settings.kv, log);
-    const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(settings);
-    return await createGateway({ ...gatewayOptions(settings), masterKey, instanceId, store: this.#store, log });
+    this.#store = await openStore(options.kv, log);
+    const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
+    return await createGateway({ ...toGatewayOptions(options), masterKey, instanceId, store: this.#store, log });
   }
 
   #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {
@@ -154,7 +155,7 @@ export class Service {
   }
 
   async #reloadTls(): Promise<void> {
-    const tls: Tls | undefined = await readTls(this.#command.settings);
+    const tls: Tls | undefined = await readTls(this.#command.options);
     if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#log.info("rep.tls.reloaded");
   }
 
@@ -163,39 +164,32 @@ export class Service {
   }
 }
 
+/**
+ * Checks permissions, files and reload triggers, without any effect.
+ *
+ * @throws {ConfigurationError} If a permission is missing.
+ * @throws {UsageError} If a trigger cannot be set up.
+ */
+export function checkStart(options: CommandOptions): void {
+  const issues = checkPermissions(options);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  checkTriggers(options);
+}
+
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
-function resolveInstanceId({ hostname, port }: Settings): string | undefined {
+function resolveInstanceId({ hostname, port }: CommandOptions): string | undefined {
   if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) return undefined;
   return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
 /** Creates the log of a command, which also gets errors that nothing caught, and writes the command's warnings to it. */
-export function openCommandLog({ settings, remarks }: ServeCommand): Log {
-  const log = createLog({ format: settings["log-format"], level: settings["log-level"] });
+export function openCommandLog({ options, warnings }: ServeCommand): Log {
+  const log = createLog({ format: options["log-format"], level: options["log-level"] });
   logUncaughtErrors(log);
-  for (const detail of remarks) log.warn("rep.start.warning", { detail });
+  for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
 }
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-function gatewayOptions(settings: Settings) {
-  return {
-    ...createSources(settings),
-    ...resolveContent(settings),
-    upstreamTimeoutMs: settings["upstream-timeout"],
-    strict: settings.strict,
-    hotReload: settings["hot-reload"],
-    allowedOrigins: settings["allowed-origins"],
-    trustedProxies: settings["trusted-proxies"],
-    sessionKeyTtlMs: settings["session-key-ttl"],
-    sessionKeyMaxRate: settings["session-key-max-rate"],
-    keyRotationMs: settings["key-rotation"],
-    keyRetentionMs: settings["key-retention"],
-    maxStreams: settings["max-streams"],
-    maxStreamAgeMs: settings["max-stream-age"],
-    separateHealth: settings["health-port"] !== undefined,
-  };
 }

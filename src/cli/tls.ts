@@ -1,4 +1,4 @@
-import type { Settings } from "./option_table.ts";
+import type { CommandOptions } from "./option_table.ts";
 import { readTextFile } from "./sources.ts";
 
 /** A certificate chain and its private key. */
@@ -18,8 +18,8 @@ export interface Tls {
  * @returns `undefined` if the options are not set.
  * @throws {ConfigurationError} If one of the files cannot be read.
  */
-export async function readTls(settings: Pick<Settings, "tls-cert" | "tls-key">): Promise<Tls | undefined> {
-  const { "tls-cert": certFile, "tls-key": keyFile } = settings;
+export async function readTls(options: Pick<CommandOptions, "tls-cert" | "tls-key">): Promise<Tls | undefined> {
+  const { "tls-cert": certFile, "tls-key": keyFile } = options;
   if (certFile === undefined || keyFile === undefined) return undefined;
   const [cert, key] = await Promise.all([readTextFile(certFile, "--tls-cert"), readTextFile(keyFile, "--tls-key")]);
   return { cert, key, certFile, keyFile };

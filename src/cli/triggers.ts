@@ -1,46 +1,64 @@
 import { type Clock, every } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { Settings } from "./option_table.ts";
-import { watchFiles } from "./watch_files.ts";
-import { watchedPaths } from "./sources.ts";
+import { checkWatchable, FileWatcher } from "./file_watcher.ts";
+import type { CommandOptions } from "./option_table.ts";
 import { UsageError } from "./read_options.ts";
+import { type SourceOptions, watchedPaths } from "./sources.ts";
 
-/** What {@linkcode triggerReloads} needs. */
-export interface TriggerOptions {
+/** Options of {@linkcode startTriggers}. */
+interface TriggerOptions {
   clock: Clock;
   log: Log;
 }
 
 /**
- * Reloads when the sources may have changed, in the way that `--hot-reload-mode` says. Watching also looks every
- * `--poll-interval`: network file systems and some containers tell nobody what changes.
+ * Checks that the paths of `--hot-reload-mode file_watch` can be watched. It has no side effects.
  *
- * @returns A function that ends it.
- * @throws {UsageError} If there is nothing to watch.
+ * @throws {UsageError} If there is no path, or one that cannot be watched.
  */
-export function triggerReloads(settings: Settings, reload: () => void, { clock, log }: TriggerOptions): () => void {
-  const mode = settings["hot-reload-mode"];
-  if (mode === "signal") return () => {};
-  const stopWatching = mode === "file_watch" ? watch(settings, reload, { clock, log }) : () => {};
-  const stopPolling = every(settings["poll-interval"], reload, clock);
-  return () => {
-    stopPolling();
-    stopWatching();
-  };
-}
-
-function watch(settings: Settings, reload: () => void, { clock, log }: TriggerOptions): () => void {
-  const paths = watchedPaths(settings);
+export function checkTriggers(options: SourceOptions): void {
+  if (options["hot-reload-mode"] !== "file_watch") return;
+  const paths = watchedPaths(options);
   if (paths.length === 0) {
     throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
   }
-  const onEnd = (error: unknown) =>
-    log.error("rep.watch.failed", { detail: `from now on, only polling sees changes: ${error}` });
+  orUsageError(paths, () => checkWatchable(paths));
+}
+
+/**
+ * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch` polls as
+ * well, since network file systems and some containers do not report changes.
+ *
+ * @returns A function that stops it.
+ * @throws {UsageError} If a path cannot be watched.
+ */
+export function startTriggers(
+  options: SourceOptions & Pick<CommandOptions, "poll-interval">,
+  reload: () => void,
+  { clock, log }: TriggerOptions,
+): () => void {
+  if (options["hot-reload-mode"] === "signal") return () => {};
+  const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
+  const stopPolling = every(options["poll-interval"], reload, clock);
+  return () => {
+    stopPolling();
+    watcher?.close();
+  };
+}
+
+function watch(options: SourceOptions, reload: () => void, { clock, log }: TriggerOptions): FileWatcher {
+  checkTriggers(options);
+  const paths = watchedPaths(options);
+  const onError = (error: unknown) =>
+    log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
+  return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError }));
+}
+
+function orUsageError<T>(paths: readonly string[], watch: () => T): T {
   try {
-    return watchFiles(paths, reload, { clock, onEnd });
+    return watch();
   } catch (cause) {
-    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${cause instanceof Error ? cause.message : cause}`, {
-      cause,
-    });
+    const reason = cause instanceof Error ? cause.message : cause;
+    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${reason}`, { cause });
   }
 }

@@ -73,7 +73,7 @@ async function openNamed(path: string): Promise<Deno.Kv> {
 }
 
 /** Opening would stop and prompt for it. */
-function missingPermission(path: string): string | undefined {
+export function missingPermission(path: string): string | undefined {
   if (isUrl(path)) {
     return isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })
       ? undefined

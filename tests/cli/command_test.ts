@@ -24,7 +24,7 @@ const MANIFEST = JSON.stringify({
   },
 });
 
-Deno.test("readCommand() tells help and the version from serving", async () => {
+Deno.test("readCommand() recognizes --help and --version", async () => {
   assertEquals(
     [
       await readCommand(["--help"], {}),
@@ -35,36 +35,36 @@ Deno.test("readCommand() tells help and the version from serving", async () => {
   );
 });
 
-Deno.test("readCommand() gives help whatever the environment says", async () => {
+Deno.test("readCommand() returns help even if the environment is invalid", async () => {
   assertEquals(await readCommand(["--help"], { REP_GATEWAY_PORT: "x", REP_GATEWAY_MANIFEST: "/nowhere" }), {
     kind: "help",
   });
 });
 
-Deno.test("readCommand() takes the flag over the environment, and that over the manifest", async () => {
+Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { settings } = await serve(["--manifest", directory.at(".rep.yaml"), "--session-key-max-rate=7"], {
+  const { options } = await serve(["--manifest", directory.at(".rep.yaml"), "--session-key-max-rate=7"], {
     REP_GATEWAY_SESSION_KEY_MAX_RATE: "6",
     REP_GATEWAY_SESSION_KEY_TTL: "10s",
   });
   assertEquals(
     [
-      settings["session-key-max-rate"],
-      settings["session-key-ttl"],
-      settings["hot-reload"],
-      settings["allowed-origins"],
+      options["session-key-max-rate"],
+      options["session-key-ttl"],
+      options["hot-reload"],
+      options["allowed-origins"],
     ],
     [7, 10_000, true, ["https://m.example"]],
   );
 });
 
-Deno.test("readCommand() takes the manifest that the environment names", async () => {
+Deno.test("readCommand() reads the manifest that the environment names", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { settings } = await serve([], { REP_GATEWAY_MANIFEST: directory.at(".rep.yaml") });
-  assertEquals(settings["session-key-ttl"], 20_000);
+  const { options } = await serve([], { REP_GATEWAY_MANIFEST: directory.at(".rep.yaml") });
+  assertEquals(options["session-key-ttl"], 20_000);
 });
 
-Deno.test("readCommand() tells all issues of a manifest", async () => {
+Deno.test("readCommand() reports all issues of a manifest", async () => {
   const text = JSON.stringify({ version: "1", variables: { A: {} }, settings: { session_key_ttl: "31s" } });
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
   const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
@@ -75,11 +75,11 @@ Deno.test("readCommand() tells all issues of a manifest", async () => {
   ]);
 });
 
-Deno.test("readCommand() refuses a manifest that is not there", async () => {
+Deno.test("readCommand() rejects a manifest that does not exist", async () => {
   await assertRejects(() => serve(["--manifest=/nowhere/.rep.yaml"]), ConfigurationError, "/nowhere/.rep.yaml");
 });
 
-Deno.test("readCommand() refuses a value that is not right, from the flags and from the environment", async () => {
+Deno.test("readCommand() rejects an invalid value of a flag or an environment variable", async () => {
   await assertRejects(() => serve(["--port=x"]), UsageError, "Cannot read --port: expected an integer");
   await assertRejects(
     () => serve([], { REP_GATEWAY_SESSION_KEY_TTL: "31s" }),
@@ -88,7 +88,7 @@ Deno.test("readCommand() refuses a value that is not right, from the flags and f
   );
 });
 
-Deno.test("readCommand() reads the master key from the environment alone", async () => {
+Deno.test("readCommand() reads the master key from the environment only", async () => {
   const bytes = Uint8Array.from({ length: 32 }, (_, index) => index);
   const REP_GATEWAY_MASTER_KEY = bytes.toBase64();
   assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY })).masterKey, bytes);
@@ -98,7 +98,7 @@ Deno.test("readCommand() reads the master key from the environment alone", async
 });
 
 for (const [text, got] of [["hunter2!", "something else"], ["c2hvcnQ=", "5 bytes"]] as const) {
-  Deno.test(`readCommand() refuses the master key ${text}, and does not tell it`, async () => {
+  Deno.test(`readCommand() rejects the master key ${text} without repeating it`, async () => {
     const error = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY: text }), UsageError);
     assertEquals(
       error.message,
@@ -107,30 +107,30 @@ for (const [text, got] of [["hunter2!", "something else"], ["c2hvcnQ=", "5 bytes
   });
 }
 
-Deno.test("readCommand() remarks on variables that are no option", async () => {
-  const { remarks } = await serve([], {
+Deno.test("readCommand() warns about variables that are not options", async () => {
+  const { warnings } = await serve([], {
     REP_GATEWAY_PROT: "1",
     REP_GATEWAY_PORT: "9000",
     REP_GATEWAY_SERVICE_HOST: "x",
   });
-  assertEquals(remarks, ["REP_GATEWAY_PROT is not an option, and was ignored"]);
+  assertEquals(warnings, ["REP_GATEWAY_PROT is not an option and is ignored"]);
 });
 
 Deno.test(
-  "readCommand() remarks on what it cannot read without --allow-env",
+  "readCommand() warns that it cannot read the environment without --allow-env",
   { permissions: { env: false } },
   async () => {
     const command = await readCommand([]) as Serve;
-    assertEquals(command.remarks, [
-      "without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its kin nor options",
+    assertEquals(command.warnings, [
+      "without --allow-env, environment variables are not read: neither REP_* variables nor options",
     ]);
   },
 );
 
-Deno.test("readCommand() shortens --drain on Deno Deploy, and there only", async () => {
+Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
   const drainOf = async (args: string[], onDeploy: boolean) => {
     const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as Serve;
-    return [command.settings.drain, command.remarks];
+    return [command.options.drain, command.warnings];
   };
   assertEquals(
     [
@@ -145,7 +145,7 @@ Deno.test("readCommand() shortens --drain on Deno Deploy, and there only", async
       [3_000, []],
       [2_000, []],
       [8_000, []],
-      [3_000, ["--drain is 3 s here: Deno Deploy ends the process 5 s after SIGINT"]],
+      [3_000, ["--drain is limited to 3 s: Deno Deploy ends the process 5 s after SIGINT"]],
     ],
   );
 });

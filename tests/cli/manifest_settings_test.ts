@@ -2,19 +2,19 @@ import { assertEquals } from "@std/assert";
 import { parseCommandManifest } from "../../src/cli/manifest_settings.ts";
 import type { Declaration, Manifest } from "../../src/variables/manifest.ts";
 
-/** The manifest of a text that has no fault. */
+/** Parses a manifest without issues. */
 function manifestOf(text: string): Manifest {
   const { manifest, issues } = parseCommandManifest(text);
   assertEquals(issues, []);
   return manifest;
 }
 
-/** The issues of a manifest, without the words that they all begin with. */
-function faultsOf(text: string): string[] {
-  return parseCommandManifest(text).issues.map((fault) => fault.replace("Cannot use the manifest: ", ""));
+/** Returns the issues of a manifest, without their common prefix. */
+function issuesOf(text: string): string[] {
+  return parseCommandManifest(text).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
 }
 
-/** JSON is YAML. */
+/** Returns a manifest with these settings; JSON is YAML. */
 function withSettings(settings: unknown): string {
   return JSON.stringify({ version: "0.1.0", variables: {}, settings });
 }
@@ -25,7 +25,7 @@ const TIER = "expected one of public, sensitive, server";
 const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
 const STRING = "a string (put it in quotes)";
 
-Deno.test("parseCommandManifest() reads the example of REP-RFC-0001 §6.1", () => {
+Deno.test("parseCommandManifest() parses the example of REP-RFC-0001 §6.1", () => {
   const text = `
 # .rep.yaml
 version: "0.1.0"
@@ -91,14 +91,14 @@ settings:
   });
 });
 
-Deno.test("parseCommandManifest() tells every fault at once", () => {
+Deno.test("parseCommandManifest() reports all issues at once", () => {
   const text = JSON.stringify({
     version: 1,
     extra: true,
     variables: { A: { tier: "x", type: "y", required: "z", more: 1 }, B: 5, C: { tier: "server", values: [] } },
     settings: { hot_reload: "on", session_key_ttl: "31s", more: 1 },
   });
-  assertEquals(faultsOf(text), [
+  assertEquals(issuesOf(text), [
     `variables.A.more: ${KEYS}`,
     `variables.A.tier: ${TIER}, got "x"`,
     `variables.A.type: ${TYPE}, got "y"`,
@@ -114,7 +114,7 @@ Deno.test("parseCommandManifest() tells every fault at once", () => {
   ]);
 });
 
-const WRONG_SETTINGS: readonly (readonly [setting: string, wanted: string, ...values: unknown[]])[] = [
+const INVALID_SETTINGS: readonly (readonly [setting: string, expected: string, ...values: unknown[]])[] = [
   ["strict_guardrails", "true or false", "true", 1, null, []],
   ["hot_reload", "true or false", "yes", 0, {}],
   ["hot_reload_mode", "one of signal, file_watch, poll", "watch", true, ["poll"]],
@@ -135,34 +135,34 @@ const WRONG_SETTINGS: readonly (readonly [setting: string, wanted: string, ...va
   ],
 ];
 
-for (const [setting, wanted, ...values] of WRONG_SETTINGS) {
+for (const [setting, expected, ...values] of INVALID_SETTINGS) {
   for (const value of values) {
-    Deno.test(`parseCommandManifest() refuses ${JSON.stringify(value)} for ${setting}`, () => {
-      const [fault = "", ...others] = faultsOf(withSettings({ [setting]: value }));
-      assertEquals([fault.split(", got ")[0], others], [`settings.${setting}: expected ${wanted}`, []]);
+    Deno.test(`parseCommandManifest() rejects ${JSON.stringify(value)} for ${setting}`, () => {
+      const [issue = "", ...others] = issuesOf(withSettings({ [setting]: value }));
+      assertEquals([issue.split(", got ")[0], others], [`settings.${setting}: expected ${expected}`, []]);
     });
   }
 }
 
-Deno.test("parseCommandManifest() says what was found for a setting", () => {
+Deno.test("parseCommandManifest() reports the value of an invalid setting", () => {
   const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/", "*"] };
-  assertEquals(faultsOf(withSettings(settings)), [
+  assertEquals(issuesOf(withSettings(settings)), [
     'settings.allowed_origins: expected origins such as https://app.example.com, got "https://a.example/,*"',
     'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
     "settings.session_key_max_rate: expected an integer from 1 to 10000, got 0",
   ]);
 });
 
-Deno.test("parseCommandManifest() takes no origins for a value", () => {
+Deno.test("parseCommandManifest() accepts an empty list of origins", () => {
   assertEquals(manifestOf(withSettings({ allowed_origins: [] })).settings, { allowed_origins: [] });
 });
 
-Deno.test("parseCommandManifest() takes false for a value", () => {
+Deno.test("parseCommandManifest() accepts false", () => {
   assertEquals(manifestOf(withSettings({ hot_reload: false })).settings, { hot_reload: false });
 });
 
-Deno.test("parseCommandManifest() gets to an end with aliases that go in circles", () => {
-  assertEquals(faultsOf('version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n'), [
+Deno.test("parseCommandManifest() rejects circular aliases", () => {
+  assertEquals(issuesOf('version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n'), [
     "settings.allowed_origins: expected origins such as https://app.example.com, got a list",
   ]);
 });

@@ -1,31 +1,35 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { OPTION_NAMES, type OptionName, OPTIONS, type Settings } from "../../src/cli/option_table.ts";
+import { type CommandOptions, OPTION_NAMES, type OptionName, OPTIONS } from "../../src/cli/option_table.ts";
 import {
-  readCommandLine,
-  readSettings,
-  type SettingSources,
+  type OptionSources,
+  parseCommandLine,
+  readOptions,
   unknownVariables,
   UsageError,
 } from "../../src/cli/read_options.ts";
 
-/** The settings of a command line, beside an environment and a manifest. */
-function settingsOf(args: readonly string[], more: Partial<SettingSources> = {}): Settings {
-  return readSettings({ flags: readCommandLine(args).flags, environment: {}, manifest: {}, ...more });
+/** Reads the options from a command line and, optionally, other sources. */
+function optionsOf(args: readonly string[], sources: Partial<OptionSources> = {}): CommandOptions {
+  return readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {}, ...sources });
 }
 
-/** The flags that a command line gives, as texts. */
+/** Parses a command line and returns its flags with their texts. */
 function flagsOf(...args: string[]): Record<string, string> {
-  return Object.fromEntries(readCommandLine(args).flags);
+  return Object.fromEntries(parseCommandLine(args).flags);
 }
 
-function refusalOf(run: () => unknown): string {
+function messageOf(run: () => unknown): string {
   return assertThrows(run, UsageError).message;
 }
 
-const DEFAULTS: Partial<Settings> = {
+const DEFAULTS: CommandOptions = {
   "port": 8080,
   "hostname": "0.0.0.0",
   "health-port": undefined,
+  "mode": undefined,
+  "static-dir": undefined,
+  "upstream": undefined,
+  "upstream-timeout": 30_000,
   "manifest": undefined,
   "env-file": undefined,
   "strict": false,
@@ -42,6 +46,7 @@ const DEFAULTS: Partial<Settings> = {
   "key-retention": 86_400_000,
   "max-streams": 5_000,
   "max-stream-age": 1_800_000,
+  "stop-delay": 0,
   "drain": 10_000,
   "tls-cert": undefined,
   "tls-key": undefined,
@@ -49,19 +54,14 @@ const DEFAULTS: Partial<Settings> = {
   "log-level": "info",
 };
 
-Deno.test("readSettings() has a default for every option", () => {
-  const { ...settings } = settingsOf([]);
-  for (const name of Object.keys(DEFAULTS) as OptionName[]) {
-    assertEquals([name, settings[name]], [name, DEFAULTS[name]]);
-  }
-});
+Deno.test("readOptions() applies the default of every option", () => assertEquals(optionsOf([]), DEFAULTS));
 
-/** For every option: two right values, what they are read as, what is expected, and values that are not right. */
+/** Every option with two valid values as texts and parsed, the description of a valid value, and invalid values. */
 const VALUES: {
-  [N in OptionName]?: readonly [
-    right: readonly (readonly [text: string, value: Settings[N]])[],
+  [N in OptionName]: readonly [
+    valid: readonly (readonly [text: string, value: CommandOptions[N]])[],
     expected: string,
-    wrong: readonly string[],
+    invalid: readonly string[],
   ];
 } = {
   "port": [[["9000", 9000], ["0", 0]], "an integer from 0 to 65535", [
@@ -79,6 +79,21 @@ const VALUES: {
   ]],
   "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "some text", ["", "a\0b"]],
   "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", ["", "x", "65536"]],
+  "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
+  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "some text", ["", "a\0b"]],
+  "upstream": [
+    [
+      ["https://up.example/base", new URL("https://up.example/base")],
+      ["localhost:3000", new URL("http://localhost:3000/")],
+    ],
+    "a URL such as http://127.0.0.1:3000, or host:port",
+    ["", "http://", "ftp://up.example", "up.example:x"],
+  ],
+  "upstream-timeout": [
+    [["1ms", 1], ["1h", 3_600_000]],
+    "a duration from 1ms to 1h, such as 30s",
+    ["", "0s", "1h1ms", "30"],
+  ],
   "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "some text", ["", "a\0b"]],
   "env-file": [[["a.env", "a.env"], ["-", "-"]], "some text", ["", "a\0b"]],
   "strict": [[["true", true], ["false", false]], "true or false", ["", "1", "0", "yes", "TRUE", "on"]],
@@ -102,7 +117,7 @@ const VALUES: {
         ["https://a.example", "http://localhost:3000", "capacitor://localhost"],
       ],
     ],
-    "origins such as https://app.example.com, with commas between them",
+    "origins such as https://app.example.com, separated by commas",
     [
       "",
       ",",
@@ -128,7 +143,7 @@ const VALUES: {
   ],
   "trusted-proxies": [
     [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]]],
-    "IP addresses or CIDR blocks such as 10.0.0.0/8, with commas between them",
+    "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
     [
       "",
       "10.0.0.0/33",
@@ -149,21 +164,22 @@ const VALUES: {
   ],
   "session-key-max-rate": [[["1", 1], ["10000", 10_000]], "an integer from 1 to 10000", ["", "0", "10001", "ten"]],
   "key-rotation": [
-    [["1m", 60_000], ["24h", 86_400_000]],
-    "a duration from 1m to 24h, such as 10m",
-    ["", "59s", "25h", "10"],
+    [["1s", 1_000], ["24h", 86_400_000]],
+    "a duration from 1s to 24h in steps of 1s, such as 10m",
+    ["", "0s", "999ms", "1s500ms", "24h1s", "10"],
   ],
   "key-retention": [
-    [["1m", 60_000], ["720h", 2_592_000_000]],
-    "a duration from 1m to 720h, such as 24h",
-    ["", "59s", "721h", "24"],
+    [["0s", 0], ["720h", 2_592_000_000]],
+    "a duration from 0s to 720h, such as 24h",
+    ["", "-1s", "720h1ms", "24"],
   ],
   "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
   "max-stream-age": [
-    [["1s", 1_000], ["24h", 86_400_000]],
-    "a duration from 1s to 24h, such as 30m",
-    ["", "999ms", "25h", "30"],
+    [["1ms", 1], ["24h", 86_400_000]],
+    "a duration from 1ms to 24h, such as 30m",
+    ["", "0s", "24h1ms", "30"],
   ],
+  "stop-delay": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 0s", ["", "11m", "10"]],
   "drain": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 10s", ["", "11m", "10"]],
   "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
   "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
@@ -171,58 +187,50 @@ const VALUES: {
   "log-level": [[["debug", "debug"], ["error", "error"]], "one of debug, info, warn, error", ["", "WARN", "trace"]],
 };
 
-/** TLS takes two options or none. */
+/** The two TLS options are valid together only. */
 const PARTNERS: Partial<Record<OptionName, string>> = { "tls-cert": "--tls-key=x", "tls-key": "--tls-cert=x" };
 
-/** The variables that are asked for by hand: the rule behind them is a test's to check. */
+/** Returns the environment variable of an option, independently of the code under test. */
 function variableOf(name: string): string {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
-for (
-  const [name, [right, expected, wrong]] of Object.entries(VALUES) as [OptionName, NonNullable<typeof VALUES.port>][]
-) {
+for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [OptionName, typeof VALUES.port][]) {
   const others = [PARTNERS[name] ?? []].flat();
   const isSwitch = name === "strict" || name === "hot-reload";
 
-  for (const [text, value] of right) {
-    Deno.test(`readSettings() takes ${text} for ${name} from a flag and from the environment`, () => {
-      assertEquals(settingsOf([`--${name}=${text}`, ...others])[name], value);
-      if (!isSwitch) assertEquals(settingsOf([`--${name}`, text, ...others])[name], value);
-      assertEquals(settingsOf(others, { environment: { [variableOf(name)]: text } })[name], value);
+  for (const [text, value] of valid) {
+    Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {
+      assertEquals(optionsOf([`--${name}=${text}`, ...others])[name], value);
+      if (!isSwitch) assertEquals(optionsOf([`--${name}`, text, ...others])[name], value);
+      assertEquals(optionsOf(others, { environment: { [variableOf(name)]: text } })[name], value);
     });
   }
 
-  for (const text of wrong) {
-    Deno.test(`readSettings() refuses ${JSON.stringify(text)} for ${name}`, () => {
+  for (const text of invalid) {
+    Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
       const message = `: expected ${expected}, got ${JSON.stringify(text)}`;
-      assertEquals(refusalOf(() => settingsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
-      if (text === "" || text.startsWith("tcp:")) return; // not set, and a service link
+      assertEquals(messageOf(() => optionsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
+      if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
       const environment = { [variableOf(name)]: text };
-      assertEquals(refusalOf(() => settingsOf(others, { environment })), `Cannot read ${variableOf(name)}${message}`);
+      assertEquals(messageOf(() => optionsOf(others, { environment })), `Cannot read ${variableOf(name)}${message}`);
     });
   }
 
-  const [[text, value], [otherText, otherValue]] = right as [[string, unknown], [string, unknown]];
+  const [[text, value], [otherText, otherValue]] = valid as [[string, unknown], [string, unknown]];
 
-  Deno.test(`readSettings() lets the flag of ${name} win over the environment`, () => {
+  Deno.test(`readOptions() prefers the flag of ${name} to the environment`, () => {
     const environment = { [variableOf(name)]: otherText };
-    assertEquals(settingsOf([`--${name}=${text}`, ...others], { environment })[name], value as never);
-    assertEquals(settingsOf([`--${name}=${otherText}`, ...others], { environment })[name], otherValue as never);
+    assertEquals(optionsOf([`--${name}=${text}`, ...others], { environment })[name], value as never);
+    assertEquals(optionsOf([`--${name}=${otherText}`, ...others], { environment })[name], otherValue as never);
   });
 
-  Deno.test(`readSettings() takes an empty ${variableOf(name)} for one that is not set`, () => {
-    assertEquals(settingsOf([], { environment: { [variableOf(name)]: "" } })[name], DEFAULTS[name]);
+  Deno.test(`readOptions() ignores an empty ${variableOf(name)}`, () => {
+    assertEquals(optionsOf([], { environment: { [variableOf(name)]: "" } })[name], DEFAULTS[name]);
   });
 }
 
-Deno.test("the tables of this test name every option", () => {
-  const ofDelivery = OPTION_NAMES.filter((name) => !(name in VALUES)); // tested where delivery is
-  assertEquals(ofDelivery.filter((name) => !["mode", "static-dir", "upstream", "upstream-timeout"].includes(name)), []);
-  assertEquals(Object.keys(DEFAULTS), Object.keys(VALUES));
-});
-
-/** For every setting of the manifest: its option, a value of it, and values of flag and environment that win over it. */
+/** Every setting of a manifest with its option, a value, and values for the environment and the flag. */
 const SETTINGS: Record<string, readonly [name: OptionName, setting: unknown, variable: string, flag: string]> = {
   strict_guardrails: ["strict", true, "false", "true"],
   hot_reload: ["hot-reload", true, "false", "true"],
@@ -233,46 +241,46 @@ const SETTINGS: Record<string, readonly [name: OptionName, setting: unknown, var
   session_key_max_rate: ["session-key-max-rate", 5, "6", "7"],
 };
 
-Deno.test("OPTIONS names every setting of a manifest", () => {
+Deno.test("OPTIONS includes every setting of a manifest", () => {
   assertEquals(OPTION_NAMES.flatMap((name) => OPTIONS[name].manifest ?? []).sort(), Object.keys(SETTINGS).sort());
 });
 
 for (const [setting, [name, value, variable, flag]] of Object.entries(SETTINGS)) {
-  Deno.test(`readSettings() takes ${setting} from the manifest, over which the environment wins, and over that the flag`, () => {
+  Deno.test(`readOptions() prefers the flag to the environment, and the environment to the setting ${setting}`, () => {
     const manifest = { [setting]: value };
     const environment = { [variableOf(name)]: variable };
-    const { read } = OPTIONS[name];
+    const { parse } = OPTIONS[name];
     assertEquals([
-      settingsOf([], { manifest })[name],
-      settingsOf([], { manifest, environment: { [variableOf(name)]: "" } })[name],
-      settingsOf([], { manifest, environment })[name],
-      settingsOf([`--${name}=${flag}`], { manifest, environment })[name],
-    ], [value, value, read(variable), read(flag)] as Settings[OptionName][]);
+      optionsOf([], { manifest })[name],
+      optionsOf([], { manifest, environment: { [variableOf(name)]: "" } })[name],
+      optionsOf([], { manifest, environment })[name],
+      optionsOf([`--${name}=${flag}`], { manifest, environment })[name],
+    ], [value, value, parse(variable), parse(flag)] as CommandOptions[OptionName][]);
   });
 }
 
-Deno.test("readSettings() takes false and no origins from the manifest for what they are", () => {
+Deno.test("readOptions() accepts false and an empty list from the manifest", () => {
   const manifest = { hot_reload: false, allowed_origins: [] };
-  const settings = settingsOf([], { manifest });
-  assertEquals([settings["hot-reload"], settings["allowed-origins"]], [false, []]);
+  const options = optionsOf([], { manifest });
+  assertEquals([options["hot-reload"], options["allowed-origins"]], [false, []]);
 });
 
-Deno.test("readSettings() refuses one half of TLS", () => {
+Deno.test("readOptions() rejects a certificate without a key, and a key without a certificate", () => {
   const message = "Cannot use TLS: expected --tls-cert and --tls-key together";
-  assertEquals(refusalOf(() => settingsOf(["--tls-cert=a.pem"])), message);
-  assertEquals(refusalOf(() => settingsOf(["--tls-key=a.pem"])), message);
-  assertEquals(settingsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"], "b.pem");
+  assertEquals(messageOf(() => optionsOf(["--tls-cert=a.pem"])), message);
+  assertEquals(messageOf(() => optionsOf(["--tls-key=a.pem"])), message);
+  assertEquals(optionsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"], "b.pem");
 });
 
-Deno.test("readSettings() takes what Kubernetes puts into REP_GATEWAY_PORT for nothing", () => {
+Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
   const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
-  assertEquals(settingsOf([], { environment }).port, 8080);
-  assertEquals(settingsOf(["--port=9000"], { environment }).port, 9000);
+  assertEquals(optionsOf([], { environment }).port, 8080);
+  assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);
 });
 
-Deno.test("readSettings() does not put long values into messages as a whole", () => {
+Deno.test("readOptions() truncates long values in messages", () => {
   assertEquals(
-    refusalOf(() => settingsOf([`--port=${"9".repeat(10_000)}`])),
+    messageOf(() => optionsOf([`--port=${"9".repeat(10_000)}`])),
     `Cannot read --port: expected an integer from 0 to 65535, got "${"9".repeat(200)}"`,
   );
 });
@@ -287,11 +295,11 @@ const SWITCHES: readonly (readonly [args: string[], strict: string])[] = [
 ];
 
 for (const [args, strict] of SWITCHES) {
-  Deno.test(`readCommandLine() takes ${args.join(" ")} for ${strict}`, () =>
+  Deno.test(`parseCommandLine() parses ${args.join(" ")} as ${strict}`, () =>
     assertEquals(flagsOf(...args), { strict }));
 }
 
-Deno.test("readCommandLine() takes a value after an equals sign or in the next argument", () => {
+Deno.test("parseCommandLine() accepts a value after an equals sign or in the next argument", () => {
   assertEquals(flagsOf("--port=9000", "--kv", "a b", "--hostname", "::", "--env-file=a=b"), {
     "port": "9000",
     "kv": "a b",
@@ -300,45 +308,80 @@ Deno.test("readCommandLine() takes a value after an equals sign or in the next a
   });
 });
 
-Deno.test("readCommandLine() takes a value that begins with one dash for a value", () => {
+Deno.test("parseCommandLine() accepts a value that begins with one dash", () => {
   assertEquals(flagsOf("--port", "-1", "--kv", "-", "--env-file=--x"), { "port": "-1", "kv": "-", "env-file": "--x" });
 });
 
-Deno.test("readCommandLine() does not take the next option for a value", () => {
+Deno.test("parseCommandLine() does not use the next option as a value", () => {
   assertEquals(flagsOf("--port", "--strict"), { port: "", strict: "true" });
 });
 
 for (const args of [["--port"], ["--port="], ["--port", ""], ["--port", "--strict"]]) {
-  Deno.test(`readSettings() refuses ${JSON.stringify(args)}`, () => {
+  Deno.test(`readOptions() rejects ${JSON.stringify(args)}`, () => {
     const message = 'Cannot read --port: expected an integer from 0 to 65535, got ""';
-    assertEquals(refusalOf(() => settingsOf(args)), message);
+    assertEquals(messageOf(() => optionsOf(args)), message);
   });
 }
 
-Deno.test("readCommandLine() takes the last of a flag that is given twice", () => {
-  assertEquals(flagsOf("--port=1", "--port", "2", "--allowed-origins=https://a.example", "--allowed-origins="), {
-    "port": "2",
-    "allowed-origins": "",
+for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].yaml))) {
+  Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
+    const message = `Cannot use --${name} twice: expected one value`;
+    assertEquals(messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])), message);
+    assertEquals(messageOf(() => parseCommandLine([`--${name}`, "1", "--strict", `--${name}`, "1"])), message);
+  });
+}
+
+Deno.test("parseCommandLine() combines the values of a repeated list flag", () => {
+  assertEquals(flagsOf("--allowed-origins=a,b", "--trusted-proxies=1", "--allowed-origins", "c"), {
+    "allowed-origins": "a,b,c",
+    "trusted-proxies": "1",
   });
 });
 
-Deno.test("readCommandLine() skips a leading --, which deno serve passes on", () => {
+Deno.test("readOptions() rejects a repeated list flag if one of its values is empty", () => {
+  const message =
+    'Cannot read --allowed-origins: expected origins such as https://app.example.com, separated by commas, got ""';
+  const [valid, empty] = ["--allowed-origins=https://a.example", "--allowed-origins="];
+  for (const args of [[valid, empty], [empty, valid]]) {
+    assertEquals(messageOf(() => optionsOf(args)), message);
+  }
+});
+
+Deno.test("readOptions() rejects an upstream without repeating its credentials", () => {
+  const expected = "expected a URL such as http://127.0.0.1:3000, or host:port";
+  for (const upstream of ["http://me:s3cret@up.example", "me:s3cret@up.example", "http://me:s3/cret@up.example:x"]) {
+    const host = `${upstream.startsWith("http") ? "http://" : ""}…${upstream.slice(upstream.indexOf("@"))}`;
+    assertEquals(
+      messageOf(() => optionsOf([`--upstream=${upstream}`])),
+      `Cannot read --upstream: ${expected}, got "${host}"`,
+    );
+  }
+});
+
+Deno.test("parseCommandLine() skips a leading --, which deno serve passes on", () => {
   assertEquals(flagsOf("--", "--port=1"), { port: "1" });
   assertEquals(flagsOf("--"), {});
 });
 
-Deno.test("readCommandLine() tells when help or the version is asked for", () => {
-  const asked = (...args: string[]) => {
-    const { help, version } = readCommandLine(args);
+Deno.test("parseCommandLine() recognizes --help and --version", () => {
+  const parsed = (...args: string[]) => {
+    const { help, version } = parseCommandLine(args);
     return [help, version];
   };
   assertEquals(
-    [asked(), asked("--help"), asked("-h"), asked("--port=x", "--help"), asked("--version"), asked("--version", "-h")],
+    [
+      parsed(),
+      parsed("--help"),
+      parsed("-h"),
+      parsed("--port=x", "--help"),
+      parsed("--version"),
+      parsed("--version", "-h"),
+    ],
     [[false, false], [true, false], [true, false], [true, false], [false, true], [true, true]],
   );
 });
 
-const REFUSED: readonly (readonly [args: string[], message: string])[] = [
+const REJECTED: readonly (readonly [args: string[], message: string])[] = [
   [["--prot=8080"], "Cannot use --prot: there is no such option; did you mean --port?"],
   [["--Port", "1"], "Cannot use --Port: there is no such option; did you mean --port?"],
   [["-port", "1"], "Cannot use -port: there is no such option; did you mean --port?"],
@@ -363,17 +406,17 @@ const REFUSED: readonly (readonly [args: string[], message: string])[] = [
   [["--help", "port"], 'Cannot use "port": expected options only; see --help'],
 ];
 
-for (const [args, message] of REFUSED) {
-  Deno.test(`readCommandLine() refuses ${JSON.stringify(args)}`, () => {
-    assertEquals(refusalOf(() => readCommandLine(args)), message);
+for (const [args, message] of REJECTED) {
+  Deno.test(`parseCommandLine() rejects ${JSON.stringify(args)}`, () => {
+    assertEquals(messageOf(() => parseCommandLine(args)), message);
   });
 }
 
-Deno.test("readCommandLine() does not tell what was given to an unknown flag", () => {
-  assertEquals(refusalOf(() => readCommandLine(["--master-key=s3cret"])).includes("s3cret"), false);
+Deno.test("parseCommandLine() does not repeat the value of an unknown flag", () => {
+  assertEquals(messageOf(() => parseCommandLine(["--master-key=s3cret"])).includes("s3cret"), false);
 });
 
-Deno.test("unknownVariables() names what is most likely misspelt, and no option, master key or service link", () => {
+Deno.test("unknownVariables() returns misspelled names, but no option, master key or service link", () => {
   const names = [
     ...OPTION_NAMES.map(variableOf),
     "REP_GATEWAY_MASTER_KEY",

@@ -1,16 +1,20 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { silentLog } from "../../src/log.ts";
-import { readCommandLine, readSettings, UsageError } from "../../src/cli/read_options.ts";
-import { triggerReloads } from "../../src/cli/triggers.ts";
+import type { CommandOptions } from "../../src/cli/option_table.ts";
+import { parseCommandLine, readOptions, UsageError } from "../../src/cli/read_options.ts";
+import { checkTriggers, startTriggers } from "../../src/cli/triggers.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_watched_clock.ts";
 
-/** Triggers as a command line asks for them, and how often they went off; they end with their test. */
-function trigger(...args: string[]) {
+function optionsOf(args: readonly string[]): CommandOptions {
+  return readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+}
+
+/** Starts the triggers of a command line and counts the reloads. */
+function start(...args: string[]) {
   const clock = new WatchedClock();
-  const settings = readSettings({ flags: readCommandLine(args).flags, environment: {}, manifest: {} });
   let reloads = 0;
-  const stop = triggerReloads(settings, () => reloads++, { clock, log: silentLog });
+  const stop = startTriggers(optionsOf(args), () => reloads++, { clock, log: silentLog });
   return {
     clock,
     stop,
@@ -21,19 +25,22 @@ function trigger(...args: string[]) {
   };
 }
 
-function refusalOf(...args: string[]): string {
-  return assertThrows(() => trigger(...args), UsageError).message;
+/** Returns the error message for a command line, which is the same for the check and for the start. */
+function messageOf(...args: string[]): string {
+  const { message } = assertThrows(() => checkTriggers(optionsOf(args)), UsageError);
+  assertEquals(assertThrows(() => start(...args), UsageError).message, message);
+  return message;
 }
 
-Deno.test("triggerReloads() leaves it to signals by default", async () => {
-  using triggers = trigger();
+Deno.test("startTriggers() starts nothing by default", async () => {
+  using triggers = start();
   assertEquals(triggers.clock.waiting, 0);
   await triggers.clock.tick(86_400_000);
   assertEquals(triggers.reloads, 0);
 });
 
-Deno.test("triggerReloads() in poll mode reloads every --poll-interval until it is ended", async () => {
-  using triggers = trigger("--hot-reload-mode=poll", "--poll-interval=5s");
+Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it is stopped", async () => {
+  using triggers = start("--hot-reload-mode=poll", "--poll-interval=5s");
   const counted: number[] = [];
   for (const ms of [4_999, 1, 5_000, 9_999, 1]) {
     await triggers.clock.tick(ms);
@@ -44,18 +51,18 @@ Deno.test("triggerReloads() in poll mode reloads every --poll-interval until it 
   assertEquals([counted, triggers.reloads, triggers.clock.waiting], [[0, 1, 2, 3, 4], 4, 0]);
 });
 
-Deno.test("triggerReloads() in file_watch mode reloads when a file was changed", async () => {
+Deno.test("startTriggers() reloads after a change of a file in file_watch mode", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
-  using triggers = trigger("--hot-reload-mode=file_watch", "--env-file", directory.at("app.env"));
+  using triggers = start("--hot-reload-mode=file_watch", "--env-file", directory.at("app.env"));
   await directory.write("app.env", "2");
-  await triggers.clock.waits(2); // polling is one of them
+  await triggers.clock.waits(2); // one of them is polling
   await triggers.clock.tick(100);
   assertEquals(triggers.reloads, 1);
 });
 
-Deno.test("triggerReloads() in file_watch mode looks every --poll-interval as well, until it is ended", async () => {
+Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": "1" });
-  using triggers = trigger(
+  using triggers = start(
     "--hot-reload-mode=file_watch",
     "--manifest",
     directory.at(".rep.yaml"),
@@ -68,25 +75,38 @@ Deno.test("triggerReloads() in file_watch mode looks every --poll-interval as we
   assertEquals([triggers.reloads, triggers.clock.waiting], [1, 0]);
 });
 
-Deno.test("triggerReloads() in file_watch mode asks for something to watch", () => {
+Deno.test("checkTriggers() accepts what can be watched, and starts nothing", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1" });
+  for (const path of [directory.path, directory.at("app.env")]) {
+    checkTriggers(optionsOf(["--hot-reload-mode=file_watch", "--watch-path", path])); // a watcher would be reported as a leak
+  }
+});
+
+Deno.test("checkTriggers() checks no path in other modes", () => {
+  for (const mode of ["signal", "poll"]) {
+    checkTriggers(optionsOf([`--hot-reload-mode=${mode}`, "--watch-path=/nowhere"]));
+  }
+});
+
+Deno.test("checkTriggers() rejects file_watch without a path", () => {
   assertEquals(
-    refusalOf("--hot-reload-mode=file_watch"),
+    messageOf("--hot-reload-mode=file_watch"),
     "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
   );
 });
 
-Deno.test("triggerReloads() says which path it cannot watch, and why", async () => {
+Deno.test("checkTriggers() reports the path that cannot be watched, and the reason", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("config");
   assertEquals(
-    refusalOf("--hot-reload-mode=file_watch", "--watch-path", path),
+    messageOf("--hot-reload-mode=file_watch", "--watch-path", path),
     `Cannot watch ${path}: No such file or directory (os error 2): stat '${path}'`,
   );
 });
 
-Deno.test("triggerReloads() says which permission is missing, and asks nobody", { permissions: {} }, () => {
+Deno.test("checkTriggers() reports a missing permission without prompting", { permissions: {} }, () => {
   assertEquals(
-    refusalOf("--hot-reload-mode=file_watch", "--watch-path=/config"),
+    messageOf("--hot-reload-mode=file_watch", "--watch-path=/config"),
     "Cannot watch /config: expected --allow-read=/config",
   );
 });

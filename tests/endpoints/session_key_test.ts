@@ -152,7 +152,7 @@ Deno.test("GET /rep/session-key gives the same key in two gateways on one store,
 Deno.test("createGateway() refuses a master key that is not 32 bytes long, without repeating it", async () => {
   for (const length of [0, 16, 31, 33]) {
     const masterKey = new Uint8Array(length).fill(65);
-    const message = `Cannot use masterKey, by its length in bytes: expected 32, got ${length}`;
+    const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
     const error = await assertRejects(() => createGateway({ variables: {}, masterKey }), RangeError);
     assertEquals(error.message, message);
   }

@@ -4,33 +4,33 @@ import type { Environment } from "../../variables/classify.ts";
 import { readEnvironment } from "../../variables/environment.ts";
 import { openPersistentStore } from "./persistent_store.ts";
 
-/** What a command has to do with. */
+/** Everything outside the process that a command uses. */
 export interface CommandIo {
   /** The `REP_…` variables of the process. */
   environment: Environment;
-  /** Opens the store of that name; the command closes it. */
+  /** Opens the store at a path; the command closes it. */
   openStore: (path: string | undefined) => Promise<Store>;
-  /** How many columns of characters a line may take. */
+  /** Width of the terminal in columns. */
   columns: number;
-  /** Takes a line, or several, of the answer. */
+  /** Prints one or more lines to standard output. */
   print: (text: string) => void;
-  /** Takes a line that is not the answer: what was wrong, or should be known. */
+  /** Prints a message to standard error. */
   printError: (text: string) => void;
-  /** Resolves when somebody wants a watch to end. */
+  /** Resolves when the user stops `watch`. */
   stopped: () => Promise<void>;
   clock: Clock;
-  /** From 0 to below 1, for pauses. */
+  /** Source of numbers from 0 to below 1, for backoff. */
   random: () => number;
 }
 
-/** How wide a table is that goes into a file or a pipe. */
+/** Width of a table that is written to a file or a pipe. */
 const FILE_COLUMNS = 200;
 
 const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM"];
 
-/** What the commands have to do with when they run as a process. */
+/** Returns the implementation for a command that runs as a process. */
 export function systemIo(): CommandIo {
   return {
     environment: readEnvironment(),
@@ -46,10 +46,10 @@ export function systemIo(): CommandIo {
 
 function terminalColumns(): number {
   const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
-  return columns > 0 ? columns : FILE_COLUMNS; // some terminals say 0
+  return columns > 0 ? columns : FILE_COLUMNS; // some terminals report 0
 }
 
-/** Not by `console.log`: that says nothing when whoever read the output has gone, and a watch would go on for ever. */
+/** Writes without `console.log`, which ignores a broken pipe, so that `watch` would never end. */
 function print(text: string): void {
   let rest = encoder.encode(`${text}\n`);
   while (rest.length > 0) rest = rest.subarray(Deno.stdout.writeSync(rest));
@@ -58,11 +58,11 @@ function print(text: string): void {
 const encoder = new TextEncoder();
 
 function printError(text: string): void {
-  // deno-lint-ignore no-console -- what is not the answer goes to standard error
+  // deno-lint-ignore no-console -- messages go to standard error
   console.error(text);
 }
 
-/** After the first signal, the next one ends the process as it would any other. */
+/** Resolves at the first signal. The listeners are then removed, so that the next signal ends the process. */
 function stopped(): Promise<void> {
   return new Promise((resolve) => {
     function stop() {

@@ -1,63 +1,66 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
-import { environmentVariable } from "../option_table.ts";
-import { UsageError } from "../read_options.ts";
 import type { Environment } from "../../variables/classify.ts";
 import { formatValue } from "../../variables/manifest.ts";
 import { MAX_HISTORY } from "../../variables/stored.ts";
+import { environmentVariable } from "../option_table.ts";
+import { singleValue, UsageError } from "../read_options.ts";
 
-/** The commands, each with what follows its name, and what its help says. */
+/** The commands, with their arguments and their descriptions for `--help`. */
 export const COMMANDS = {
-  set: { words: "KEY=VALUE ...", help: "Set PUBLIC variables" },
-  unset: { words: "KEY ...", help: "Take variables out of the store" },
-  list: { words: "", help: "Print the variables that the store holds" },
-  history: { words: "", help: "Print the newest writes, the newest first" },
-  watch: { words: "", help: "Print each write from now on, until SIGINT" },
+  set: { args: "KEY=VALUE ...", help: "Set PUBLIC variables" },
+  unset: { args: "KEY ...", help: "Delete variables from the store" },
+  list: { args: "", help: "Print the variables in the store" },
+  history: { args: "", help: "Print the latest writes, newest first" },
+  watch: { args: "", help: "Print every new write, until SIGINT" },
 } as const;
 
 /** The name of a command. */
 export type CommandName = keyof typeof COMMANDS;
 
-/** The names of all commands, in the order of the help. */
+/** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
 interface Flag {
-  /** How a value looks, for the help; a switch has none. */
+  /** Placeholder of the value in `--help`; a switch has none. */
   readonly value?: string;
   readonly help: string;
-  /** The commands that take it. */
-  readonly of: readonly CommandName[];
+  /** The commands that have this flag. */
+  readonly commands: readonly CommandName[];
 }
 
 const DEFAULT_LIMIT = 20;
 
-/** All flags but `--help`, which is everybody's. */
+/** All flags except `--help`, which every command has. */
 export const FLAGS = {
   "kv": {
     value: "PATH|URL",
-    of: COMMAND_NAMES,
-    help: "Deno KV database of the gateway; by default the one Deno keeps for this program",
+    commands: COMMAND_NAMES,
+    help: "Deno KV database of the gateway; by default Deno's own for this program",
   },
-  "json": { of: COMMAND_NAMES, help: "Print JSON; watch prints one object a line" },
+  "json": { commands: COMMAND_NAMES, help: "Print JSON; watch prints one object per line" },
   "if-id": {
     value: "ID",
-    of: ["set", "unset"],
-    help: "Write only if the one variable has this id, or, with 0, is not there",
+    commands: ["set", "unset"],
+    help: "Write only if the variable has this id, or, with 0, does not exist",
   },
-  "force": { of: ["set"], help: "Set values although they look like secrets" },
-  "manifest": { value: "FILE", of: ["set"], help: "Manifest (.rep.yaml) that the values must fit" },
-  "limit": { value: "N", of: ["history"], help: `How many writes, 1 to ${MAX_HISTORY} (${DEFAULT_LIMIT})` },
+  "force": { commands: ["set"], help: "Set values that look like secrets" },
+  "manifest": { value: "FILE", commands: ["set"], help: "Manifest (.rep.yaml) to validate the values" },
+  "limit": { value: "N", commands: ["history"], help: `Number of writes, 1 to ${MAX_HISTORY} (${DEFAULT_LIMIT})` },
 } as const satisfies Record<string, Flag>;
 
 type FlagName = keyof typeof FLAGS;
 
 const FLAG_NAMES = Object.keys(FLAGS) as FlagName[];
 
-/** What was given on the command line of one of the commands. */
+/** The flags that have a value. */
+const VALUE_FLAGS = ["kv", "if-id", "manifest", "limit"] as const satisfies FlagName[];
+
+/** A parsed command line. */
 export interface VariableCommandLine {
   readonly command: CommandName;
-  /** What follows the command's name and is no flag. */
-  readonly words: readonly string[];
+  /** The arguments after the command that are not flags. */
+  readonly args: readonly string[];
   readonly help: boolean;
   readonly json: boolean;
   readonly force: boolean;
@@ -67,92 +70,96 @@ export interface VariableCommandLine {
   readonly manifest: string | undefined;
 }
 
-/** Whether a command line is one of the commands', and not the gateway's own. */
+/** Whether a command line begins with one of the commands, so that it is not for the gateway itself. */
 export function isVariableCommand(args: readonly string[]): boolean {
-  return commandOf(args) !== undefined;
+  return commandIn(args) !== undefined;
 }
 
 /**
- * Reads the command line of one of the commands.
+ * Parses the command line of a command.
  *
- * @param environment Where `REP_GATEWAY_KV` and `REP_GATEWAY_MANIFEST` count like the flags.
- * @throws {UsageError} If it is not as the help says.
+ * @param environment Variables; `REP_GATEWAY_KV` and `REP_GATEWAY_MANIFEST` are used if the flags are not set.
+ * @throws {UsageError} If it is invalid.
  */
-export function readVariableCommandLine(args: readonly string[], environment: Environment): VariableCommandLine {
-  const command = commandOf(args);
+export function parseVariableCommandLine(args: readonly string[], environment: Environment): VariableCommandLine {
+  const command = commandIn(args);
   if (command === undefined) {
     throw new UsageError(`Cannot run ${formatValue(args[0])}: expected ${COMMAND_NAMES.join(", ")}`);
   }
-  const { _: [, ...words], h, help, json, force, ...values } = parseArgs(withoutDashes(args), {
-    string: ["_", "kv", "if-id", "manifest", "limit"],
+  const { _: [, ...rest], h, help, ...flags } = parseArgs(withoutDashes(args), {
+    string: ["_", ...VALUE_FLAGS],
+    collect: [...VALUE_FLAGS],
     boolean: ["json", "force", "help", "h"],
-    unknown: refuseUnknown,
+    unknown: rejectUnknown,
   });
-  const given = FLAG_NAMES.filter((name) => ({ ...values, json: json || undefined, force: force || undefined })[name]);
-  refuseFlagsOfOthers(command, given);
+  rejectOtherFlags(command, FLAG_NAMES.filter((name) => isGiven(flags[name])));
   const line = {
     command,
-    words: words.map(String),
+    args: rest.map(String),
     help: help || h,
-    json,
-    force,
-    limit: integer("limit", values.limit, [1, MAX_HISTORY]) ?? DEFAULT_LIMIT,
-    ifId: integer("if-id", values["if-id"], [0, Number.MAX_SAFE_INTEGER]),
-    kv: text("kv", values.kv, environment),
-    manifest: text("manifest", values.manifest, environment),
+    json: flags.json,
+    force: flags.force,
+    limit: integer("limit", flags.limit, [1, MAX_HISTORY]) ?? DEFAULT_LIMIT,
+    ifId: integer("if-id", flags["if-id"], [0, Number.MAX_SAFE_INTEGER]),
+    kv: text("kv", flags.kv, environment),
+    manifest: text("manifest", flags.manifest, environment),
   };
-  if (!line.help) checkWords(line);
+  if (!line.help) checkArgs(line);
   return line;
 }
 
-/** `deno serve` and `deno task` pass a `--` on. */
+/** `deno serve` and `deno task` pass a leading `--` on. */
 function withoutDashes(args: readonly string[]): string[] {
   return args[0] === "--" ? args.slice(1) : [...args];
 }
 
-function commandOf(args: readonly string[]): CommandName | undefined {
+function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);
   return COMMAND_NAMES.find((name) => name === first);
 }
 
-function refuseUnknown(arg: string, key?: string): never | true {
-  if (key === undefined) return true; // a word
+function rejectUnknown(arg: string, key?: string): never | true {
+  if (key === undefined) return true; // not a flag
   const closest = closestString(key, [...FLAG_NAMES, "help"]);
   throw new UsageError(`Cannot use ${arg.split("=")[0]}: there is no such option; did you mean --${closest}?`);
 }
 
-function refuseFlagsOfOthers(command: CommandName, given: readonly FlagName[]): void {
+function isGiven(flag: boolean | readonly string[]): boolean {
+  return typeof flag === "boolean" ? flag : flag.length > 0;
+}
+
+function rejectOtherFlags(command: CommandName, given: readonly FlagName[]): void {
   for (const name of given) {
-    const { of }: Flag = FLAGS[name];
-    if (!of.includes(command)) {
-      throw new UsageError(`Cannot ${command} with --${name}: it is an option of ${of.join(" and ")}`);
+    const { commands }: Flag = FLAGS[name];
+    if (!commands.includes(command)) {
+      throw new UsageError(`Cannot ${command} with --${name}: it is an option of ${commands.join(" and ")}`);
     }
   }
 }
 
-function checkWords({ command, words, ifId }: Pick<VariableCommandLine, "command" | "words" | "ifId">): void {
-  const { words: expected } = COMMANDS[command];
-  if (expected === "" && words.length > 0) {
-    throw new UsageError(`Cannot ${command} ${formatValue(words[0])}: expected options only; see --help`);
+function checkArgs({ command, args, ifId }: Pick<VariableCommandLine, "command" | "args" | "ifId">): void {
+  const { args: expected } = COMMANDS[command];
+  if (expected === "" && args.length > 0) {
+    throw new UsageError(`Cannot ${command} ${formatValue(args[0])}: expected options only; see --help`);
   }
-  if (expected !== "" && words.length === 0) {
+  if (expected !== "" && args.length === 0) {
     throw new UsageError(`Cannot ${command} nothing: expected ${command} ${expected}; see --help`);
   }
-  if (ifId !== undefined && words.length > 1) {
-    throw new UsageError(`Cannot ${command} with --if-id: expected one variable, got ${words.length}`);
+  if (ifId !== undefined && args.length > 1) {
+    throw new UsageError(`Cannot ${command} with --if-id: expected one variable, got ${args.length}`);
   }
 }
 
-function integer(name: FlagName, value: string | undefined, [least, most]: [number, number]): number | undefined {
+function integer(name: FlagName, values: readonly string[], [min, max]: [number, number]): number | undefined {
+  const value = singleValue(name, values);
   if (value === undefined) return undefined;
   const number = /^\d{1,16}$/.test(value) ? Number(value) : NaN;
-  if (number >= least && number <= most) return number;
-  throw new UsageError(
-    `Cannot read --${name}: expected an integer from ${least} to ${most}, got ${formatValue(value)}`,
-  );
+  if (number >= min && number <= max) return number;
+  throw new UsageError(`Cannot read --${name}: expected an integer from ${min} to ${max}, got ${formatValue(value)}`);
 }
 
-function text(name: FlagName, value: string | undefined, environment: Environment): string | undefined {
+function text(name: FlagName, values: readonly string[], environment: Environment): string | undefined {
+  const value = singleValue(name, values);
   if (value === "") throw new UsageError(`Cannot read --${name}: expected some text, got ""`);
-  return value ?? (environment[environmentVariable(name)] || undefined); // empty is how compose files say "not set"
+  return value ?? (environment[environmentVariable(name)] || undefined); // in Compose files, empty means "not set"
 }

@@ -1,21 +1,19 @@
 import { environmentVariable } from "../option_table.ts";
 import { COMMAND_NAMES, COMMANDS, FLAGS } from "./command_line.ts";
 
-/** The text of `--help` after one of the commands. */
+/** Returns the text of `--help` after one of the commands. */
 export function variableHelp(): string {
-  const commands = COMMAND_NAMES.map((name) =>
-    [`${name} ${COMMANDS[name].words}`.trim(), COMMANDS[name].help] as const
-  );
+  const commands = COMMAND_NAMES.map((name) => [`${name} ${COMMANDS[name].args}`.trim(), COMMANDS[name].help] as const);
   const flags = Object.entries(FLAGS).map(([name, flag]) => {
-    const isEveryones = flag.of.length === COMMAND_NAMES.length;
-    const help = isEveryones ? flag.help : `${flag.of.join(", ")}: ${flag.help}`;
+    const isCommon = flag.commands.length === COMMAND_NAMES.length;
+    const help = isCommon ? flag.help : `${flag.commands.join(", ")}: ${flag.help}`;
     return ["value" in flag ? `--${name} ${flag.value}` : `--${name}`, help] as const;
   });
-  const rows = [...commands, ...flags, ["-h, --help", "Print this"] as const];
-  const width = Math.max(...rows.map(([what]) => what.length));
-  const lines = rows.map(([what, help]) => `  ${what.padEnd(width)}  ${help}`);
+  const rows = [...commands, ...flags, ["-h, --help", "Print this help"] as const];
+  const width = Math.max(...rows.map(([name]) => name.length));
+  const lines = rows.map(([name, help]) => `  ${name.padEnd(width)}  ${help}`);
   return [
-    "Live PUBLIC variables, in the store that all gateways share.",
+    "Manages PUBLIC variables in the store that all gateways share.",
     "",
     "Usage: deno run -A --unstable-kv jsr:@rep/gateway COMMAND [OPTION ...]",
     "",
@@ -23,9 +21,8 @@ export function variableHelp(): string {
     "",
     ...lines.slice(commands.length),
     "",
-    `KEY may be written with or without REP_PUBLIC_. ${environmentVariable("kv")} and ${
-      environmentVariable("manifest")
-    } count like the flags.`,
-    "The exit code is 0; 1 if it was refused, somebody else wrote, or the store did not answer; 2 if it was called wrongly.",
+    "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
+    `${environmentVariable("kv")} and ${environmentVariable("manifest")} are used if the flags are not set.`,
+    "Exit codes: 0 success; 1 rejected, a conflict, or the store is unavailable; 2 invalid usage.",
   ].join("\n");
 }

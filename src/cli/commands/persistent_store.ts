@@ -3,31 +3,35 @@ import { silentLog } from "../../log.ts";
 import { openStore } from "../../store/open.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 
-/** How long a database may take to open. */
-const OPEN_MS = 10_000;
+/** Timeout for opening a database. */
+const OPEN_TIMEOUT_MS = 10_000;
 
 /**
- * Opens the store that `--kv` names, as the gateway does it, but only one that is still there when the command has ended.
+ * Opens the store that `--kv` names, like the gateway does, but only if it outlives the command.
  *
- * @throws {TypeError} If there is none.
+ * @throws {TypeError} If it does not, or cannot be opened.
  */
 export async function openPersistentStore(path: string | undefined): Promise<Store> {
-  const losses = path === ":memory:" ? ["it ends with this command; expected --kv with a file or a URL"] : [];
-  const store = await openStore(path, { ...silentLog, warn: (_event, fields) => losses.push(String(fields?.detail)) });
-  if (losses.length === 0) return store;
+  const warnings = path === ":memory:" ? ["it ends with this command; expected --kv with a file or a URL"] : [];
+  const store = await openStore(path, {
+    ...silentLog,
+    warn: (_event, fields) => warnings.push(String(fields?.detail)),
+  });
+  if (warnings.length === 0) return store;
   store.close();
-  throw new TypeError(`Cannot keep variables in memory, where no gateway would see them: ${losses.join("; ")}`);
+  throw new TypeError(`Cannot keep variables in memory, where no gateway would see them: ${warnings.join("; ")}`);
 }
 
 /**
- * Gives an opening store a time-out: a server that takes the connection and then says nothing would keep it waiting for ever.
+ * Waits for a store to open, with a timeout: a server may accept the connection and never respond.
  *
- * @throws {StoreUnavailableError} If it is not open in time.
+ * @throws {StoreUnavailableError} If it has not opened in time.
  */
 export function openWithTimeout(opening: Promise<Store>, clock: Clock): Promise<Store> {
   return new Promise((resolve, reject) => {
-    const late = () => reject(new StoreUnavailableError(`Cannot open the store: no answer within ${OPEN_MS} ms`));
-    const cancel = clock.after(OPEN_MS, late);
+    const timeOut = () =>
+      reject(new StoreUnavailableError(`Cannot open the store: no answer within ${OPEN_TIMEOUT_MS} ms`));
+    const cancel = clock.after(OPEN_TIMEOUT_MS, timeOut);
     opening.then(resolve, reject).finally(cancel);
   });
 }

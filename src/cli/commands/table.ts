@@ -1,68 +1,67 @@
-/** Settings of {@linkcode formatTable}. */
-export interface TableOptions {
-  /** How many columns of characters a line may take. */
+/** Options of {@linkcode formatTable}. */
+interface TableOptions {
+  /** Maximum width of a line in terminal columns. */
   width: number;
-  /** The place of the column that is cut so that a line fits. */
+  /** Index of the column that is truncated if a line is too wide. */
   flexible: number;
 }
 
 const GAP = "  ";
-/** What is left of a column in a terminal that has no room for it. */
-const MIN_COLUMNS = 10;
+/** Minimum width of the truncated column. */
+const MIN_WIDTH = 10;
 
-/** Lays rows out in columns, one line each, whatever is in them. The first row is the heading. */
+/** Formats rows as a table with one line per row. The first row is the heading. */
 export function formatTable(rows: readonly (readonly string[])[], { width, flexible }: TableOptions): string[] {
-  const cells = rows.map((row) => row.map(visible));
-  const widths = (rows[0] ?? []).map((_, place) => Math.max(...cells.map((row) => columnsOf(row[place] ?? ""))));
-  const others = widths.reduce((sum, one, place) => place === flexible ? sum : sum + one + GAP.length, 0);
-  widths[flexible] = Math.min(widths[flexible] ?? 0, Math.max(MIN_COLUMNS, width - others));
-  const fit = (cell: string, place: number) => pad(cut(cell, widths[place] ?? 0), widths[place] ?? 0);
+  const cells = rows.map((row) => row.map(escapeInvisible));
+  const widths = (rows[0] ?? []).map((_, index) => Math.max(...cells.map((row) => widthOf(row[index] ?? ""))));
+  const others = widths.reduce((sum, column, index) => index === flexible ? sum : sum + column + GAP.length, 0);
+  widths[flexible] = Math.min(widths[flexible] ?? 0, Math.max(MIN_WIDTH, width - others));
+  const fit = (cell: string, index: number) => pad(truncate(cell, widths[index] ?? 0), widths[index] ?? 0);
   return cells.map((row) => row.map(fit).join(GAP).trimEnd());
 }
 
-/** What would move the cursor, change colours, turn the writing's direction or end the line: controls, formats, separators. */
+/** Control and format characters, surrogates and line separators, which may change what a terminal displays. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/** Writes what a terminal would obey, or not show, as an escape. */
-export function visible(text: string): string {
-  return text.replace(INVISIBLE, (one) => SHORT[one] ?? `\\u{${one.codePointAt(0)?.toString(16)}}`);
+/** Replaces characters that a terminal interprets or does not display by escape sequences. */
+export function escapeInvisible(text: string): string {
+  return text.replace(INVISIBLE, (char) => SHORT[char] ?? `\\u{${char.codePointAt(0)?.toString(16)}}`);
 }
 
-/** JSON of which a terminal obeys nothing either: it is the same to whoever parses it. */
+/** Formats a value as JSON in which such characters are escaped. Parsing it returns the same value. */
 export function terminalJson(value: unknown, indent = 0): string {
-  const escaped = (one: string) =>
-    one === "\n" ? one : Array.from({ length: one.length }, (_, at) => hex(one, at)).join("");
-  return JSON.stringify(value, null, indent).replace(INVISIBLE, escaped);
+  const escape = (char: string) => char === "\n" ? char : char.split("").map(escapeCodeUnit).join("");
+  return JSON.stringify(value, null, indent).replace(INVISIBLE, escape);
 }
 
-function hex(text: string, at: number): string {
-  return `\\u${text.charCodeAt(at).toString(16).padStart(4, "0")}`;
+function escapeCodeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** Cuts a text that is made visible. */
-export function cut(text: string, columns: number): string {
-  if (columnsOf(text) <= columns) return text;
+/** Truncates a text without invisible characters to a width, with an ellipsis. */
+export function truncate(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
   let kept = "";
   let used = 0;
-  for (const one of text) {
-    used += columnsOf(one);
-    if (used > columns - 1) break;
-    kept += one;
+  for (const char of text) {
+    used += widthOf(char);
+    if (used > width - 1) break;
+    kept += char;
   }
   return `${kept}…`;
 }
 
-function pad(text: string, columns: number): string {
-  return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
+function pad(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - widthOf(text)));
 }
 
-/** Characters that most terminals draw two columns wide. */
+/** Characters that most terminals display two columns wide. */
 const WIDE =
   /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uff60]/gu;
 
-/** How many columns a text takes: marks stand over the letter before them. */
-function columnsOf(text: string): number {
-  const letters = text.replace(/\p{M}/gu, "");
-  return [...letters].length + (letters.match(WIDE)?.length ?? 0);
+/** Returns the width of a text in terminal columns. Combining marks have none. */
+function widthOf(text: string): number {
+  const withoutMarks = text.replace(/\p{M}/gu, "");
+  return [...withoutMarks].length + (withoutMarks.match(WIDE)?.length ?? 0);
 }

@@ -1,14 +1,6 @@
-import { publicName, validateAssignments } from "./validate_assignments.ts";
-import type { CommandIo } from "./command_io.ts";
-import { type CommandName, readVariableCommandLine, type VariableCommandLine } from "./command_line.ts";
-import { variableHelp } from "./help.ts";
-import { openWithTimeout } from "./persistent_store.ts";
-import { cut, formatTable, terminalJson, visible } from "./table.ts";
-import { UsageError } from "../read_options.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 import { formatValue } from "../../variables/manifest.ts";
-import { readTextFile } from "../sources.ts";
 import {
   listVariables,
   newestWrite,
@@ -19,46 +11,54 @@ import {
   unsetVariables,
 } from "../../variables/stored.ts";
 import { watchVariables } from "../../variables/watch_stored.ts";
+import { UsageError } from "../read_options.ts";
+import { readTextFile } from "../sources.ts";
+import type { CommandIo } from "./command_io.ts";
+import { type CommandName, parseVariableCommandLine, type VariableCommandLine } from "./command_line.ts";
+import { variableHelp } from "./help.ts";
+import { openWithTimeout } from "./persistent_store.ts";
+import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
+import { publicName, validateAssignments } from "./validate_assignments.ts";
 
 type Run = (line: VariableCommandLine, io: CommandIo) => Promise<void>;
 
-const RUN: Readonly<Record<CommandName, Run>> = { set, unset, list, history, watch };
+const COMMANDS: Readonly<Record<CommandName, Run>> = { set, unset, list, history, watch };
 
 /**
  * Runs `set`, `unset`, `list`, `history` or `watch`.
  *
- * @param args The command line, its first word being the command's name.
- * @returns The exit code: 0; 1 if it was refused, somebody else wrote, or the store did not answer; 2 if it was called wrongly.
+ * @param args The command line, beginning with the name of the command.
+ * @returns The exit code: 0; 1 if it was rejected, in conflict, or the store is unavailable; 2 if the usage is invalid.
  */
 export async function runVariableCommand(args: readonly string[], io: CommandIo): Promise<number> {
   try {
-    const line = readVariableCommandLine(args, io.environment);
+    const line = parseVariableCommandLine(args, io.environment);
     if (line.help) io.print(variableHelp());
-    else await RUN[line.command](line, io);
+    else await COMMANDS[line.command](line, io);
     return 0;
   } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return 0; // whoever read the output has seen enough of it
+    if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
     io.printError(error instanceof Error ? error.message : String(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }
 
 async function set(line: VariableCommandLine, io: CommandIo): Promise<void> {
-  const values = readAssignments(line.words);
+  const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const remarks = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
-  const writes = await withStore(line, io, (store) => unsure(setVariables(store, values, options)));
+  const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));
   printWritten(writes, line, io);
-  for (const remark of remarks) io.printError(remark);
+  for (const warning of warnings) io.printError(warning);
 }
 
 async function unset(line: VariableCommandLine, io: CommandIo): Promise<void> {
-  const names = new Set(line.words.map(publicName));
+  const names = new Set(line.args.map(publicName));
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
-  const writes = await withStore(line, io, (store) => unsure(unsetVariables(store, names, options)));
+  const writes = await withStore(line, io, (store) => mayHaveWritten(unsetVariables(store, names, options)));
   printWritten(writes, line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
@@ -75,21 +75,20 @@ async function list(line: VariableCommandLine, io: CommandIo): Promise<void> {
 async function history(line: VariableCommandLine, io: CommandIo): Promise<void> {
   const writes = await withStore(line, io, (store) => readHistory(store, line.limit));
   if (line.json) return printJson(writes, io);
-  if (writes.length === 0) return io.printError("Nothing has been written yet");
-  const rows = writes.map((one) => [timeOf(one.at), String(one.id), kindOf(one), one.name, one.value ?? ""]);
-  printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...rows], 4, io);
+  if (writes.length === 0) return io.printError("There are no writes yet");
+  printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)], 4, io);
 }
 
 async function watch(line: VariableCommandLine, io: CommandIo): Promise<void> {
-  const tell = (failure?: Error) => io.printError(failure?.message ?? "The store answers again");
-  await withStore(line, { ...io, onChange: tell }, async (store) => {
+  const onChange = (failure?: Error) => io.printError(failure?.message ?? "The store is available again");
+  await withStore(line, { ...io, onChange }, async (store) => {
     const stop = new AbortController();
     void io.stopped().then(() => stop.abort());
     let last = await newestWrite(store);
     const printNew = async () => {
-      for (const one of await readWrites(store, last)) {
-        io.print(line.json ? terminalJson(rowOf(one)) : cut(lineOf(one), io.columns));
-        last = one.id;
+      for (const write of await readWrites(store, last)) {
+        io.print(line.json ? terminalJson(toJson(write)) : truncate(toLine(write), io.columns));
+        last = write.id;
       }
     };
     io.printError("Watching the variables in the store");
@@ -97,18 +96,18 @@ async function watch(line: VariableCommandLine, io: CommandIo): Promise<void> {
   });
 }
 
-/** Of a write that failed, nobody here knows how far it came. */
-async function unsure(writing: Promise<StoredWrite[]>): Promise<StoredWrite[]> {
+/** Adds to the error of a failed write that the store may have applied it. */
+async function mayHaveWritten(writing: Promise<StoredWrite[]>): Promise<StoredWrite[]> {
   try {
     return await writing;
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    throw new StoreUnavailableError(`${error.message}; history says what was written all the same`, { cause: error });
+    throw new StoreUnavailableError(`${error.message}; it may have been written; see history`, { cause: error });
   }
 }
 
 interface StoreIo extends Pick<CommandIo, "openStore" | "clock"> {
-  /** Told when the store stops working, and when it works again; else only the operation that failed is. */
+  /** Called when the store becomes unavailable, and when it is available again. */
   onChange?: (failure?: Error) => void;
 }
 
@@ -125,14 +124,14 @@ async function withStore<T>(
   }
 }
 
-function readAssignments(words: readonly string[]): Map<string, string> {
+function parseAssignments(args: readonly string[]): Map<string, string> {
   const values = new Map<string, string>();
-  for (const word of words) {
-    const at = word.indexOf("=");
-    if (at === -1) throw new UsageError(`Cannot set ${formatValue(word)}: expected KEY=VALUE`);
-    const name = publicName(word.slice(0, at));
+  for (const arg of args) {
+    const index = arg.indexOf("=");
+    if (index === -1) throw new UsageError(`Cannot set ${formatValue(arg)}: expected KEY=VALUE`);
+    const name = publicName(arg.slice(0, index));
     if (values.has(name)) throw new UsageError(`Cannot set ${name} twice: expected one value`);
-    values.set(name, word.slice(at + 1));
+    values.set(name, arg.slice(index + 1));
   }
   return values;
 }
@@ -147,24 +146,29 @@ function printTable(rows: readonly (readonly string[])[], flexible: number, { co
 }
 
 function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
-  print(terminalJson(writes.map(rowOf), 2));
+  print(terminalJson(writes.map(toJson), 2));
 }
 
-function rowOf({ name, value, id, at }: StoredWrite) {
+function toHistoryRow(write: StoredWrite): string[] {
+  const { name, value = "", id, at } = write;
+  return [timeOf(at), String(id), kindOf(write), name, value];
+}
+
+function toJson({ name, value, id, at }: StoredWrite) {
   return { name, value: value ?? null, id, written_at: timeOf(at) };
 }
 
-function lineOf(write: StoredWrite): string {
+function toLine(write: StoredWrite): string {
   const { name, value, id, at } = write;
-  const what = value === undefined ? name : `${name}=${value}`;
-  return visible(`${timeOf(at)}  ${id}  ${kindOf(write).padEnd(5)}  ${what}`);
+  const change = value === undefined ? name : `${name}=${value}`;
+  return escapeInvisible(`${timeOf(at)}  ${id}  ${kindOf(write).padEnd(5)}  ${change}`);
 }
 
 function kindOf({ value }: StoredWrite): string {
   return value === undefined ? "unset" : "set";
 }
 
-/** RFC 3339, in UTC. */
+/** Formats a time as in RFC 3339, in UTC. */
 function timeOf(at: number): string {
   return new Date(at).toISOString();
 }

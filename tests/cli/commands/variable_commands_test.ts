@@ -15,27 +15,27 @@ import { countedStore } from "../../_store.ts";
 const START = 1_700_000_000_000;
 const AT = "2023-11-14T22:13:20.000Z";
 
-/** What a command came to. */
+/** The exit code and the output of a command. */
 interface Outcome {
   code: number;
   out: string[];
   err: string[];
 }
 
-interface Bench {
+interface Setup {
   store: Store;
   clock: FakeClock;
   run: (...args: string[]) => Promise<Outcome>;
   values: () => Promise<Record<string, string>>;
 }
 
-/** A store that outlives the commands, as a database does that each of them opens for itself. */
-function lastingMemory(): Store {
+/** Creates a store that stays open when a command closes it, like a database that every command opens anew. */
+function persistentMemory(): Store {
   return { ...countedStore(memoryStore()), close: () => {} };
 }
 
-/** Runs commands on one store, without a process. */
-function bench(overrides: Partial<CommandIo> = {}, store = lastingMemory()): Bench {
+/** Sets up commands that share a store and run in this process. */
+function setUp(overrides: Partial<CommandIo> = {}, store = persistentMemory()): Setup {
   const clock = new FakeClock(START);
   async function run(...args: string[]): Promise<Outcome> {
     const [out, err]: [string[], string[]] = [[], []];
@@ -56,15 +56,15 @@ function bench(overrides: Partial<CommandIo> = {}, store = lastingMemory()): Ben
   return { store, clock, run, values };
 }
 
-Deno.test("isVariableCommand() knows the five commands, and nothing else", () => {
-  const are = [["set", "A=1"], ["unset"], ["list", "--json"], ["history"], ["watch"], ["--", "list"]];
-  assertEquals(are.map(isVariableCommand), are.map(() => true));
-  const areNot = [[], ["--kv", "list"], ["lists"], ["LIST"], ["toString"], ["--"], ["--help"], ["--", "--", "list"]];
-  assertEquals(areNot.map(isVariableCommand), areNot.map(() => false));
+Deno.test("isVariableCommand() recognizes the five commands only", () => {
+  const valid = [["set", "A=1"], ["unset"], ["list", "--json"], ["history"], ["watch"], ["--", "list"]];
+  assertEquals(valid.map(isVariableCommand), valid.map(() => true));
+  const invalid = [[], ["--kv", "list"], ["lists"], ["LIST"], ["toString"], ["--"], ["--help"], ["--", "--", "list"]];
+  assertEquals(invalid.map(isVariableCommand), invalid.map(() => false));
 });
 
-Deno.test("set writes all that it is given, with or without the prefix, and prints the ids", async () => {
-  const { run, values } = bench();
+Deno.test("set writes variables with or without the prefix, and prints their ids", async () => {
+  const { run, values } = setUp();
   assertEquals(await run("set", "A=1", "REP_PUBLIC_LONGER=x=y z", "_e1="), {
     code: 0,
     out: [`NAME    ID`, `A       ${START}`, `LONGER  ${START + 1}`, `_e1     ${START + 2}`],
@@ -73,20 +73,20 @@ Deno.test("set writes all that it is given, with or without the prefix, and prin
   assertEquals(await values(), { A: "1", LONGER: "x=y z", _e1: "" });
 });
 
-Deno.test("set --json prints what was written", async () => {
-  const { code, out, err } = await bench().run("set", "A=1", "--json");
+Deno.test("set --json prints the writes", async () => {
+  const { code, out, err } = await setUp().run("set", "A=1", "--json");
   assertEquals([code, err], [0, []]);
   assertEquals(JSON.parse(out.join("\n")), [{ name: "A", value: "1", id: START, written_at: AT }]);
 });
 
-Deno.test("set takes values that look like options, or hold anything at all", async () => {
-  const { run, values } = bench();
+Deno.test("set accepts any value, also one that looks like an option", async () => {
+  const { run, values } = setUp();
   assertEquals((await run("set", "A=--force", "B=\x1b[31m\nred", "C=1e3", "--", "D=-1")).code, 0);
   assertEquals(await values(), { A: "--force", B: "\x1b[31m\nred", C: "1e3", D: "-1" });
 });
 
-Deno.test("unset takes variables out, prints the ids of that, and says what was not there", async () => {
-  const { run, values } = bench();
+Deno.test("unset deletes variables, prints the ids of the writes, and names missing variables", async () => {
+  const { run, values } = setUp();
   await run("set", "A=1", "B=2");
   assertEquals(await run("unset", "REP_PUBLIC_A", "C"), {
     code: 0,
@@ -100,8 +100,8 @@ Deno.test("unset takes variables out, prints the ids of that, and says what was 
   assertEquals(await run("unset", "B", "--json"), { code: 0, out: ["[]"], err: ["B is not in the store"] });
 });
 
-Deno.test("list prints a table that no value breaks, cut to the width", async () => {
-  const { run } = bench();
+Deno.test("list prints a table of the width of the terminal, whatever the values are", async () => {
+  const { run } = setUp();
   await run("set", "B=\x1b[31mred\x1b[0m\nNAME  fake", `A=${"long ".repeat(20)}`, "C=");
   assertEquals(await run("list"), {
     code: 0,
@@ -115,8 +115,8 @@ Deno.test("list prints a table that no value breaks, cut to the width", async ()
   });
 });
 
-Deno.test("list --json prints whole values", async () => {
-  const { run } = bench();
+Deno.test("list --json prints values in full", async () => {
+  const { run } = setUp();
   await run("set", "B=\x1b[31m\n", `A=${"x ".repeat(500)}`);
   const { code, out } = await run("list", "--json");
   assertEquals(code, 0);
@@ -126,16 +126,16 @@ Deno.test("list --json prints whole values", async () => {
   ]);
 });
 
-Deno.test("list and history of an empty store print nothing, or an empty array", async () => {
-  const { run } = bench();
+Deno.test("list and history of an empty store print a message, or an empty array", async () => {
+  const { run } = setUp();
   assertEquals(await run("list"), { code: 0, out: [], err: ["There are no variables in the store"] });
-  assertEquals(await run("history"), { code: 0, out: [], err: ["Nothing has been written yet"] });
+  assertEquals(await run("history"), { code: 0, out: [], err: ["There are no writes yet"] });
   assertEquals(await run("list", "--json"), { code: 0, out: ["[]"], err: [] });
   assertEquals(await run("history", "--json"), { code: 0, out: ["[]"], err: [] });
 });
 
-Deno.test("history prints the newest writes first, as many as --limit says", async () => {
-  const { run, clock } = bench();
+Deno.test("history prints the newest writes first, up to --limit", async () => {
+  const { run, clock } = setUp();
   await run("set", "A=1", "B=a\nb");
   await clock.tick(60_000);
   await run("unset", "A");
@@ -153,15 +153,15 @@ Deno.test("history prints the newest writes first, as many as --limit says", asy
   ]);
 });
 
-Deno.test("history prints 20 writes unless it is told otherwise", async () => {
-  const { run } = bench();
+Deno.test("history prints 20 writes by default", async () => {
+  const { run } = setUp();
   await run("set", ...Array.from({ length: 25 }, (_, index) => `A${index}=`));
   assertEquals((await run("history")).out.length, 1 + 20);
   assertEquals((await run("history", "--limit", "1000")).out.length, 1 + 25);
 });
 
-Deno.test("--if-id writes when the id is that, and else exits with 1 and says what it is", async () => {
-  const { run, values } = bench();
+Deno.test("--if-id writes if the id matches, or else exits with 1 and reports the current id", async () => {
+  const { run, values } = setUp();
   assertEquals((await run("set", "A=1", "--if-id", "0")).code, 0);
   assertEquals((await run("set", "A=2", "--if-id", String(START))).code, 0);
   assertEquals(await run("set", "A=3", "--if-id", String(START)), {
@@ -184,41 +184,41 @@ Deno.test("--if-id writes when the id is that, and else exits with 1 and says wh
 });
 
 const IN_ENVIRONMENT =
-  "everybody who can open the database could read the value; it belongs in the gateway's environment";
-const SHAPE = "expected letters, digits and _, and no digit first";
+  "anyone with access to the database could read the value; set it in the environment of the gateway";
+const SYNTAX = "expected letters, digits and _, not beginning with a digit";
 
-/** Names that cannot be used, and why. */
-const BAD_NAMES: Record<string, string> = {
-  "REP_SENSITIVE_KEY": `SENSITIVE variables are not put into the store: ${IN_ENVIRONMENT}`,
-  "REP_SERVER_URL": `SERVER variables are not put into the store: ${IN_ENVIRONMENT}`,
-  "rep_sensitive_key": `SENSITIVE variables are not put into the store: ${IN_ENVIRONMENT}`,
-  "REP_PUBLIC_REP_SERVER_URL": `SERVER variables are not put into the store: ${IN_ENVIRONMENT}`,
-  "REP_GATEWAY_PORT": "it is an option of the gateway; it belongs in its environment",
-  "": SHAPE,
-  "REP_PUBLIC_": SHAPE,
-  "1A": SHAPE,
-  "A-B": SHAPE,
-  "A B": SHAPE,
-  "A.B": SHAPE,
-  "Ä": SHAPE,
-  "A\n": SHAPE,
+/** Invalid names, and the reasons. */
+const INVALID_NAMES: Record<string, string> = {
+  "REP_SENSITIVE_KEY": `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_SERVER_URL": `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "rep_sensitive_key": `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_PUBLIC_REP_SERVER_URL": `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_GATEWAY_PORT": "it is an option of the gateway; set it in the environment of the gateway",
+  "": SYNTAX,
+  "REP_PUBLIC_": SYNTAX,
+  "1A": SYNTAX,
+  "A-B": SYNTAX,
+  "A B": SYNTAX,
+  "A.B": SYNTAX,
+  "Ä": SYNTAX,
+  "A\n": SYNTAX,
   ["N".repeat(1_025)]: "expected at most 1024 bytes, got 1025",
 };
 
-for (const [key, why] of Object.entries(BAD_NAMES)) {
-  Deno.test(`set and unset refuse the name ${JSON.stringify(key.slice(0, 30))}`, async () => {
-    const { run, values } = bench();
-    const shown = JSON.stringify(key);
-    const name = shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
-    const refused = { code: 1, out: [], err: [`Cannot use the name ${name}: ${why}`] };
-    assertEquals(await run("set", "GOOD=1", `${key}=value`, "--force"), refused);
-    assertEquals(await run("unset", "GOOD", key), refused);
+for (const [key, reason] of Object.entries(INVALID_NAMES)) {
+  Deno.test(`set and unset reject the name ${JSON.stringify(key.slice(0, 30))}`, async () => {
+    const { run, values } = setUp();
+    const quoted = JSON.stringify(key);
+    const name = quoted.length > 60 ? `${quoted.slice(0, 60)}…` : quoted;
+    const rejected = { code: 1, out: [], err: [`Cannot use the name ${name}: ${reason}`] };
+    assertEquals(await run("set", "GOOD=1", `${key}=value`, "--force"), rejected);
+    assertEquals(await run("unset", "GOOD", key), rejected);
     assertEquals(await values(), {});
   });
 }
 
-Deno.test("set takes the longest name and the largest value, and refuses the next larger", async () => {
-  const { run, values } = bench();
+Deno.test("set accepts the longest name and the largest value, and rejects a larger value", async () => {
+  const { run, values } = setUp();
   const name = "N".repeat(1_024);
   assertEquals((await run("set", `${name}=1`, `LARGE=${"ä".repeat(32_000)}`)).code, 0);
   assertEquals(await run("set", "OTHER=1", `LARGE=${"ä".repeat(32_000)}.`), {
@@ -231,27 +231,27 @@ Deno.test("set takes the longest name and the largest value, and refuses the nex
 
 const TOKEN = `ghp_${"a1B2".repeat(9)}`;
 
-Deno.test("set refuses a value that looks like a secret, with the reason and without the value", async () => {
-  const { run, values } = bench();
+Deno.test("set rejects a value that looks like a secret without printing it", async () => {
+  const { run, values } = setUp();
   assertEquals(await run("set", `A=${TOKEN}`, "B=harmless"), {
     code: 1,
     out: [],
     err: [
-      "Cannot set REP_PUBLIC_A: the value looks like a GitHub token; everybody could read it; --force sets it all the same",
+      "Cannot set REP_PUBLIC_A: the value looks like a GitHub token; anyone could read it; use --force to set it anyway",
     ],
   });
   assertEquals(await values(), {});
 });
 
-Deno.test("set --force writes a value that looks like a secret, and says so", async () => {
-  const { run, values } = bench();
+Deno.test("set --force writes a value that looks like a secret, with a warning", async () => {
+  const { run, values } = setUp();
   const { code, err } = await run("set", `A=${TOKEN}`, "--force");
-  assertEquals([code, err], [0, ["Set all the same: REP_PUBLIC_A: the value looks like a GitHub token"]]);
+  assertEquals([code, err], [0, ["Set despite the warning: REP_PUBLIC_A: the value looks like a GitHub token"]]);
   assertEquals(await values(), { A: TOKEN });
 });
 
-Deno.test("set refuses a name that its own environment holds in another tier", async () => {
-  const { run, values } = bench({
+Deno.test("set rejects a name that is in another tier of its environment", async () => {
+  const { run, values } = setUp({
     environment: { REP_SENSITIVE_A: "secret", REP_SERVER_B: "secret", REP_PUBLIC_C: "1" },
   });
   assertEquals(await run("set", "A=1", "B=2", "C=3", "--force"), {
@@ -278,11 +278,11 @@ variables:
   DATABASE: { tier: server, required: true }
 `;
 
-Deno.test("set --manifest writes what fits it, whatever else it requires, and says what is deprecated", async () => {
+Deno.test("set --manifest writes valid values even if required variables are missing, and reports deprecated ones", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
-  const { run, values } = bench();
+  const { run, values } = setUp();
   const fits = { COUNT: "1", LEVEL: "low", MAIL: "a@b", OLD: "x", UNDECLARED: "y" };
   const words = Object.entries(fits).map(([name, value]) => `${name}=${value}`);
   const { code, err } = await run("set", ...words, "--manifest", path);
@@ -290,11 +290,11 @@ Deno.test("set --manifest writes what fits it, whatever else it requires, and sa
   assertEquals(await values(), fits);
 });
 
-Deno.test("set --manifest refuses what does not fit it, all of it at once, and --force changes nothing", async () => {
+Deno.test("set --manifest reports all invalid values at once, also with --force", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
-  const { run, values } = bench({ environment: { REP_GATEWAY_MANIFEST: path } });
+  const { run, values } = setUp({ environment: { REP_GATEWAY_MANIFEST: path } });
   const words = ["KEY=1", "DATABASE=2", "URL=three", "COUNT=four", "MAIL=five", "LEVEL=six", "UNDECLARED=seven"];
   assertEquals(await run("set", ...words, "--force"), {
     code: 1,
@@ -311,10 +311,10 @@ Deno.test("set --manifest refuses what does not fit it, all of it at once, and -
   assertEquals(await values(), {});
 });
 
-Deno.test("set refuses a manifest that is not there, or is none", async () => {
+Deno.test("set rejects a manifest that does not exist or is invalid", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("rep.yaml");
-  const { run, values } = bench();
+  const { run, values } = setUp();
   const missing = await run("set", "A=1", "--manifest", path);
   assertEquals([missing.code, missing.err[0]?.startsWith(`Cannot read --manifest "${path}": `)], [1, true]);
   await Deno.writeTextFile(path, 'version: "0.1.0"');
@@ -326,8 +326,8 @@ Deno.test("set refuses a manifest that is not there, or is none", async () => {
   assertEquals(await values(), {});
 });
 
-/** Command lines that are wrong, and what is said about them. */
-const WRONG: [string, string][] = [
+/** Invalid command lines and their error messages. */
+const INVALID_USAGE: [string, string][] = [
   ["set", "Cannot set nothing: expected set KEY=VALUE ...; see --help"],
   ["unset", "Cannot unset nothing: expected unset KEY ...; see --help"],
   ["set A", 'Cannot set "A": expected KEY=VALUE'],
@@ -353,20 +353,24 @@ const WRONG: [string, string][] = [
   ],
   ["history --limit 0", 'Cannot read --limit: expected an integer from 1 to 1000, got "0"'],
   ["history --limit 1001", 'Cannot read --limit: expected an integer from 1 to 1000, got "1001"'],
+  ["list --kv a --kv b", "Cannot use --kv twice: expected one value"],
+  ["set A=1 --if-id 1 --if-id=1", "Cannot use --if-id twice: expected one value"],
+  ["set A=1 --manifest a --manifest b", "Cannot use --manifest twice: expected one value"],
+  ["history --limit 1 --limit=2", "Cannot use --limit twice: expected one value"],
   ["list --kv=", 'Cannot read --kv: expected some text, got ""'],
   ["set A=1 --manifest=", 'Cannot read --manifest: expected some text, got ""'],
   ["move A", 'Cannot run "move": expected set, unset, list, history, watch'],
 ];
 
-Deno.test("runVariableCommand() exits with 2 when it is called wrongly, and has not opened the store", async () => {
-  const { run } = bench({ openStore: () => Promise.reject(new Error("The store was opened")) });
-  for (const [words, message] of WRONG) {
+Deno.test("runVariableCommand() exits with 2 for an invalid command line, without opening the store", async () => {
+  const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
+  for (const [words, message] of INVALID_USAGE) {
     assertEquals([words, await run(...words.split(" "))], [words, { code: 2, out: [], err: [message] }]);
   }
 });
 
-Deno.test("--help prints what there is, for every command", async () => {
-  const { run } = bench({ openStore: () => Promise.reject(new Error("The store was opened")) });
+Deno.test("--help prints all commands and flags, for every command", async () => {
+  const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
   const { code, out, err } = await run("set", "--help");
   assertEquals([code, err], [0, []]);
   for (const command of ["set KEY=VALUE ...", "unset KEY ...", "list", "history", "watch"]) {
@@ -382,23 +386,23 @@ Deno.test("--help prints what there is, for every command", async () => {
   }
 });
 
-Deno.test("--kv names the store; REP_GATEWAY_KV does where there is no flag, unless it is empty", async () => {
+Deno.test("--kv selects the store; REP_GATEWAY_KV does if the flag is not set, unless it is empty", async () => {
   const opened: (string | undefined)[] = [];
   const openStore = (path: string | undefined) => {
     opened.push(path);
     return Promise.resolve(memoryStore());
   };
-  await bench({ openStore }).run("list", "--kv", "a.db");
-  await bench({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("list", "--kv", "a.db");
-  await bench({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("set", "A=1");
-  await bench({ openStore, environment: { REP_GATEWAY_KV: "" } }).run("history");
-  await bench({ openStore }).run("unset", "A");
+  await setUp({ openStore }).run("list", "--kv", "a.db");
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("list", "--kv", "a.db");
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("set", "A=1");
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "" } }).run("history");
+  await setUp({ openStore }).run("unset", "A");
   assertEquals(opened, ["a.db", "a.db", "b.db", undefined, undefined]);
 });
 
-Deno.test("every command refuses :memory:, since nobody would ever see the value", async () => {
-  const { run } = bench({ openStore: openPersistentStore });
-  const refused = {
+Deno.test("every command rejects :memory:, which no gateway could read", async () => {
+  const { run } = setUp({ openStore: openPersistentStore });
+  const rejected = {
     code: 1,
     out: [],
     err: [
@@ -407,48 +411,48 @@ Deno.test("every command refuses :memory:, since nobody would ever see the value
     ],
   };
   for (const words of [["set", "A=1"], ["unset", "A"], ["list"], ["history"], ["watch"]]) {
-    assertEquals(await run(...words, "--kv", ":memory:"), refused);
+    assertEquals(await run(...words, "--kv", ":memory:"), rejected);
   }
 });
 
-Deno.test("every command exits with 1 when the store does not answer, and closes it", async () => {
+Deno.test("every command exits with 1 if the store is unavailable, and closes it", async () => {
   let closed = 0;
   const fail = () => Promise.reject(new TypeError("it is on fire"));
   const store = { ...countedStore(memoryStore()), get: fail, list: fail, commit: fail, close: () => void closed++ };
-  const { run } = bench({ stopped: () => new Promise(() => {}) }, store);
-  const why = "Cannot use the store: it is on fire";
-  const unsure = `${why}; history says what was written all the same`;
-  assertEquals(await run("set", "A=1"), { code: 1, out: [], err: [unsure] });
-  assertEquals(await run("unset", "A"), { code: 1, out: [], err: [unsure] });
-  assertEquals(await run("list"), { code: 1, out: [], err: [why] });
-  assertEquals(await run("history"), { code: 1, out: [], err: [why] });
-  assertEquals(await run("watch"), { code: 1, out: [], err: [why, why] });
+  const { run } = setUp({ stopped: () => new Promise(() => {}) }, store);
+  const error = "Cannot use the store: it is on fire";
+  const uncertain = `${error}; it may have been written; see history`;
+  assertEquals(await run("set", "A=1"), { code: 1, out: [], err: [uncertain] });
+  assertEquals(await run("unset", "A"), { code: 1, out: [], err: [uncertain] });
+  assertEquals(await run("list"), { code: 1, out: [], err: [error] });
+  assertEquals(await run("history"), { code: 1, out: [], err: [error] });
+  assertEquals(await run("watch"), { code: 1, out: [], err: [error, error] });
   assertEquals(closed, 5);
 });
 
-Deno.test("set does not wait for ever for a store that does not answer", async () => {
+Deno.test("set has a timeout for a store that does not respond", async () => {
   const store = { ...countedStore(memoryStore()), commit: () => new Promise<undefined>(() => {}) };
-  const { run, clock } = bench({}, store);
+  const { run, clock } = setUp({}, store);
   const running = run("set", "A=1");
   await settle();
   await clock.tick(5_000);
-  const unsure = "Cannot use the store: no answer within 5000 ms; history says what was written all the same";
-  assertEquals(await running, { code: 1, out: [], err: [unsure] });
+  const uncertain = "Cannot use the store: no answer within 5000 ms; it may have been written; see history";
+  assertEquals(await running, { code: 1, out: [], err: [uncertain] });
 });
 
-Deno.test("list does not wait for ever for a store that does not open", async () => {
-  const { run, clock } = bench({ openStore: () => new Promise(() => {}) });
+Deno.test("list has a timeout for a store that does not open", async () => {
+  const { run, clock } = setUp({ openStore: () => new Promise(() => {}) });
   const running = run("list");
   await clock.tick(10_000);
   assertEquals(await running, { code: 1, out: [], err: ["Cannot open the store: no answer within 10000 ms"] });
 });
 
-/** A watch that is under way on a store, until it is stopped. */
-async function watching(store: Store, args: string[] = [], overrides: Partial<CommandIo> = {}) {
+/** Starts a watch on a store. */
+async function startWatch(store: Store, args: string[] = [], overrides: Partial<CommandIo> = {}) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   const out: string[] = [];
   const err: string[] = [];
-  const { run, clock } = bench({
+  const { run, clock } = setUp({
     stopped: () => stopped,
     print: (text) => out.push(text),
     printError: (text) => err.push(text),
@@ -459,10 +463,10 @@ async function watching(store: Store, args: string[] = [], overrides: Partial<Co
   return { out, err, clock, stop, running };
 }
 
-Deno.test("watch prints each write from then on, one a line, until it is stopped", async () => {
-  const { store, run } = bench();
+Deno.test("watch prints every new write on a line, until it is stopped", async () => {
+  const { store, run } = setUp();
   await run("set", "BEFORE=1");
-  const { out, err, stop, running } = await watching(store);
+  const { out, err, stop, running } = await startWatch(store);
   await run("set", "A=1\n\x1b[31m", `B=${"long ".repeat(20)}`);
   await run("unset", "A");
   await settle();
@@ -477,9 +481,9 @@ Deno.test("watch prints each write from then on, one a line, until it is stopped
   assertEquals(out.length, 3);
 });
 
-Deno.test("watch --json prints one object a line", async () => {
-  const { store, run } = bench();
-  const { out, stop, running } = await watching(store, ["--json"]);
+Deno.test("watch --json prints one object per line", async () => {
+  const { store, run } = setUp();
+  const { out, stop, running } = await startWatch(store, ["--json"]);
   await run("set", "A=1\n2");
   await run("unset", "A");
   await settle();
@@ -491,26 +495,26 @@ Deno.test("watch --json prints one object a line", async () => {
   assertEquals((await running).code, 0);
 });
 
-Deno.test("watch says when the store stops answering and when it answers again, and misses nothing", async () => {
+Deno.test("watch reports when the store becomes unavailable and available again, and misses no write", async () => {
   const memory = memoryStore();
-  const { run } = bench({}, memory);
+  const { run } = setUp({}, memory);
   let isDown = false;
   const get: Store["get"] = (key) => isDown ? Promise.reject(new StoreUnavailableError("gone")) : memory.get(key);
-  const { out, err, clock, stop, running } = await watching({ ...countedStore(memory), get, watch: () => () => {} });
+  const { out, err, clock, stop, running } = await startWatch({ ...countedStore(memory), get, watch: () => () => {} });
   isDown = true;
   await clock.tick(10_000);
   await run("set", "A=1");
   isDown = false;
   await clock.tick(10_000);
   assertEquals(out, [`${AT}  ${START}  set    A=1`]);
-  assertEquals(err, ["Watching the variables in the store", "gone", "The store answers again"]);
+  assertEquals(err, ["Watching the variables in the store", "gone", "The store is available again"]);
   stop();
   assertEquals((await running).code, 0);
 });
 
-Deno.test("watch ends with 0 when whoever read its output has gone", async () => {
-  const { store, run } = bench();
-  const { running } = await watching(store, [], {
+Deno.test("watch exits with 0 if its output is closed", async () => {
+  const { store, run } = setUp();
+  const { running } = await startWatch(store, [], {
     print() {
       throw new Deno.errors.BrokenPipe("Broken pipe");
     },
@@ -519,25 +523,25 @@ Deno.test("watch ends with 0 when whoever read its output has gone", async () =>
   assertEquals((await running).code, 0);
 });
 
-/** Arguments for `deno` that run a command as a process of its own. */
+/** Returns the arguments for `deno` that run a command as a process. */
 function processArgs(args: readonly string[], flags: readonly string[]): string[] {
   return ["run", "--quiet", "-A", ...flags, "main.ts", ...args];
 }
 
 const FLAGS = await stdFlags();
-const FOR_ALL = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
+const STDIO = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
 
 async function runProcess(args: readonly string[], flags: readonly string[] = FLAGS): Promise<Outcome> {
-  const options = { args: processArgs(args, flags), env: { NO_COLOR: "1" }, ...FOR_ALL };
+  const options = { args: processArgs(args, flags), env: { NO_COLOR: "1" }, ...STDIO };
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
   const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).split("\n").slice(0, -1));
   return { code, out: out ?? [], err: err ?? [] };
 }
 
-Deno.test("the commands as processes share one file, and a watch sees what the others write, until SIGINT", async () => {
+Deno.test("the commands as processes share a file, and watch prints the writes of others, until SIGINT", async () => {
   await using directory = await TempDirectory.make();
   const kv = ["--kv", directory.at("kv.sqlite3")];
-  const options = { args: processArgs(["watch", "--json", ...kv], FLAGS), ...FOR_ALL };
+  const options = { args: processArgs(["watch", "--json", ...kv], FLAGS), ...STDIO };
   await using watch = new Deno.Command(Deno.execPath(), options).spawn();
   const [out, err] = [watch.stdout, watch.stderr].map((stream) =>
     stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader()
@@ -560,8 +564,8 @@ Deno.test("the commands as processes share one file, and a watch sees what the o
   assertEquals([(await out?.read())?.done, (await err?.read())?.done], [true, true]);
 });
 
-Deno.test("the commands refuse to run without a store that lasts, and name the flag that is missing", async () => {
-  const flags = ["--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json asks for KV
+Deno.test("the commands reject a store in memory, and name the missing flag", async () => {
+  const flags = ["--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json enables KV
   const missing = "this Deno has no KV; --unstable-kv brings it";
   const unnamed = await runProcess(["set", "A=1"], flags);
   assertEquals([unnamed.code, unnamed.out, unnamed.err.length], [1, [], 1]);

@@ -1,0 +1,64 @@
+import type { GatewayOptions } from "../gateway_options.ts";
+import type { CommandOptions } from "./option_table.ts";
+import { type ContentOptions, resolveContent } from "./resolve_content.ts";
+import { createSources, type SourceOptions } from "./sources.ts";
+
+/** The options of the command that configure the process and not the gateway. */
+type ProcessOption =
+  | "port"
+  | "hostname"
+  | "poll-interval"
+  | "kv"
+  | "drain"
+  | "stop-delay"
+  | "tls-cert"
+  | "tls-key"
+  | "log-format"
+  | "log-level";
+
+/** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
+type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "clock" | "random";
+
+/** All other options of the gateway. None may be missing. */
+type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
+
+/**
+ * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
+ * used here, or listed above.
+ *
+ * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
+ */
+export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): FromCommand {
+  const {
+    "upstream-timeout": upstreamTimeoutMs,
+    strict,
+    "hot-reload": hotReload,
+    "allowed-origins": allowedOrigins,
+    "trusted-proxies": trustedProxies,
+    "session-key-ttl": sessionKeyTtlMs,
+    "session-key-max-rate": sessionKeyMaxRate,
+    "key-rotation": keyRotationMs,
+    "key-retention": keyRetentionMs,
+    "max-streams": maxStreams,
+    "max-stream-age": maxStreamAgeMs,
+    "health-port": healthPort,
+    ...others
+  }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
+  others satisfies Record<string, never>;
+  return {
+    ...createSources(options),
+    ...resolveContent(options),
+    upstreamTimeoutMs,
+    strict,
+    hotReload,
+    allowedOrigins,
+    trustedProxies,
+    sessionKeyTtlMs,
+    sessionKeyMaxRate,
+    keyRotationMs,
+    keyRetentionMs,
+    maxStreams,
+    maxStreamAgeMs,
+    separateHealth: healthPort !== undefined,
+  };
+}

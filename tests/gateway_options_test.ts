@@ -1,0 +1,150 @@
+import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { systemClock } from "../src/clock.ts";
+import { checkOptions, type GatewayOptions, NUMBER_OPTIONS, type NumberOption } from "../src/gateway_options.ts";
+import { silentLog } from "../src/log.ts";
+import { memoryStore } from "../src/store/memory.ts";
+
+const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberOption][];
+
+function messageOf(options: Record<string, unknown>): string {
+  return assertThrows(() => checkOptions(options as GatewayOptions), RangeError).message;
+}
+
+/** The doc comment of every option, by its name. */
+async function documentation(): Promise<Map<string, string>> {
+  const source = await Deno.readTextFile(new URL("../src/gateway_options.ts", import.meta.url));
+  const [body = ""] = /(?<=^export interface GatewayOptions \{\n)[^]*?(?=^\}$)/m.exec(source) ?? [];
+  const members = [...body.matchAll(/\/\*\*([^]*?)\*\/\s+(\w+)\?:/g)];
+  return new Map(members.map(([, comment = "", name = ""]) => [name, comment]));
+}
+
+/** The value of a number literal such as `30_000`. */
+function numberIn(literal: string | undefined): number {
+  return Number(literal?.replaceAll("_", ""));
+}
+
+Deno.test("GatewayOptions documents the default of every option", async () => {
+  const comments = [...await documentation()];
+  assertEquals(comments.map(([name]) => name).sort(), [...Object.keys(VALUES), ...CONVERTED].sort());
+  assertEquals(comments.filter(([, comment]) => !/@default \{.+\}/.test(comment)), []);
+});
+
+Deno.test("GatewayOptions documents the defaults that checkOptions() applies", async () => {
+  const literal = /@default \{(?<literal>true|false|undefined|\[\]|[\d_]+)\}/;
+  const documented = [...await documentation()].flatMap(([name, comment]) => {
+    const text = literal.exec(comment)?.groups?.literal;
+    return text === undefined ? [] : [[name, text.replaceAll("_", "")] as const];
+  });
+  const { isTrusted: _, ...defaults } = checkOptions({});
+  const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
+  assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
+  assertEquals(documented.length, 15);
+});
+
+Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
+  const comments = await documentation();
+  for (const [name, option] of NUMBERS) {
+    const [, min, max, defaultValue] =
+      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+)\}/.exec(comments.get(name) ?? "") ?? [];
+    const { default: expected, ...range } = option;
+    assertEquals([name, numberIn(defaultValue), numberIn(min), numberIn(max)], [name, expected, range.min, range.max]);
+  }
+});
+
+/** The options that are not passed on as they are; each has a test of its own. */
+const CONVERTED = ["variables", "manifest", "trustedProxies", "upstream"] as const;
+
+/** A value that is not the default, for every option that is passed on as it is. */
+const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
+  strict: true,
+  hotReload: true,
+  allowedOrigins: ["https://app.example.com"],
+  sessionKeyTtlMs: 7_000,
+  sessionKeyMaxRate: 11,
+  keyRotationMs: 601_000,
+  keyRetentionMs: 86_400_001,
+  maxStreams: 5_001,
+  maxStreamAgeMs: 1_800_001,
+  separateHealth: true,
+  staticDir: "dist",
+  upstreamTimeoutMs: 30_001,
+  masterKey: new Uint8Array(32).fill(1),
+  instanceId: "host:8080",
+  store: { ...memoryStore() },
+  log: { ...silentLog },
+  clock: { ...systemClock },
+  random: () => 0,
+};
+
+for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
+  Deno.test(`checkOptions() passes ${name} on`, () => {
+    assertStrictEquals(checkOptions({ [name]: VALUES[name] })[name], VALUES[name]);
+    assertNotStrictEquals(checkOptions({})[name], VALUES[name]);
+  });
+}
+
+Deno.test("checkOptions() parses upstream", () => {
+  const expected = new URL("http://127.0.0.1:3000/base");
+  assertEquals([expected.href, expected].map((upstream) => checkOptions({ upstream }).upstream), [expected, expected]);
+});
+
+Deno.test("checkOptions() turns trustedProxies into a rule", () => {
+  const { isTrusted } = checkOptions({ trustedProxies: ["10.0.0.0/8"] });
+  assertEquals(["10.1.2.3", "11.1.2.3"].map(isTrusted), [true, false]);
+});
+
+Deno.test("checkOptions() reads variables and manifest anew each time, with strict", async () => {
+  let reads = 0;
+  const { read } = checkOptions({ variables: () => ({ A: String(++reads) }), manifest: () => "text", strict: true });
+  assertEquals([await read(), await read()], [
+    { environment: { A: "1" }, manifest: "text", strict: true },
+    { environment: { A: "2" }, manifest: "text", strict: true },
+  ]);
+});
+
+for (const [name, { min, max, step = 1 }] of NUMBERS) {
+  Deno.test(`checkOptions() accepts ${name} from ${min} to ${max}`, () => {
+    assertEquals([min, max].map((value) => checkOptions({ [name]: value })[name]), [min, max]);
+  });
+
+  Deno.test(`checkOptions() rejects other values of ${name}`, () => {
+    const expected = `${step === 1 ? "an integer" : `a multiple of ${step}`} from ${min} to ${max}`;
+    for (const value of [NaN, Infinity, -Infinity, min - step, max + step, min + step / 2]) {
+      assertEquals(messageOf({ [name]: value }), `Cannot use ${name}: expected ${expected}, got ${value}`);
+    }
+    assertEquals(messageOf({ [name]: `${min}` }), `Cannot use ${name}: expected ${expected}, got "${min}"`);
+  });
+}
+
+Deno.test("checkOptions() names the range for a number of streams that is infinite or not an integer", () => {
+  assertEquals([messageOf({ maxStreams: Infinity }), messageOf({ maxStreams: 1.5 })], [
+    "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
+    "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
+  ]);
+});
+
+/** Values that no upstream can have, and how the message formats them. */
+const INVALID_UPSTREAMS: readonly (readonly [upstream: string | URL, formatted: string])[] = [
+  ["nonsense", "nonsense"],
+  ["", ""],
+  ["127.0.0.1:3000", "127.0.0.1:3000"],
+  ["ftp://up.example/", "ftp://up.example/"],
+  ["http://", "http://"],
+  ["http://user:s3cret@up.example/", "http://…@up.example/"],
+  [new URL("https://user:s3cret@up.example/"), "https://…@up.example/"],
+  ["http://user:s3/cr@et@up.example:x/", "http://…@up.example:x/"],
+  ["user:s3cret@up.example", "…@up.example"],
+  ["http://up.example/?token=s3cret", "http://up.example/?…"],
+  ["http://up.example/#s3cret", "http://up.example/?…"],
+  ["http://user:s3?c#ret@up.example/", "http://…@up.example/"],
+];
+
+for (const [upstream, formatted] of INVALID_UPSTREAMS) {
+  Deno.test(`checkOptions() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
+    assertEquals(
+      messageOf({ upstream }),
+      "Cannot use upstream: expected an http: or https: URL without credentials, query and fragment, " +
+        `such as http://127.0.0.1:3000, got "${formatted}"`,
+    );
+  });
+}

@@ -562,7 +562,7 @@ Deno.test("the commands as processes share one file, and a watch sees what the o
 
 Deno.test("the commands refuse to run without a store that lasts, and name the flag that is missing", async () => {
   const flags = ["--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json asks for KV
-  const missing = "this Deno has no KV; --unstable-kv brings it";
+  const missing = "Deno KV is not available; enable it with --unstable-kv";
   const unnamed = await runProcess(["set", "A=1"], flags);
   assertEquals([unnamed.code, unnamed.out, unnamed.err.length], [1, [], 1]);
   assert(unnamed.err[0]?.startsWith(`Cannot keep variables in memory, where no gateway would see them: ${missing}.`));

@@ -5,8 +5,8 @@ interface SizedChange {
 }
 
 /**
- * Below the limits of a Deno KV commit: 800 KiB, of which 80 KiB may be keys, and 1,000 mutations. A change is written twice,
- * with its name in one of the two keys, and deletes at most one old entry.
+ * Below the limits of a Deno KV commit: 800 KiB, of which 80 KiB may be keys, and 1,000 mutations. A change is written
+ * twice, with its name in one of the two keys, and deletes at most one old entry.
  */
 const MAX_BYTES = 600_000;
 const MAX_KEY_BYTES = 60_000;

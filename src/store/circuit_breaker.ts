@@ -26,7 +26,9 @@ interface CircuitBreakerOptions {
 export interface CircuitBreakerStore extends Store {
   /** Whether the last read and the last write both succeeded. */
   readonly isAvailable: boolean;
-  /** Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available. */
+  /**
+   * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
+   */
   probe(): Promise<void>;
 }
 
@@ -38,8 +40,8 @@ const PROBE_KEY = ["probe"];
 
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately for
- * `pauseMs`, then a single trial operation is let through. Over KV Connect, operations on an unreachable server never end,
- * and each pending one keeps writing to standard error.
+ * `pauseMs`, then a single trial operation is let through. Over KV Connect, operations on an unreachable server never
+ * end, and each pending one keeps writing to standard error.
  */
 export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions): CircuitBreakerStore {
   return new CircuitBreaker(store, options);

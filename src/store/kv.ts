@@ -63,7 +63,9 @@ class KvStore implements Store {
   }
 }
 
-/** With two connections to one SQLite file, the commit that loses the race gets this error instead of a failed check. */
+/**
+ * With two connections to one SQLite file, the commit that loses the race gets this error instead of a failed check.
+ */
 function isLocked(error: unknown): boolean {
   return error instanceof TypeError && error.message.includes("database is locked");
 }

@@ -20,11 +20,11 @@ const MEMORY_ONLY =
 
 /**
  * Opens the store that `--kv` names, or the default database: Deno's own for the program, or the one attached to the
- * application on Deno Deploy. If Deno KV is not available or no database is attached, the store is in memory, and a warning
- * is logged.
+ * application on Deno Deploy. If Deno KV is not available or no database is attached, the store is in memory, and a
+ * warning is logged.
  *
- * A server that is unreachable does not prevent the start: a warning is logged, operations fail, and connecting is retried,
- * as it is when the connection is lost later.
+ * A server that is unreachable does not prevent the start: a warning is logged, operations fail, and connecting is
+ * retried, as it is when the connection is lost later.
  *
  * @param path A file, a URL, or `:memory:`.
  * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not a KV server.

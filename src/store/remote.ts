@@ -30,10 +30,11 @@ const BACKOFF_MS = [250, 2_000] as const;
 /**
  * Opens a store on a server that may be unreachable, now or later.
  *
- * An operation of KV Connect on an unreachable server never ends, not even when the database is closed: it is retried three
- * times a second, each time with a line on standard error, for as long as the process lives. An operation that tests whether
- * the server is reachable again would add another. So this store drops a connection that timed out, fails operations
- * immediately while disconnected, and retries only the connection itself, which fails without leaving anything behind.
+ * An operation of KV Connect on an unreachable server never ends, not even when the database is closed: it is retried
+ * three times a second, each time with a line on standard error, for as long as the process lives. An operation that
+ * tests whether the server is reachable again would add another. So this store drops a connection that timed out, fails
+ * operations immediately while disconnected, and retries only the connection itself, which fails without leaving
+ * anything behind.
  */
 export async function openRemoteStore(options: RemoteStoreOptions): Promise<Store> {
   const store = new RemoteStore(options);

@@ -40,8 +40,8 @@ export interface ListOptions {
 /**
  * The storage interface of the gateway: an ordered key-value store with atomic commits.
  *
- * It is more general than the gateway's domain, so that every rule (ids, compaction, windows) is implemented once for all
- * stores.
+ * It is more general than the gateway's domain, so that every rule (ids, compaction, windows) is implemented once for
+ * all stores.
  */
 export interface Store {
   /** Returns the entry at a key, or `undefined`. */
@@ -55,8 +55,8 @@ export interface Store {
    */
   commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined>;
   /**
-   * Calls `hint` when the key may have been written. The call may come late, twice or, after a write by another process,
-   * never; callers poll as well.
+   * Calls `hint` when the key may have been written. The call may come late, twice or, after a write by another
+   * process, never; callers poll as well.
    *
    * @returns A function that stops watching.
    */

@@ -9,7 +9,7 @@ import { openContent } from "./content.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
 import { createConfigScripts } from "./pages/config_script_cache.ts";
 import { Hub } from "./events/hub.ts";
-import { createEventLog } from "./events/event_log.ts";
+import { EventLog } from "./events/event_log.ts";
 import { Tail } from "./events/tail.ts";
 import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./endpoints/health.ts";
@@ -86,7 +86,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const content = await openContent(settings); // first: if that fails, nothing else has to be ended
   let recover = () => {};
   const store = withCircuitBreaker(settings.store, { clock, onChange: storeChanged });
-  const eventLog = createEventLog(store, { clock });
+  const eventLog = new EventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, settings);
   const rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });

@@ -17,7 +17,7 @@ import type { OriginContext } from "./http/origin.ts";
 import type { Log } from "./log.ts";
 import { createRateLimit } from "./http/rate_limit.ts";
 import { type ConnectionInfo, createResponder } from "./http/respond.ts";
-import { createReplica } from "./rollout/replica.ts";
+import { Replica } from "./rollout/replica.ts";
 import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./http/routes.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { withCircuitBreaker } from "./store/circuit_breaker.ts";
@@ -99,7 +99,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const stored = storedSource(store);
   const { instanceId } = settings;
   const onReactivated = () => void configuration.publishAgain();
-  const replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
+  const replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
   const publishing = hotReload ? publishAndTell : () => Promise.resolve({ events: [], head: 0 });
   const configuration = await Configuration.load({ read: readAll, publish: publishing, clock, log })
     .catch(async (error) => {

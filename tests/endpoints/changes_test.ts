@@ -360,7 +360,10 @@ Deno.test("close() ends streams spread over the drain, and refuses new ones with
     endedAt.push(ended);
   }
   assertEquals(endedAt, [1, 2, 3, 4]);
-  assertEquals(await (await gate.ask("/rep/changes")).text(), "retry: 5000\n: the gateway is stopping; reconnect later\n\n");
+  assertEquals(
+    await (await gate.ask("/rep/changes")).text(),
+    "retry: 5000\n: the gateway is stopping; reconnect later\n\n",
+  );
   assertEquals((await gate.ask("/rep/health")).status, 503);
   await Promise.all([...ends, closed]);
 });

@@ -86,22 +86,19 @@ Deno.test("elect() activates the configuration with the highest rank among those
 });
 
 Deno.test("elect() does not wait for a predecessor with the same instance ID, but for a process with another one", () => {
-  const other = (
-    instanceId: string,
-  ) => [observation("1", { hash: "b", rank: 2, instanceId }), observation("2", { hash: "a", rank: 1 })];
-  const here = electWith(other("here"), { instanceId: "here" });
-  assertEquals([here.active, here.dead], ["a", "1"]);
-  const there = electWith(other("there"), { instanceId: "here" });
-  assertEquals([there.active, there.dead], ["b", ""]);
+  const peer = observation("2", { hash: "a", rank: 1 });
+  const predecessor = observation("1", { hash: "b", rank: 2, instanceId: "here" });
+  const same = electWith([predecessor, peer], { instanceId: "here" });
+  assertEquals([same.active, same.dead], ["a", "1"]);
+  const other = electWith([predecessor, peer], { instanceId: "there" });
+  assertEquals([other.active, other.dead], ["b", ""]);
 });
 
 Deno.test("elect() makes a process a representative unless enough peers with lower ids are on time", () => {
-  const others = (members: Fields[]) => members.map((it, index) => observation(`${index}`, it));
-  const isRepresentative = (members: Fields[], id = "5") =>
-    elect({
-      ...{ id, hash: "a", rank: 1, instanceId: undefined, highestRank: 1 },
-      observations: others(members),
-    }, 2).isRepresentative;
+  const isRepresentative = (members: Fields[], id = "5") => {
+    const observations = members.map((it, index) => observation(`${index}`, it));
+    return elect({ id, hash: "a", rank: 1, instanceId: undefined, highestRank: 1, observations }, 2).isRepresentative;
+  };
   const [peer, latePeer, other] = [
     { hash: "a", rank: 1 },
     { hash: "a", rank: 1, unchangedPeriods: 2 },

@@ -57,7 +57,8 @@ function switchableStore(store: Store = memoryStore()) {
   const run = <T>(work: () => Promise<T>) =>
     status.isUp ? work() : Promise.reject(new StoreUnavailableError("Cannot use the store: switched off"));
   const switchable: Store = {
-    ...store,
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
     get: (key) => run(() => store.get(key)),
     list: (prefix, options) => run(() => store.list(prefix, options)),
     commit: (checks, writes) => run(() => store.commit(checks, writes)),

@@ -9,7 +9,7 @@
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { createRateLimit } from "../src/http/rate_limit.ts";
-import { createRollout } from "../src/rollout/rollout.ts";
+import { Rollout } from "../src/rollout/rollout.ts";
 import type { Member } from "../src/rollout/observation.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { setVariables } from "../src/variables/stored.ts";
@@ -57,7 +57,7 @@ async function rest(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<Sto
   }
   for (let i = 0; i < others; i++) {
     const first = `!${i}`.padEnd(36, "0"); // before every UUID, and as long
-    await createRollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
+    await new Rollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
   }
   await clock.tick(5_000);
   await createRateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that it is not the gateway's turn

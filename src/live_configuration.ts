@@ -2,13 +2,13 @@ import { every, waitAtMost } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { createEpochs, type Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
-import { createEventLog, type EventLog } from "./events/event_log.ts";
+import { EventLog } from "./events/event_log.ts";
 import { Hub } from "./events/hub.ts";
 import type { Publication } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { createRateLimit, type RateLimit } from "./http/rate_limit.ts";
-import { type ActiveConfiguration, createReplica, type Replica } from "./rollout/replica.ts";
+import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
 import { type Snapshot, type SnapshotInput } from "./variables/snapshot.ts";
@@ -47,7 +47,7 @@ export class LiveConfiguration {
     this.#settings = settings;
     const store = withCircuitBreaker(settings.store, { clock, onChange: (failure) => this.#onStoreChange(failure) });
     this.#store = store;
-    this.#eventLog = createEventLog(store, { clock });
+    this.#eventLog = new EventLog(store, { clock });
     this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
     this.hub = new Hub(this.tail, settings);
     this.rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
@@ -61,7 +61,7 @@ export class LiveConfiguration {
     const { tail } = this;
     const eventLog = this.#eventLog;
     const onReactivated = () => void this.#configuration.publish();
-    this.#replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
+    this.#replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
     const publish = hotReload ? (one: Snapshot) => this.#publish(one) : () => Promise.resolve(NO_PUBLICATION);
     this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log });
   }

@@ -289,7 +289,7 @@ testDenokv("a gateway that starts while the server is down is degraded, and reco
   assertEquals((await askKey(late)).status, 503); // the master key is in the store
   assertMatch(
     await (await within(fetch(`${late.url}/rep/changes`))).text(),
-    /: the store does not answer yet; come back/,
+    /: the store is unavailable; reconnect later/,
   );
 
   await set.server.start();

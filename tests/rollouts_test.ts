@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { createRollout } from "../src/rollout/rollout.ts";
+import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
@@ -61,8 +61,8 @@ Deno.test("when the last new replica is gone, the old ones are in force again: a
 Deno.test("fencingChecks() is what a rollout that begins in between makes void", async () => {
   const store = memoryStore();
   const options = { store, clock: new FakeClock(), random: () => 0 };
-  const old = createRollout(options);
-  const young = createRollout(options);
+  const old = new Rollout(options);
+  const young = new Rollout(options);
   await old.join("old");
   const checks = await old.fencingChecks();
   assertEquals(checks?.length, 1);

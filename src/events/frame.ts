@@ -1,8 +1,8 @@
 import type { LogEvent } from "./event_log.ts";
 
 /**
- * A change as a message of the stream (spec, GET /rep/changes): the lines event, data and id. JSON has no line breaks, so
- * one data line is enough for any value.
+ * Returns a change as a message of the stream (spec, GET /rep/changes): the lines event, data and id. JSON has no line
+ * breaks, so a single data line can hold any value.
  */
 export function eventFrame({ id, name, value }: LogEvent): string {
   const event = value === undefined ? "rep:config:delete" : "rep:config:update";
@@ -10,22 +10,22 @@ export function eventFrame({ id, name, value }: LogEvent): string {
   return `event: ${event}\ndata: ${data}\nid: ${id}\n\n`;
 }
 
-/** What is at the head of a stream. */
-export interface OpeningFields {
-  /** After which pause the client is to come back when the stream ends. */
+/** The fields of {@linkcode openingFrame}. */
+interface OpeningFields {
+  /** How long the client waits before it reconnects. */
   retryMs: number;
-  /** Said to the person who looks. */
+  /** A comment for people who read the stream. */
   comment: string;
-  /** The cursor the client has from now on. An id without data moves it and fires no event (HTML standard §9.2.6). */
+  /** The client's new cursor. An id without data sets it and dispatches no event (HTML standard §9.2.6). */
   id?: number;
 }
 
-/** The first bytes of a stream. */
+/** Returns the first frame of a stream. */
 export function openingFrame({ retryMs, comment, id }: OpeningFields): string {
   return `retry: ${retryMs}\n: ${comment}\n${id === undefined ? "" : `id: ${id}\n`}\n`;
 }
 
-/** What says that the stream is alive, and where it stands. */
+/** Returns a frame that keeps the connection open and sets the client's cursor. */
 export function heartbeatFrame(id: number): string {
   return `: heartbeat\nid: ${id}\n\n`;
 }

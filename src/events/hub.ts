@@ -1,22 +1,24 @@
 import { type Clock, every } from "../clock.ts";
+import type { Log } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import type { Frame, Tail } from "./tail.ts";
 
-/** Settings of {@linkcode Hub}. */
-export interface HubOptions {
+/** Options of {@linkcode Hub}. */
+interface HubOptions {
   clock: Clock;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random: () => number;
-  /** How many streams may be open at once. */
+  log: Log;
+  /** The maximum number of open streams. */
   maxStreams: number;
-  /** After which time a stream ends, so that a peer that vanished without a word is noticed. */
+  /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
 
-/** A stream's place in the log. It has no queue: what its client has not read yet is in the log. */
+/** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
 interface Subscriber {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
-  /** The id of the last event that was handed over. */
+  /** The id of the last event that was sent. */
   cursor: number;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
@@ -26,21 +28,21 @@ interface Subscriber {
 /** Middleboxes drop connections that are silent for 30 to 60 s. */
 const HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
-/** What a stream is given at once when it catches up. */
+/** The maximum size of a chunk while a stream catches up. */
 const CHUNK_BYTES = 64 << 10;
-/** Different for each stream, so that a restart brings no herd. */
+/** Random for each stream, so that clients do not reconnect all at once after a restart. */
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** Why a stream is refused that depends on what only the store knows. */
-export const STORE_UNAVAILABLE = "the store does not answer yet";
+/** The reason for refusing a stream whose cursor cannot be checked. */
+export const STORE_UNAVAILABLE = "the store is unavailable";
 
-/** All open streams, and what wakes them. */
+/** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
-  /** Those whose client waits for what comes next: they have been told everything. */
+  /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
   #isClosing = false;
@@ -51,7 +53,7 @@ export class Hub {
     this.#stopTicking = every(TICK_MS, () => this.#tick(), options.clock);
   }
 
-  /** How many streams are open. */
+  /** The number of open streams. */
   get size(): number {
     return this.#subscribers.size;
   }
@@ -59,8 +61,8 @@ export class Hub {
   /**
    * Opens a stream.
    *
-   * @param cursor The id of the last event the client has; without one it wants what comes from now on, and with `"state"`
-   * the whole public state first, since what it has is not known.
+   * @param cursor The id of the last event that the client has. `"state"` stands for an unknown position: the stream
+   * begins with the full public state. Without a cursor, the stream begins with the next event.
    */
   subscribe(cursor?: number | "state"): ReadableStream<Uint8Array> {
     const refusal = this.#refusal();
@@ -69,77 +71,89 @@ export class Hub {
     return new ReadableStream<Uint8Array>({
       start: (controller) => void (subscriber = this.#open(controller, cursor)),
       pull: () => this.#pull(subscriber),
-      cancel: () => void this.#forget(subscriber),
+      cancel: () => void this.#remove(subscriber),
     }, { highWaterMark: 0 });
   }
 
   #refusal(): string | undefined {
-    if (this.#isClosing) return "this gateway is stopping";
+    if (this.#isClosing) return "the gateway is stopping";
     if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
-    return this.size >= this.#options.maxStreams ? "all streams are taken" : undefined;
+    return this.size >= this.#options.maxStreams ? "too many open streams" : undefined;
   }
 
   /**
-   * A stream that ends at once. Any status but 200 would end an `EventSource` for good; this one comes back (HTML standard
-   * §9.2.3).
+   * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
+   * standard §9.2.3).
    */
   refuse(reason: string): ReadableStream<Uint8Array> {
-    const comment = `${reason}; come back`;
-    return ReadableStream.from([encoder.encode(openingFrame({ retryMs: this.#between(BUSY_RETRY_MS), comment }))]);
+    const retryMs = this.#randomBetween(BUSY_RETRY_MS);
+    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
   }
 
-  #open(controller: Subscriber["controller"], wanted: number | "state" | undefined): Subscriber {
+  #open(controller: Subscriber["controller"], from: number | "state" | undefined): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const cursor = typeof wanted === "number" ? wanted : this.#tail.head;
+    const cursor = typeof from === "number" ? from : this.#tail.head;
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const subscriber = { controller, cursor, heartbeatAt: this.#heartbeatAt(), endsAt };
+    const subscriber = { controller, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
     this.#subscribers.add(subscriber);
-    controller.enqueue(encoder.encode(this.#opening(subscriber, wanted)));
-    if (wanted === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
+    controller.enqueue(encoder.encode(this.#opening(subscriber, from)));
+    if (from === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
     return subscriber;
   }
 
-  /** The id is where the client stands, not where the log does: else one that is cut off here would miss what is between. */
-  #opening({ cursor }: Subscriber, wanted: number | "state" | undefined): string {
-    const retryMs = this.#between(RETRY_MS);
-    if (wanted !== "state") return openingFrame({ retryMs, comment: "connected", id: cursor });
-    return openingFrame({ retryMs, comment: "the id is not one of ours; here is the whole public state" });
+  /**
+   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   */
+  #opening({ cursor }: Subscriber, from: number | "state" | undefined): string {
+    const retryMs = this.#randomBetween(RETRY_MS);
+    if (from !== "state") return openingFrame({ retryMs, comment: "connected", id: cursor });
+    return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
-    else this.#send(subscriber, frames, joined(frames));
+    else this.#send(subscriber, frames, concatenate(frames));
   }
 
   async #catchUp(subscriber: Subscriber): Promise<void> {
     try {
       const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
       if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
-      if (frames.length > 0) return this.#send(subscriber, frames, joined(frames));
-      subscriber.cursor = this.#tail.oldestInMemory; // nothing between the cursor and what is at hand
+      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
       return await this.#pull(subscriber);
     } catch {
-      this.#end(subscriber); // the store does not answer, as the log says already; the client comes back with its cursor
+      this.#end(subscriber); // the circuit breaker reports a store failure; the client reconnects with its cursor
     }
   }
 
-  /** Hands new events to those who wait for them; the others find them when they read on. */
+  /** Sends new events to all waiting subscribers. The others get them when they read on. */
   deliver(frames: readonly Frame[]): void {
     const waiting = this.#waiting;
     this.#waiting = new Set();
-    const chunk = joined(frames);
+    const chunk = concatenate(frames);
     for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
   }
 
   #send(subscriber: Subscriber, frames: readonly Frame[], chunk: Uint8Array): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
-    subscriber.heartbeatAt = this.#heartbeatAt();
+    subscriber.heartbeatAt = this.#nextHeartbeat();
     subscriber.controller.enqueue(chunk);
   }
 
+  /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
+    try {
+      this.#endOrSendHeartbeats();
+    } catch (error) {
+      const detail = error instanceof Error ? error.stack ?? error.message : String(error);
+      this.#options.log.error("rep.stream.failed", { detail });
+    }
+  }
+
+  #endOrSendHeartbeats(): void {
     const now = this.#options.clock.now();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
@@ -148,25 +162,27 @@ export class Hub {
     }
   }
 
-  /** A little different each time, so that not all streams of one broadcast are due at once. */
-  #heartbeatAt(): number {
+  /** With jitter, so that the streams that received an event together are not all due together. */
+  #nextHeartbeat(): number {
     return this.#options.clock.now() + HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
-  #between([least, most]: readonly [number, number]): number {
-    return Math.round(least + (most - least) * this.#options.random());
+  #randomBetween([min, max]: readonly [number, number]): number {
+    return Math.round(min + (max - min) * this.#options.random());
   }
 
   #end(subscriber: Subscriber): void {
-    if (this.#forget(subscriber)) subscriber.controller.close();
+    if (this.#remove(subscriber)) subscriber.controller.close();
   }
 
-  #forget(subscriber: Subscriber): boolean {
+  #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     return this.#subscribers.delete(subscriber);
   }
 
-  /** Opens no more streams and ends those that are open, spread over a time, so that their clients do not come back as one. */
+  /**
+   * Refuses new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
+   */
   async close(drainMs: number): Promise<void> {
     this.#isClosing = true;
     const open = [...this.#subscribers];
@@ -188,15 +204,15 @@ export class Hub {
 
 const encoder = new TextEncoder();
 
-/** One chunk of many frames; of a single one, itself: all streams share it. */
-function joined(frames: readonly Frame[]): Uint8Array {
+/** Returns one chunk for all frames. A single frame is not copied, since all streams share its bytes. */
+function concatenate(frames: readonly Frame[]): Uint8Array {
   const [first] = frames;
   if (first !== undefined && frames.length === 1) return first.bytes;
   const chunk = new Uint8Array(frames.reduce((sum, { bytes }) => sum + bytes.length, 0));
-  let at = 0;
+  let offset = 0;
   for (const { bytes } of frames) {
-    chunk.set(bytes, at);
-    at += bytes.length;
+    chunk.set(bytes, offset);
+    offset += bytes.length;
   }
   return chunk;
 }

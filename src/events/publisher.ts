@@ -2,39 +2,39 @@ import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Check } from "../store/store.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 
-/** What the public state is to be. */
+/** The variables to publish, and the names in the other tiers. */
 export interface PublicTarget {
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
   readonly server: ReadonlySet<string>;
 }
 
-/** What publishing did. */
+/** The result of {@linkcode publish}. */
 export interface Publication {
-  /** What was added to the log. */
+  /** The events that were appended to the log. */
   readonly events: readonly LogEvent[];
-  /** Up to this id, the log holds nothing that the target does not. */
+  /** The id up to which the log matches the target. */
   readonly head: number;
 }
 
-/** What {@linkcode publish} needs. */
-export interface PublishOptions extends RetryOptions {
+/** Options of {@linkcode publish}. */
+interface PublishOptions extends RetryOptions {
   /**
-   * Asked before each try whether the target may be published.
+   * Called before each attempt.
    *
-   * @returns What must still be so when it is; nothing if it may not.
+   * @returns The checks that fence the commit, or `undefined` if the target must not be published.
    */
   fencingChecks?: () => Promise<readonly Check[] | undefined>;
 }
 
 /**
- * Makes the public state in the store equal to a target, and says what that took.
+ * Makes the public state in the store equal to a target.
  *
- * It compares with the store and not with what this process remembers: so a change made while the gateway was down is
- * published at its start, and of several replicas that see the same change, one publishes it.
+ * It compares the target with the store and not with what this process published before. So a change made while the
+ * gateway was down is published when it starts, and if several replicas see the same change, one publishes it.
  *
- * @returns Nothing if the target may not be published.
- * @throws {StoreUnavailableError} If the store does not answer.
+ * @returns What was published, or `undefined` if the target must not be published.
+ * @throws {StoreUnavailableError} If the store is unavailable.
  */
 export async function publish(
   target: PublicTarget,
@@ -55,7 +55,7 @@ async function tryToPublish(
   log: EventLog,
   checks: readonly Check[],
 ): Promise<Publication | undefined> {
-  const state = await forgetLeaving(target, log);
+  const state = await redactLeaving(target, log);
   const changes = difference(state, target);
   if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
   const events = await log.append(changes, state, checks);
@@ -64,8 +64,11 @@ async function tryToPublish(
   return { events, head: events.at(-1)?.id ?? 0 };
 }
 
-/** First of all, what must not be told any more goes: should the process end before the rest, it is done again. */
-async function forgetLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
+/**
+ * Deletes old values of variables that leave the PUBLIC tier and returns the state after that. It comes first: if the
+ * process ends before the rest, the next attempt repeats it.
+ */
+async function redactLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
   for (;;) {
     const state = await log.state();
     const leaving = difference(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
@@ -73,18 +76,20 @@ async function forgetLeaving(target: PublicTarget, log: EventLog): Promise<Publi
   }
 }
 
-/** What has to change for the state to become the target (spec, Stream events): updates first, then deletes, by name. */
+/**
+ * Returns the changes from a state to a target (spec, Stream events): updates first, then deletions, sorted by name.
+ */
 export function difference({ events }: PublicState, target: PublicTarget): Change[] {
   const updates = [...target.public]
     .filter(([name, value]) => events.get(name)?.value !== value)
     .map(([name, value]) => ({ name, value }));
-  const deletes = [...events.values()]
+  const deletions = [...events.values()]
     .filter(({ name, value }) => value !== undefined && !target.public.has(name))
-    .map(({ name }) => ({ name, ...(leavesTier(name, target) ? { leavesPublic: true } : {}) }));
-  return [...updates.sort(byName), ...deletes.sort(byName)];
+    .map(({ name }) => ({ name, ...(leavesPublic(name, target) ? { leavesPublic: true } : {}) }));
+  return [...updates.sort(byName), ...deletions.sort(byName)];
 }
 
-function leavesTier(name: string, { sensitive, server }: PublicTarget): boolean {
+function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {
   return sensitive.has(name) || server.has(name);
 }
 

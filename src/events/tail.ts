@@ -6,21 +6,21 @@ export interface Frame {
   readonly id: number;
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** What the variable is from this event on; nothing if it is gone. */
+  /** The variable's value from this event on; `undefined` if it was deleted. */
   readonly value: string | undefined;
 }
 
-/** Told what came, in order. */
-export type FrameListener = (frames: readonly Frame[]) => void;
+/** Called with new events, in order. */
+type FrameListener = (frames: readonly Frame[]) => void;
 
-/** How many events, and bytes of them, a process keeps at hand; what is older is read from the store. */
+/** The size of a process's cache; older events are read from the store. */
 const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
-const PAGE = 500;
-/** One stream's page is smaller: it is read for that stream alone. */
-const STREAM_PAGE = 100;
+const PAGE_SIZE = 500;
+/** Smaller, since such a page is read for a single stream. */
+const STREAM_PAGE_SIZE = 100;
 
-/** The process's one reader of the log: it keeps the newest events at hand, encoded, and the public state. */
+/** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
 export class Tail {
   readonly #log: EventLog;
   readonly #onFrames: FrameListener;
@@ -34,6 +34,7 @@ export class Tail {
   #head = 0;
   #loading: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
+  /** A read was requested after the last one began. */
   #isStale = false;
   #isLoaded = false;
 
@@ -42,22 +43,22 @@ export class Tail {
     this.#onFrames = onFrames;
   }
 
-  /** The id of the newest event that is at hand; 0 if there has never been one. */
+  /** The id of the newest known event, or 0 if there is none. */
   get head(): number {
     return this.#head;
   }
 
-  /** From here on, all events are at hand. */
+  /** All events after this id are cached. */
   get oldestInMemory(): number {
     return this.#oldestInMemory;
   }
 
-  /** The newest event of every variable, deletes included, in order. */
+  /** The newest event of every variable, deletions included, in order. */
   get state(): readonly Frame[] {
     return [...this.#state.values()].sort((a, b) => a.id - b.id);
   }
 
-  /** Whether there is anything to tell yet: the log has been read once. */
+  /** Whether the log has been read at least once. */
   get isLoaded(): boolean {
     return this.#isLoaded;
   }
@@ -69,30 +70,29 @@ export class Tail {
   }
 
   /**
-   * Reads what a process needs at its start: the public state, and as much of the log as is kept at hand. Calls that come while
-   * it reads are that one: the store may take longer to answer than they are apart.
+   * Reads new events; for the first time, also the public state and the newest part of the log. Calls during the first
+   * read share it, since the store may take longer to answer than the poll interval.
    */
-  load(): Promise<void> {
+  readNew(): Promise<void> {
+    return this.#isLoaded ? this.#refresh() : this.#loadOnce();
+  }
+
+  #loadOnce(): Promise<void> {
     return this.#loading ??= this.#load().finally(() => this.#loading = undefined);
   }
 
   async #load(): Promise<void> {
-    const newest = await this.#log.newest(PAGE);
+    const newest = await this.#log.newest(PAGE_SIZE);
     const { events } = await this.#log.state();
-    this.#oldestInMemory = newest.length < PAGE ? 0 : (newest[0]?.id ?? 1) - 1;
+    this.#oldestInMemory = newest.length < PAGE_SIZE ? 0 : (newest[0]?.id ?? 1) - 1;
     for (const event of events.values()) this.#state.set(event.name, await this.#encode(event));
-    for (const event of newest) this.#keep(await this.#encode(event));
+    for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
-    await this.refresh();
+    await this.#refresh();
   }
 
-  /** Reads what is new in the log, or all that is needed at the start. */
-  readNew(): Promise<void> {
-    return this.#isLoaded ? this.refresh() : this.load();
-  }
-
-  /** Reads what is new in the log, and tells it. Calls that come while it reads are answered by one more reading. */
-  refresh(): Promise<void> {
+  /** Calls during a read cause one more read. */
+  #refresh(): Promise<void> {
     this.#isStale = true;
     return this.#reading ??= this.#readAll().finally(() => this.#reading = undefined);
   }
@@ -100,32 +100,32 @@ export class Tail {
   async #readAll(): Promise<void> {
     while (this.#isStale) {
       this.#isStale = false;
-      const events = await this.#log.after(this.#head, PAGE);
-      if (events.length === PAGE) this.#isStale = true;
-      if (events.length > 0) await this.#take(events);
+      const events = await this.#log.after(this.#head, PAGE_SIZE);
+      if (events.length === PAGE_SIZE) this.#isStale = true;
+      if (events.length > 0) await this.#append(events);
     }
   }
 
-  async #take(events: readonly LogEvent[]): Promise<void> {
+  async #append(events: readonly LogEvent[]): Promise<void> {
     const frames: Frame[] = [];
     for (const event of events) {
       if (event.leavesPublic) this.#redact(event.name);
       frames.push(await this.#encode(event));
     }
-    for (const frame of frames) this.#keep(frame);
+    for (const frame of frames) this.#add(frame);
     this.#onFrames(frames);
   }
 
-  #keep(frame: Frame): void {
+  #add(frame: Frame): void {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
     if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#state.set(frame.name, frame);
-    if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#shorten();
+    if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#evict();
   }
 
-  /** Down to the bounds, from twice as much: so that it does not have to be done at every event. */
-  #shorten(): void {
+  /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */
+  #evict(): void {
     let from = Math.max(0, this.#frames.length - MAX_FRAMES);
     let bytes = this.#frames.slice(from).reduce((sum, frame) => sum + frame.bytes.length, 0);
     while (bytes > MAX_BYTES) bytes -= this.#frames[from++]?.bytes.length ?? bytes;
@@ -134,13 +134,13 @@ export class Tail {
     this.#bytes = bytes;
   }
 
-  /** A variable that left the PUBLIC tier: its values must not be told any more, from memory neither. */
+  /** Removes the values of a variable that left the PUBLIC tier; they must not be sent from the cache either. */
   #redact(name: string): void {
     this.#frames = this.#frames.filter((frame) => frame.name !== name);
     this.#bytes = this.#frames.reduce((sum, frame) => sum + frame.bytes.length, 0);
   }
 
-  /** One encoder for all streams; the log is read by one reader at a time, so text and bytes cannot get mixed up. */
+  /** The log is read by one reader at a time, so each text written to the encoder is answered by its own bytes. */
   async #encode(event: LogEvent): Promise<Frame> {
     const written = this.#texts.write(eventFrame(event));
     const { value } = await this.#encoded.read();
@@ -150,35 +150,36 @@ export class Tail {
   }
 
   /**
-   * The events after a cursor that is at hand.
+   * Returns cached events after a cursor.
    *
-   * @param cursor The last event that is not wanted.
-   * @param maxBytes What may be given at once; a single larger event is given all the same.
+   * @param cursor The id of the last event to skip, at least {@linkcode oldestInMemory}.
+   * @param maxBytes The maximum total size; a single event may exceed it.
    */
   cached(cursor: number, maxBytes: number): readonly Frame[] {
-    return upTo(maxBytes, this.#frames, firstAfter(this.#frames, cursor));
+    return takeBytes(maxBytes, this.#frames, indexAfter(this.#frames, cursor));
   }
 
-  /** Like {@linkcode cached}, for a cursor that is not: from the store. */
+  /** Returns events after an older cursor from the store. */
   async readFromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
-    const events = await this.#log.after(cursor, STREAM_PAGE);
+    const events = await this.#log.after(cursor, STREAM_PAGE_SIZE);
     const frames = events.map((event) => {
       return { id: event.id, name: event.name, bytes: encoder.encode(eventFrame(event)), value: event.value };
     });
-    return upTo(maxBytes, frames, 0);
+    return takeBytes(maxBytes, frames, 0);
   }
 
-  /** Ends the encoder. */
+  /** Closes the encoder. */
   async close(): Promise<void> {
-    await this.#loading?.catch(() => {}); // whoever asked for it has been told
-    await this.#reading?.catch(() => {}); // likewise
+    await this.#loading?.catch(() => {}); // the caller handles the rejection
+    await this.#reading?.catch(() => {}); // the caller handles the rejection
     await Promise.all([this.#texts.close(), this.#encoded.read()]);
   }
 }
 
 const encoder = new TextEncoder();
 
-function upTo(maxBytes: number, frames: readonly Frame[], first: number): readonly Frame[] {
+/** Returns frames from `first` on with at most `maxBytes` in total, but at least one. */
+function takeBytes(maxBytes: number, frames: readonly Frame[], first: number): readonly Frame[] {
   let end = first;
   let bytes = 0;
   while (end < frames.length && (end === first || bytes + (frames[end]?.bytes.length ?? 0) <= maxBytes)) {
@@ -187,8 +188,8 @@ function upTo(maxBytes: number, frames: readonly Frame[], first: number): readon
   return frames.slice(first, end);
 }
 
-/** Where the first event after a cursor stands. */
-function firstAfter(frames: readonly Frame[], cursor: number): number {
+/** Returns the index of the first event after a cursor. */
+function indexAfter(frames: readonly Frame[], cursor: number): number {
   let low = 0;
   let high = frames.length;
   while (low < high) {

@@ -1,111 +1,109 @@
-import { isForgotten, isLive, isPunctual, isSilent, type Member, type Observation } from "./observation.ts";
+import { isLive, isOnTime, isRemovable, isTimedOut, type Member, type Observation } from "./observation.ts";
 
-/** A configuration and its place in the order of rollouts. */
+/** A configuration and its rank. */
 export type Ranked = Pick<Member, "hash" | "rank">;
 
-/** What a process decides from. */
+/** What a process bases its decision on. */
 export interface ElectionInput {
-  /** The process itself. */
+  /** The process ID. */
   readonly id: string;
-  /** The configuration it has. */
+  /** The hash of its configuration. */
   readonly hash: string;
-  /** That configuration's rank, once the process has told it to the others. */
+  /** The rank of that configuration, once the process has announced it. */
   readonly rank: number | undefined;
-  /** Where the process starts, if that is a place for one process at a time: whoever was there before is dead. */
+  /** The instance ID, for the first heartbeat only: any other member with it is a dead predecessor. */
   readonly instanceId: string | undefined;
-  /** All members, itself included if it is one. */
+  /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
-  /** The highest rank that was ever given. */
-  readonly highest: number;
+  /** The highest rank that was ever assigned. */
+  readonly highestRank: number;
 }
 
-/** What it decides. */
+/** The decision of a process. */
 export interface ElectionResult {
+  /** The rank of the process's configuration. */
   readonly rank: number;
-  /** Whether a rollout begins with this rank: nobody has it. */
+  /** Whether the rank is new, so that a rollout begins. */
   readonly isNew: boolean;
-  /** Whose rank the process takes: it has to be there still when that is written down. */
+  /** The member whose rank the process takes over; its entry must not change before the commit. */
   readonly rankSource: Observation | undefined;
-  /** Whether the process has to have an entry: where many have one configuration, some speak for all. */
+  /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
   readonly isRepresentative: boolean;
-  /** The configuration in force. */
+  /** The hash of the active configuration. */
   readonly active: string;
-  /** Dead processes in whose place a goodbye is to be said: so that one that starts now does not take them for living. */
+  /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
   readonly dead: readonly Observation[];
-  /** Entries to be removed. */
+  /** Members whose entries are to be deleted. */
   readonly removed: readonly Observation[];
 }
 
-/** How many processes speak for a configuration: as many as do not all end at once while others of their kind live on. */
-const MAX_SPEAKERS = 8;
-/** A `denokv` server takes ten checks in a commit; two more are needed for the process's own entry and its rank. */
-const MAX_TIDIED = 8;
+/** Enough that they do not all stop at once while other processes with the same configuration live on. */
+const MAX_REPRESENTATIVES = 8;
+/** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
+const MAX_CLEAN_UPS = 8;
 
-/** The rule, as `docs/rollouts.md` has it. */
-export function elect(situation: ElectionInput, maxRepresentatives: number = MAX_SPEAKERS): ElectionResult {
-  const { id, hash, observations } = situation;
+/** Decides which configuration is active, and what this process has to write; see `docs/rollouts.md`. */
+export function elect(input: ElectionInput, maxRepresentatives: number = MAX_REPRESENTATIVES): ElectionResult {
+  const { id, hash, observations } = input;
   const others = observations.filter((it) => it.id !== id);
-  const replaced = others.filter((it) => isReplaced(it, situation));
+  const replaced = others.filter((it) => isReplaced(it, input));
   const live = others.filter((it) => isLive(it) && !replaced.includes(it));
   const peers = live.filter(({ member }) => member.hash === hash);
-  const rankSource = situation.rank === undefined
-    ? lowest(peers) ?? lowest(observations.filter(isOf(hash)))
-    : undefined;
-  const rank = ownRank(situation, rankSource ?? lowest(peers));
-  const isNew = situation.rank === undefined && rankSource === undefined;
+  const rankSource = input.rank === undefined ? findRankSource(peers, input) : undefined;
+  const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
+  const isNew = input.rank === undefined && rankSource === undefined;
   return {
     rank,
     isNew,
     rankSource,
-    isRepresentative: isNew || peers.filter((it) => it.id < id && isPunctual(it)).length < maxRepresentatives,
-    active: hashInForce([{ hash, rank }, ...live.map(({ member }) => member)]),
-    ...tidy(live.every((it) => it.id > id) ? others : [], replaced),
+    isRepresentative: isNew || peers.filter((it) => it.id < id && isOnTime(it)).length < maxRepresentatives,
+    active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
+    ...cleanUp(live.every((it) => it.id > id) ? others : [], replaced),
   };
 }
 
-/** One that starts where only one can be knows that its predecessors there are dead. */
+/** A process with an instance ID is the only one with it, so its predecessors are dead. */
 function isReplaced({ member }: Observation, { instanceId }: ElectionInput): boolean {
   return instanceId !== undefined && member.instanceId === instanceId && !member.hasLeft;
 }
 
-function isOf(hash: string): (observation: Observation) => boolean {
-  return ({ member }) => member.hash === hash;
+/**
+ * Returns the member from which a starting process takes the rank of its configuration: a living one, or else a dead
+ * one. A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may
+ * restart while the new ones start.
+ */
+function findRankSource(peers: readonly Observation[], { observations, hash }: ElectionInput): Observation | undefined {
+  return lowestRanked(peers) ?? lowestRanked(observations.filter(({ member }) => member.hash === hash));
 }
 
-/**
- * The member that says which rank a configuration has: the lowest, so that one that took itself for new, since it saw nobody,
- * finds back.
- *
- * Of those who start, the dead are asked as well: whoever comes back is no rollout, even if all of its kind have gone. The
- * last of the old replicas, too, is restarted while the new ones start.
- */
-function lowest(members: readonly Observation[]): Observation | undefined {
+/** The lowest rank counts, so that a process that assigned a new one because it saw no other returns to the old one. */
+function lowestRanked(members: readonly Observation[]): Observation | undefined {
   return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
 }
 
-function ownRank({ rank, observations, highest }: ElectionInput, found: Observation | undefined): number {
-  if (found !== undefined) return Math.min(found.member.rank, rank ?? Infinity);
-  return rank ?? Math.max(highest, ...observations.map(({ member }) => member.rank)) + 1;
+function resolveRank({ rank, observations, highestRank }: ElectionInput, peer: Observation | undefined): number {
+  if (peer !== undefined) return Math.min(peer.member.rank, rank ?? Infinity);
+  return rank ?? Math.max(highestRank, ...observations.map(({ member }) => member.rank)) + 1;
 }
 
-/** Of the configurations that live, the one with the highest rank. */
-function hashInForce(live: readonly Ranked[]): string {
+/** Returns the configuration with the highest rank among those with a living process. */
+function activeHash(live: readonly Ranked[]): string {
   const ranks = new Map<string, number>();
   for (const { hash, rank } of live) ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
   return [...ranks].reduce((best, it) => isAbove(it, best) ? it : best)[0];
 }
 
-/** Equal ranks are given only if the store has lost the highest one; then all decide alike, too. */
+/** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
 function isAbove([hash, rank]: readonly [string, number], [other, otherRank]: readonly [string, number]): boolean {
   return rank === otherRank ? hash > other : rank > otherRank;
 }
 
-/** A goodbye for those who died without one; what is left of them goes when they are forgotten. */
-function tidy(
+/** Marks members that died without leaving, and deletes those that left long ago. */
+function cleanUp(
   others: readonly Observation[],
   replaced: readonly Observation[],
 ): Pick<ElectionResult, "dead" | "removed"> {
-  const silent = others.filter((it) => isSilent(it) && !it.member.hasLeft && !replaced.includes(it));
-  const dead = [...replaced, ...silent].slice(0, MAX_TIDIED);
-  return { dead, removed: others.filter(isForgotten).slice(0, MAX_TIDIED - dead.length) };
+  const timedOut = others.filter((it) => isTimedOut(it) && !it.member.hasLeft && !replaced.includes(it));
+  const dead = [...replaced, ...timedOut].slice(0, MAX_CLEAN_UPS);
+  return { dead, removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length) };
 }

@@ -1,87 +1,91 @@
 import type { Entry } from "../store/store.ts";
 
-/** What a process says of itself in the store. */
+/** The entry of a process in the store. */
 export interface Member {
-  /** Which configuration it has. */
+  /** The hash of its configuration. */
   readonly hash: string;
-  /** Its configuration's place in the order of rollouts: the newest has the highest. */
+  /** The rank of its configuration: the newest rollout has the highest. */
   readonly rank: number;
-  /** When it said so, by its own clock: milliseconds since the Unix epoch. */
+  /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */
   readonly heartbeatAt: number;
-  /** Where it runs, if that is a place for one process at a time. */
+  /** Identifies the one process that can run in its place, such as a host and port. */
   readonly instanceId?: string;
-  /** It has said goodbye, or somebody has found it dead. */
+  /** It has left, or another process has marked it as dead. */
   readonly hasLeft?: boolean;
 }
 
-/** A member, as one process has seen it over time. */
+/** A member as one process has observed it over time. */
 export interface Observation {
-  /** The process. */
+  /** The process ID of the member. */
   readonly id: string;
   readonly member: Member;
-  /** For a check. */
+  /** The version of the entry, for checks. */
   readonly version: string;
-  /** For how many whole periods it has not changed; -1 if it has in this one. */
-  readonly unchanged: number;
-  /** It was old when it was first seen, and has not changed since. */
+  /** For how many whole periods the entry has not changed; -1 if it has changed in the current one. */
+  readonly unchangedPeriods: number;
+  /** The entry was old when it was first observed and has not changed since. */
   readonly isStale: boolean;
 }
 
-/** How {@linkcode observe} looks. */
-export interface ObserveOptions {
-  /** What this process saw before. */
-  before: ReadonlyMap<string, Observation>;
+/** Options of {@linkcode observe}. */
+interface ObserveOptions {
+  /** The previous observations of this process. */
+  previous: ReadonlyMap<string, Observation>;
   /** Milliseconds since the Unix epoch. */
   now: number;
-  /** Whether a period has gone by since the last look that was counted; one may look more often than that. */
-  isCounted: boolean;
+  /** Whether this is the scheduled observation of a period. Others may take place at any time in between. */
+  isScheduled: boolean;
 }
 
-/** A member that lives renews its entry once a period. Three periods late is slow, four is dead. */
+/** A living member sends one heartbeat per period. After three missed heartbeats it is slow, after four it is dead. */
 const DEAD_AFTER_PERIODS = 4;
-/** One that is late, but not dead yet: others have to be ready to speak in its place. */
+/** The point from which others have to be ready to act as representatives in its place. */
 const LATE_AFTER_PERIODS = 2;
-/** Restarts are done by then: a container that crashes again and again waits 10, 20, then 40 s. */
-const FORGOTTEN_AFTER_PERIODS = 15;
-/** Far more than clocks differ, and than most failures of a store last, in which nobody can renew anything. */
+/** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
+const REMOVED_AFTER_PERIODS = 15;
+/** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
 const STALE_MS = 600_000;
 
 /**
- * Compares the members with how they were seen before.
+ * Compares the members with the previous observations and returns the new ones by process ID.
  *
- * No clock is asked whether somebody lives, but whether the entry changes from look to look. Clocks matter at the first
- * sight only, and there only by minutes: a process that is started alone must not wait for those who died long ago.
+ * Whether a member lives does not depend on clocks but on whether its entry changes from observation to observation.
+ * Clocks matter only for the first observation, and only by minutes: a process that starts alone must not wait for
+ * members that died long ago.
  */
 export function observe(entries: readonly Entry<Member>[], options: ObserveOptions): Map<string, Observation> {
   return new Map(entries.map((entry) => {
     const id = String(entry.key.at(-1));
-    return [id, sightOne(id, entry, options)];
+    return [id, observeOne(id, entry, options)];
   }));
 }
 
-function sightOne(id: string, { value: member, version }: Entry<Member>, options: ObserveOptions): Observation {
-  const before = options.before.get(id);
-  if (before?.version === version) return { ...before, unchanged: before.unchanged + (options.isCounted ? 1 : 0) };
-  const isStale = before === undefined && member.heartbeatAt < options.now - STALE_MS;
-  return { id, member, version, unchanged: options.isCounted ? 0 : -1, isStale };
+function observeOne(id: string, { value: member, version }: Entry<Member>, options: ObserveOptions): Observation {
+  const { isScheduled, now } = options;
+  const previous = options.previous.get(id);
+  if (previous?.version === version) {
+    return { ...previous, unchangedPeriods: previous.unchangedPeriods + (isScheduled ? 1 : 0) };
+  }
+  const isStale = previous === undefined && member.heartbeatAt < now - STALE_MS;
+  return { id, member, version, unchangedPeriods: isScheduled ? 0 : -1, isStale };
 }
 
-/** Whether the process lives, as far as one can see. */
+/** Returns whether the member is presumed alive. */
 export function isLive(observation: Observation): boolean {
-  return !observation.member.hasLeft && !observation.isStale && !isSilent(observation);
+  return !observation.member.hasLeft && !observation.isStale && !isTimedOut(observation);
 }
 
-/** Whether the process has been silent before our eyes for too long. */
-export function isSilent({ unchanged }: Observation): boolean {
-  return unchanged >= DEAD_AFTER_PERIODS;
+/** Returns whether the member has missed so many heartbeats that it is dead. */
+export function isTimedOut({ unchangedPeriods }: Observation): boolean {
+  return unchangedPeriods >= DEAD_AFTER_PERIODS;
 }
 
-/** Whether the process lives and is in time. */
-export function isPunctual(observation: Observation): boolean {
-  return isLive(observation) && observation.unchanged < LATE_AFTER_PERIODS;
+/** Returns whether the member is presumed alive and its heartbeats are on time. */
+export function isOnTime(observation: Observation): boolean {
+  return isLive(observation) && observation.unchangedPeriods < LATE_AFTER_PERIODS;
 }
 
-/** Whether the process has been gone for so long that it does not come back as what it was. */
-export function isForgotten({ member, unchanged }: Observation): boolean {
-  return member.hasLeft === true && unchanged >= FORGOTTEN_AFTER_PERIODS;
+/** Returns whether the member left so long ago that it does not need its rank for a restart any more. */
+export function isRemovable({ member, unchangedPeriods }: Observation): boolean {
+  return member.hasLeft === true && unchangedPeriods >= REMOVED_AFTER_PERIODS;
 }

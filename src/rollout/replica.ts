@@ -6,81 +6,86 @@ import type { Tail } from "../events/tail.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
 import type { Snapshot } from "../variables/snapshot.ts";
-import { createRollout } from "./rollout.ts";
+import { Rollout } from "./rollout.ts";
 
-/** A snapshot, and the id from which on a page with it has to follow the log. */
-export interface ActiveConfiguration {
+/** A snapshot, and the cursor from which a page with it subscribes to changes. */
+interface ActiveConfiguration {
   readonly snapshot: Snapshot;
   readonly cursor: number;
 }
 
-/** What {@linkcode createReplica} needs. */
-export interface ReplicaOptions {
+/** Options of {@linkcode Replica}. */
+interface ReplicaOptions {
   store: Store;
   eventLog: EventLog;
   tail: Tail;
   clock: Clock;
   random: () => number;
   log: Log;
-  /** What only one process at a time is called. */
   instanceId: string | undefined;
-  /** Called when this process's configuration is in force again, and has to be published again. */
+  /** Called when this process's configuration is active again and has to be published again. */
   onReactivated: () => void;
 }
 
-/** This process, as one of those that publish to one log. */
-export interface Replica {
-  /** Publishes a snapshot, if its configuration is in force. */
-  publish(snapshot: Snapshot): Promise<Publication | undefined>;
-  /** What pages are given: what this process has, or the public state of those whose configuration is in force. */
-  activeConfiguration(own: ActiveConfiguration): ActiveConfiguration;
-  /** Says goodbye to the others. */
-  leave(): Promise<void>;
-}
+/** This process as one of the replicas that publish to one log: follows the newest rollout (`docs/rollouts.md`). */
+export class Replica {
+  readonly #options: ReplicaOptions;
+  readonly #rollout: Rollout;
+  #joinedHash: string | undefined;
+  #isJoining = false;
+  /** The last result of {@linkcode activeConfiguration} while another configuration is active. */
+  #superseding: ActiveConfiguration & { own: Snapshot } | undefined;
 
-/** Makes a process follow the newest rollout, as `docs/rollouts.md` has it. */
-export function createReplica(options: ReplicaOptions): Replica {
-  const { store, eventLog, tail, clock, random, log, instanceId, onReactivated } = options;
-  const identity = instanceId === undefined ? {} : { instanceId };
-  const rollout = createRollout({ store, clock, random, onChange: onActiveChanged, ...identity });
-  let joined: string | undefined;
-  let isJoining = false;
-  let foreign: ActiveConfiguration & { own: Snapshot } | undefined;
+  constructor(options: ReplicaOptions) {
+    const { store, clock, random, log, instanceId } = options;
+    const onChange = () => this.#onActiveChanged();
+    this.#options = options;
+    this.#rollout = new Rollout({
+      ...{ store, clock, random, log, onChange },
+      ...(instanceId === undefined ? {} : { instanceId }),
+    });
+  }
 
-  async function join(snapshot: Snapshot): Promise<void> {
+  /** Publishes a snapshot if its configuration is active. */
+  async publish(snapshot: Snapshot): Promise<Publication | undefined> {
+    const { eventLog, tail, clock, random } = this.#options;
+    await this.#join(snapshot);
+    const fencingChecks = () => this.#rollout.fencingChecks();
+    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks });
+    await tail.readNew();
+    return publication;
+  }
+
+  /** Returns what pages are served: this process's own configuration, or the published state if another is active. */
+  activeConfiguration(own: ActiveConfiguration): ActiveConfiguration {
+    const { tail } = this.#options;
+    if (this.#rollout.isActive || !tail.isLoaded) return own;
+    if (this.#superseding?.cursor !== tail.head || this.#superseding.own !== own.snapshot) {
+      const snapshot = { ...own.snapshot, public: tail.publicValues };
+      this.#superseding = { own: own.snapshot, snapshot, cursor: tail.head };
+    }
+    return this.#superseding;
+  }
+
+  /** Leaves the rollout. */
+  leave(): Promise<void> {
+    return this.#rollout.leave();
+  }
+
+  async #join(snapshot: Snapshot): Promise<void> {
     const hash = await sriHash(canonicalJson(snapshot.public));
-    if (hash === joined) return;
-    isJoining = true;
-    await rollout.join(hash).finally(() => isJoining = false);
-    joined = hash;
-    if (!rollout.isActive) onActiveChanged();
+    if (hash === this.#joinedHash) return;
+    this.#isJoining = true;
+    await this.#rollout.join(hash).finally(() => this.#isJoining = false);
+    this.#joinedHash = hash;
+    if (!this.#rollout.isActive) this.#onActiveChanged();
   }
 
-  function onActiveChanged(): void {
-    if (isJoining) return; // whoever joins finds out by itself
-    if (rollout.isActive) return onReactivated();
-    log.info("rep.rollout.superseded", { detail: "another configuration is in force: pages and streams follow it" });
+  #onActiveChanged(): void {
+    if (this.#isJoining) return; // #join() checks the result itself
+    if (this.#rollout.isActive) return this.#options.onReactivated();
+    this.#options.log.info("rep.rollout.superseded", {
+      detail: "another configuration is active; pages and streams use it",
+    });
   }
-
-  return {
-    async publish(snapshot) {
-      await join(snapshot);
-      const publication = await publish(snapshot, eventLog, {
-        clock,
-        random,
-        fencingChecks: () => rollout.fencingChecks(),
-      });
-      await tail.readNew();
-      return publication;
-    },
-    activeConfiguration(own) {
-      if (rollout.isActive || !tail.isLoaded) return own;
-      if (foreign?.cursor !== tail.head || foreign.own !== own.snapshot) {
-        const snapshot = { ...own.snapshot, public: tail.publicValues };
-        foreign = { own: own.snapshot, snapshot, cursor: tail.head };
-      }
-      return foreign;
-    },
-    leave: () => rollout.leave(),
-  };
 }

@@ -1,36 +1,40 @@
-/** A change of one variable, as far as its size matters. */
-export interface Sized {
+/** The parts of a change that determine its size in the store. */
+interface SizedChange {
   readonly name: string;
   readonly value?: string;
 }
 
 /**
- * A commit of Deno KV takes 800 KiB, of which 80 KiB are keys, and 1,000 writes. A change is written twice, with its name in one
- * of the two keys, and takes at most one old entry away.
+ * Below the limits of a Deno KV commit: 800 KiB, of which 80 KiB may be keys, and 1,000 mutations. A change is written
+ * twice, with its name in one of the two keys, and deletes at most one old entry.
  */
 const MAX_BYTES = 600_000;
 const MAX_KEY_BYTES = 60_000;
 const MAX_CHANGES = 200;
-/** What the keys of one change hold beside the name, and its values beside the text. */
+/** The size of a change's keys without the name, and of its values without the text. */
 const OVERHEAD_BYTES = 100;
 
 const encoder = new TextEncoder();
 
-/** Splits changes into commits that the store can take. */
-export function batches<C extends Sized>(changes: readonly C[]): C[][] {
+/** Splits changes into batches that each fit into one commit. */
+export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
   const all: C[][] = [];
   let [bytes, keyBytes] = [Infinity, Infinity];
   for (const change of changes) {
-    const ofKeys = encoder.encode(change.name).length + OVERHEAD_BYTES;
-    const ofAll = 2 * (encoder.encode(change.value ?? "").length + ofKeys);
-    const isFull = (all.at(-1)?.length ?? 0) >= MAX_CHANGES || bytes + ofAll > MAX_BYTES ||
-      keyBytes + ofKeys > MAX_KEY_BYTES;
+    const size = sizeOf(change);
+    const isFull = (all.at(-1)?.length ?? 0) >= MAX_CHANGES || bytes + size.bytes > MAX_BYTES ||
+      keyBytes + size.keyBytes > MAX_KEY_BYTES;
     if (isFull) {
       all.push([]);
       [bytes, keyBytes] = [0, 0];
     }
     all.at(-1)?.push(change);
-    [bytes, keyBytes] = [bytes + ofAll, keyBytes + ofKeys];
+    [bytes, keyBytes] = [bytes + size.bytes, keyBytes + size.keyBytes];
   }
   return all;
+}
+
+function sizeOf({ name, value = "" }: SizedChange): { bytes: number; keyBytes: number } {
+  const keyBytes = encoder.encode(name).length + OVERHEAD_BYTES;
+  return { keyBytes, bytes: 2 * (encoder.encode(value).length + keyBytes) };
 }

@@ -1,97 +1,132 @@
 import type { Clock } from "../clock.ts";
+import {
+  type Check,
+  type Entry,
+  type Key,
+  type ListOptions,
+  type Store,
+  StoreUnavailableError,
+  toUnavailableError,
+  type Write,
+} from "./store.ts";
 import { withTimeout } from "./with_timeout.ts";
-import { type Store, StoreUnavailableError } from "./store.ts";
 
-/** Settings of {@linkcode withCircuitBreaker}. */
-export interface CircuitBreakerOptions {
+/** Options of {@linkcode withCircuitBreaker}. */
+interface CircuitBreakerOptions {
   clock: Clock;
   /** How long an operation may take. @default {5000} */
   timeoutMs?: number;
-  /** How long the store is left alone after a failure. @default {1000} */
+  /** How long the circuit stays open after a failure. @default {1000} */
   pauseMs?: number;
-  /** Told when the store stops working, with the reason, and when it works again, with nothing. */
+  /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
   onChange?: (failure: Error | undefined) => void;
 }
 
-/** A store that fails in time. */
+/** A store whose operations fail within a bounded time. */
 export interface CircuitBreakerStore extends Store {
-  /** Whether the last reading and the last writing both worked. */
+  /** Whether the last read and the last write both succeeded. */
   readonly isAvailable: boolean;
-  /** Looks whether what has failed works again; in a quiet gateway, nobody else would for a long time. */
+  /**
+   * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
+   */
   probe(): Promise<void>;
 }
 
+/** Reads and writes have separate circuits: on a full disk, only writes fail. */
 type Kind = "read" | "write";
 
-/** Where nothing stands that matters. */
-const PROBE = ["probe"];
+/** A key that holds no data. */
+const PROBE_KEY = ["probe"];
 
 /**
- * Gives every operation of a store a time-out, and leaves a store alone for a while that has just failed: over KV Connect,
- * operations on a server that is down never end, and each that waits makes noise. Reading and writing fail separately,
- * since on a full disk only writing does.
+ * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately for
+ * `pauseMs`, then a single trial operation is let through. Over KV Connect, operations on an unreachable server never
+ * end, and each pending one keeps writing to standard error.
  */
 export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions): CircuitBreakerStore {
-  const { clock, timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {} } = options;
-  const openUntil = new Map<Kind, number>();
-
-  async function run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
-    if (isOpen(kind)) {
-      throw new StoreUnavailableError("Cannot use the store: it has just failed");
-    }
-    if (openUntil.has(kind)) openUntil.set(kind, clock.now() + timeoutMs + pauseMs); // this one goes and sees; others do not wait
-    try {
-      const result = await withTimeout(operation(), timeoutMs, clock);
-      succeeded(kind);
-      return result;
-    } catch (error) {
-      throw failed(kind, error);
-    }
-  }
-
-  /** No pause is longer than that: if one seems to be, the clock was set back. */
-  function isOpen(kind: Kind): boolean {
-    const leftMs = (openUntil.get(kind) ?? 0) - clock.now();
-    return leftMs > 0 && leftMs <= timeoutMs + pauseMs;
-  }
-
-  function succeeded(kind: Kind): void {
-    if (openUntil.delete(kind) && openUntil.size === 0) onChange(undefined);
-  }
-
-  function failed(kind: Kind, error: unknown): Error {
-    const failure = unavailable(error);
-    const wasWorking = openUntil.size === 0;
-    openUntil.set(kind, clock.now() + pauseMs);
-    if (wasWorking) onChange(failure);
-    return failure;
-  }
-
-  const get: Store["get"] = (key) => run("read", () => store.get(key));
-  const commit: Store["commit"] = (checks, writes) => run("write", () => store.commit(checks, writes));
-
-  async function probe(): Promise<void> {
-    const looks: Promise<unknown>[] = [];
-    if (openUntil.has("read")) looks.push(get(PROBE));
-    if (openUntil.has("write")) looks.push(commit([], [{ key: PROBE, value: clock.now() }]));
-    await Promise.allSettled(looks); // what they found out, `onChange` has been told
-  }
-
-  return {
-    get,
-    list: (prefix, listOptions) => run("read", () => store.list(prefix, listOptions)),
-    commit,
-    probe,
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
-    get isAvailable() {
-      return openUntil.size === 0;
-    },
-  };
+  return new CircuitBreaker(store, options);
 }
 
-function unavailable(error: unknown): Error {
-  if (error instanceof StoreUnavailableError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailableError(`Cannot use the store: ${reason}`, { cause: error });
+class CircuitBreaker implements CircuitBreakerStore {
+  readonly #store: Store;
+  readonly #options: Required<CircuitBreakerOptions>;
+  /** The kinds whose last operation failed, and when the next trial is due. */
+  readonly #openUntil = new Map<Kind, number>();
+
+  constructor(store: Store, { timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {}, clock }: CircuitBreakerOptions) {
+    this.#store = store;
+    this.#options = { clock, timeoutMs, pauseMs, onChange };
+  }
+
+  get isAvailable(): boolean {
+    return this.#openUntil.size === 0;
+  }
+
+  get<T>(key: Key): Promise<Entry<T> | undefined> {
+    return this.#run("read", () => this.#store.get<T>(key));
+  }
+
+  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
+    return this.#run("read", () => this.#store.list<T>(prefix, options));
+  }
+
+  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
+    return this.#run("write", () => this.#store.commit(checks, writes));
+  }
+
+  watch(key: Key, hint: () => void): () => void {
+    return this.#store.watch(key, hint);
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async probe(): Promise<void> {
+    const probes: Promise<unknown>[] = [];
+    if (this.#openUntil.has("read")) probes.push(this.get(PROBE_KEY));
+    if (this.#openUntil.has("write")) {
+      probes.push(this.commit([], [{ key: PROBE_KEY, value: this.#options.clock.now() }]));
+    }
+    await Promise.allSettled(probes); // `onChange` reports the outcome
+  }
+
+  async #run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
+    if (this.#isOpen(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
+    this.#admitTrial(kind);
+    const { timeoutMs, clock } = this.#options;
+    try {
+      const result = await withTimeout(operation(), timeoutMs, clock);
+      this.#recordSuccess(kind);
+      return result;
+    } catch (error) {
+      throw this.#recordFailure(kind, error);
+    }
+  }
+
+  /** No pause exceeds the maximum; a longer remaining time means that the clock was set back. */
+  #isOpen(kind: Kind): boolean {
+    const { clock, timeoutMs, pauseMs } = this.#options;
+    const remainingMs = (this.#openUntil.get(kind) ?? 0) - clock.now();
+    return remainingMs > 0 && remainingMs <= timeoutMs + pauseMs;
+  }
+
+  /** Half-open: after the pause, one trial operation runs while the circuit stays open for all others. */
+  #admitTrial(kind: Kind): void {
+    const { clock, timeoutMs, pauseMs } = this.#options;
+    if (this.#openUntil.has(kind)) this.#openUntil.set(kind, clock.now() + timeoutMs + pauseMs);
+  }
+
+  #recordSuccess(kind: Kind): void {
+    if (this.#openUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
+  }
+
+  #recordFailure(kind: Kind, error: unknown): Error {
+    const failure = toUnavailableError(error);
+    const { clock, pauseMs, onChange } = this.#options;
+    const wasAvailable = this.isAvailable;
+    this.#openUntil.set(kind, clock.now() + pauseMs);
+    if (wasAvailable) onChange(failure);
+    return failure;
+  }
 }

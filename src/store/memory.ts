@@ -1,13 +1,13 @@
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
-/** A store that lives as long as the process. */
+/** Returns a store that lives as long as the process. */
 export function memoryStore(): Store {
   return new MemoryStore();
 }
 
 class MemoryStore implements Store {
-  /** The entries under each prefix, sorted by their last part. */
-  readonly #folders = new Map<string, Entry[]>();
+  /** The entries under each prefix, sorted by the last part of their keys. */
+  readonly #prefixes = new Map<string, Entry[]>();
   readonly #watchers = new Map<string, Set<() => void>>();
   #commits = 0;
 
@@ -16,15 +16,15 @@ class MemoryStore implements Store {
   }
 
   list<T>(prefix: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
-    const folder = this.#folders.get(idOf(prefix)) ?? [];
-    const found = from === undefined ? [...folder] : folder.slice(placeOf(folder, from));
+    const entries = this.#prefixes.get(idOf(prefix)) ?? [];
+    const found = from === undefined ? [...entries] : entries.slice(indexOf(entries, from));
     if (reverse) found.reverse();
     return Promise.resolve(found.slice(0, limit) as Entry<T>[]);
   }
 
   commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    const holds = checks.every(({ key, version }) => (this.#find(key)?.version ?? null) === version);
-    if (!holds) return Promise.resolve(undefined);
+    const isCurrent = checks.every(({ key, version }) => (this.#find(key)?.version ?? null) === version);
+    if (!isCurrent) return Promise.resolve(undefined);
     const version = String(++this.#commits);
     for (const write of writes) this.#write(write, version);
     for (const { key } of writes) this.#watchers.get(idOf(key))?.forEach((hint) => queueMicrotask(hint));
@@ -43,24 +43,24 @@ class MemoryStore implements Store {
   }
 
   #find(key: Key): Entry | undefined {
-    const { folder, name } = this.#split(key);
-    const entry = folder[placeOf(folder, name)];
+    const { entries, name } = this.#split(key);
+    const entry = entries[indexOf(entries, name)];
     return entry?.key.at(-1) === name ? entry : undefined;
   }
 
   #write({ key, value }: Write, version: string): void {
-    const { folder, name } = this.#split(key);
-    const place = placeOf(folder, name);
-    const isThere = folder[place]?.key.at(-1) === name;
-    const entries = value === undefined ? [] : [{ key, value, version }];
-    folder.splice(place, isThere ? 1 : 0, ...entries);
+    const { entries, name } = this.#split(key);
+    const index = indexOf(entries, name);
+    const exists = entries[index]?.key.at(-1) === name;
+    const replacement = value === undefined ? [] : [{ key, value, version }];
+    entries.splice(index, exists ? 1 : 0, ...replacement);
   }
 
-  #split(key: Key): { folder: Entry[]; name: string | number } {
+  #split(key: Key): { entries: Entry[]; name: string | number } {
     const id = idOf(key.slice(0, -1));
-    const folder = this.#folders.get(id) ?? [];
-    this.#folders.set(id, folder);
-    return { folder, name: key.at(-1) ?? "" };
+    const entries = this.#prefixes.get(id) ?? [];
+    this.#prefixes.set(id, entries);
+    return { entries, name: key.at(-1) ?? "" };
   }
 }
 
@@ -68,13 +68,13 @@ function idOf(key: Key): string {
   return JSON.stringify(key);
 }
 
-/** Where an entry of this name stands in a sorted folder, or would have to stand. */
-function placeOf(folder: readonly Entry[], name: string | number): number {
+/** Returns the index of the entry with this name among sorted entries, or the index at which to insert it. */
+function indexOf(entries: readonly Entry[], name: string | number): number {
   let low = 0;
-  let high = folder.length;
+  let high = entries.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (isBefore(folder[middle]?.key.at(-1) ?? "", name)) low = middle + 1;
+    if (isBefore(entries[middle]?.key.at(-1) ?? "", name)) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -6,73 +6,75 @@ import { memoryStore } from "./memory.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
-/** Settings of {@linkcode openStore}. */
+/** Options of {@linkcode openStore}. */
 export interface OpenStoreOptions {
-  /** The time. @default {the real one} */
+  /** The clock of timeouts and retries. @default {the system clock} */
   clock?: Clock;
-  /** From 0 to below 1, for pauses. @default {Math.random} */
+  /** Returns a number from 0 to below 1, for backoff. @default {Math.random} */
   random?: () => number;
 }
 
-/** What the memory store cannot do, for the log. */
-const LOST = "ids, limits and keys live in this process only: they end with it, and other processes have their own";
+/** The limitations of the memory store, for the log. */
+const MEMORY_ONLY =
+  "Until then, ids, limits and keys are kept in memory: they are lost on restart and not shared with other processes";
 
 /**
- * Opens the store that `--kv` names; without a name the database that Deno keeps for the program, or the application's own on
- * Deno Deploy. Where this Deno has no KV, or no database is attached, it is the memory, and the log says so.
+ * Opens the store that `--kv` names, or the default database: Deno's own for the program, or the one attached to the
+ * application on Deno Deploy. If Deno KV is not available or no database is attached, the store is in memory, and a
+ * warning is logged.
  *
- * A server that does not answer is no reason not to start: the log says so, its operations fail, and connecting to it is tried
- * again. So it is when the connection is lost later on.
+ * A server that is unreachable does not prevent the start: a warning is logged, operations fail, and connecting is
+ * retried, as it is when the connection is lost later.
  *
  * @param path A file, a URL, or `:memory:`.
- * @throws {TypeError} If what was named cannot be opened; of a server, if it refuses us or is no KV server at all.
+ * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not a KV server.
  */
 export async function openStore(path: string | undefined, log: Log, options: OpenStoreOptions = {}): Promise<Store> {
   if (path === ":memory:") return memoryStore();
-  if (!("openKv" in Deno)) return unnamed(path, log, "this Deno has no KV; --unstable-kv brings it");
-  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : kvStore(await openNamed(path));
+  if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
+  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : kvStore(await openKv(path));
   try {
     return kvStore(await Deno.openKv());
   } catch (error) {
-    return unnamed(path, log, `no database could be opened (${reasonOf(error)}); --kv names one`);
+    return fallBackToMemory(path, log, `no database could be opened (${messageOf(error)}); name one with --kv`);
   }
 }
 
-function unnamed(path: string | undefined, log: Log, why: string): Store {
-  if (path !== undefined) throw new TypeError(`Cannot open --kv "${path}": ${why}`);
-  log.warn("rep.store.memory", { detail: `${why}. Until then, ${LOST}` });
+function fallBackToMemory(path: string | undefined, log: Log, reason: string): Store {
+  if (path !== undefined) throw new TypeError(`Cannot open --kv "${path}": ${reason}`);
+  log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 
 async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
   const { clock = systemClock, random = Math.random } = options;
-  const open = async () => kvStore(await openNamed(url));
-  return await openRemoteStore({ open, mayPass, clock, random });
+  const open = async () => kvStore(await openKv(url));
+  return await openRemoteStore({ open, isTransient: logIfOutage, clock, random });
 
-  function mayPass(error: unknown): boolean {
+  function logIfOutage(error: unknown): boolean {
     if (!isOutage(error)) return false;
-    log.warn("rep.store.unreachable", { detail: `connecting is tried again: ${reasonOf(error)}` });
+    log.warn("rep.store.unreachable", { detail: `retrying in the background: ${messageOf(error)}` });
     return true;
   }
 }
 
-/** Deno has one class for all that can go wrong: what its message says is all there is to tell them apart. */
+/** Deno throws the same class for all failures, so only the message distinguishes them. */
 function isOutage(error: unknown): boolean {
-  if (error instanceof StoreUnavailableError) return true; // it took too long
-  return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(reasonOf(error));
+  if (error instanceof StoreUnavailableError) return true; // timed out
+  return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
 }
 
-async function openNamed(path: string): Promise<Deno.Kv> {
+async function openKv(path: string): Promise<Deno.Kv> {
   const missing = missingPermission(path);
   if (missing !== undefined) throw new TypeError(`Cannot open --kv "${path}": expected ${missing}`);
   try {
     return await Deno.openKv(path);
   } catch (cause) {
-    throw new TypeError(`Cannot open --kv "${path}": ${reasonOf(cause)}`, { cause });
+    throw new TypeError(`Cannot open --kv "${path}": ${messageOf(cause)}`, { cause });
   }
 }
 
-/** Opening would stop and prompt for it. */
+/** Checked first, since `Deno.openKv()` would prompt for the permission. */
 export function missingPermission(path: string): string | undefined {
   if (isUrl(path)) {
     return isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })
@@ -87,6 +89,6 @@ function isUrl(path: string): boolean {
   return /^https?:/.test(path);
 }
 
-function reasonOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

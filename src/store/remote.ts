@@ -1,5 +1,4 @@
 import { type Clock, sleep } from "../clock.ts";
-import { withTimeout } from "./with_timeout.ts";
 import {
   type Check,
   type Entry,
@@ -7,36 +6,39 @@ import {
   type ListOptions,
   type Store,
   StoreUnavailableError,
+  toUnavailableError,
   type Write,
 } from "./store.ts";
+import { withTimeout } from "./with_timeout.ts";
 
-/** Settings of {@linkcode openRemoteStore}. */
-export interface RemoteStoreOptions {
-  /** Connects to the server, or fails; if it does neither, it is tried again all the same. */
+/** Options of {@linkcode openRemoteStore}. */
+interface RemoteStoreOptions {
+  /** Connects to the server. */
   open: () => Promise<Store>;
-  /** Whether an error of the first `open` may pass by itself; any other is thrown. */
-  mayPass: (error: unknown) => boolean;
+  /** Whether an error of the first `open` is transient; any other is thrown. */
+  isTransient: (error: unknown) => boolean;
   clock: Clock;
-  /** From 0 to below 1: processes that lost the same server must not come back as one. */
+  /** Returns a number from 0 to below 1, so that processes that lost the same server do not reconnect at once. */
   random: () => number;
   /** How long an operation, or connecting, may take. @default {5000} */
   timeoutMs?: number;
 }
 
-/** The pause before connecting again, at first and at most; half of it is left to chance. */
-const RETRY_MS = [250, 2_000] as const;
+/** The initial and the maximum backoff before reconnecting; half of it is random. */
+const BACKOFF_MS = [250, 2_000] as const;
 
 /**
- * Opens a store on a server that may be away, now or later.
+ * Opens a store on a server that may be unreachable, now or later.
  *
- * An operation of KV Connect on a server that is down does not end, not even when the database is closed: it is tried three
- * times a second, with a line on standard error each time, as long as the process lives. One that is sent to look whether the
- * server is there again would be one more of them. So a connection that gave no answer is given up, operations fail at once
- * while there is none, and what is tried again is connecting, which fails and leaves nothing behind.
+ * An operation of KV Connect on an unreachable server never ends, not even when the database is closed: it is retried
+ * three times a second, each time with a line on standard error, for as long as the process lives. An operation that
+ * tests whether the server is reachable again would add another. So this store drops a connection that timed out, fails
+ * operations immediately while disconnected, and retries only the connection itself, which fails without leaving
+ * anything behind.
  */
 export async function openRemoteStore(options: RemoteStoreOptions): Promise<Store> {
   const store = new RemoteStore(options);
-  await store.connect();
+  await store.start();
   return store;
 }
 
@@ -48,22 +50,23 @@ interface Watch {
 
 class RemoteStore implements Store {
   readonly #options: Required<RemoteStoreOptions>;
-  readonly #stop = new AbortController();
+  readonly #closed = new AbortController();
   readonly #watches = new Set<Watch>();
   #connection: Store | undefined;
-  #failure = new StoreUnavailableError("Cannot use the store: there is no connection yet");
+  /** Why there is no connection. */
+  #failure = new StoreUnavailableError("Cannot use the store: it is not connected yet");
 
   constructor({ timeoutMs = 5_000, ...options }: RemoteStoreOptions) {
     this.#options = { timeoutMs, ...options };
   }
 
-  /** Tries for the first time; what may pass is tried again beside everything else. */
-  async connect(): Promise<void> {
+  /** Connects for the first time. After a transient error, it reconnects in the background. */
+  async start(): Promise<void> {
     try {
       this.#use(await this.#open());
     } catch (error) {
-      if (!this.#options.mayPass(error)) throw error;
-      this.#failed(error);
+      if (!this.#options.isTransient(error)) throw error;
+      this.#reconnect(error);
     }
   }
 
@@ -89,8 +92,8 @@ class RemoteStore implements Store {
   }
 
   close(): void {
-    this.#stop.abort();
-    this.#leave();
+    this.#closed.abort();
+    this.#disconnect();
   }
 
   async #run<T>(operation: (connection: Store) => Promise<T>): Promise<T> {
@@ -99,38 +102,33 @@ class RemoteStore implements Store {
     try {
       return await withTimeout(operation(connection), this.#options.timeoutMs, this.#options.clock);
     } catch (error) {
-      if (!isOfCaller(error) && connection === this.#connection) this.#failed(error);
+      if (!isCallerError(error) && connection === this.#connection) this.#reconnect(error);
       throw error;
     }
   }
 
-  #failed(error: unknown): void {
-    this.#leave();
-    this.#remember(error);
-    void this.#connectAgain();
+  #reconnect(error: unknown): void {
+    this.#disconnect();
+    this.#failure = toUnavailableError(error);
+    void this.#retryOpening();
   }
 
-  #remember(cause: unknown): void {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    this.#failure = new StoreUnavailableError(`Cannot use the store: ${reason}`, { cause });
-  }
-
-  #leave(): void {
+  #disconnect(): void {
     for (const watch of this.#watches) watch.stop();
     this.#connection?.close();
     this.#connection = undefined;
   }
 
-  async #connectAgain(): Promise<void> {
+  async #retryOpening(): Promise<void> {
     const { clock, random } = this.#options;
-    const { signal } = this.#stop;
-    for (let pause: number = RETRY_MS[0];; pause = Math.min(2 * pause, RETRY_MS[1])) {
-      await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
+    const { signal } = this.#closed;
+    for (let backoff: number = BACKOFF_MS[0];; backoff = Math.min(2 * backoff, BACKOFF_MS[1])) {
+      await sleep(backoff * (0.5 + 0.5 * random()), clock, { signal });
       if (signal.aborted) return;
       try {
         return this.#use(await this.#open());
       } catch (error) {
-        this.#remember(error);
+        this.#failure = toUnavailableError(error);
       }
     }
   }
@@ -141,19 +139,19 @@ class RemoteStore implements Store {
     try {
       return await withTimeout(opening, timeoutMs, clock);
     } catch (error) {
-      opening.then((late) => late.close(), () => {}); // another one has been opened since, or the error has been told
+      opening.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
       throw error;
     }
   }
 
   #use(connection: Store): void {
-    if (this.#stop.signal.aborted) return connection.close();
+    if (this.#closed.signal.aborted) return connection.close();
     this.#connection = connection;
     for (const watch of this.#watches) watch.stop = connection.watch(watch.key, watch.hint);
   }
 }
 
-/** Deno throws it for keys and values that no database would take. */
-function isOfCaller(error: unknown): boolean {
+/** Deno throws a `TypeError` for keys and values that no database accepts. */
+function isCallerError(error: unknown): boolean {
   return error instanceof TypeError;
 }

@@ -1,32 +1,35 @@
 import { type Clock, sleep } from "../clock.ts";
 import { StoreUnavailableError } from "./store.ts";
 
-/** What {@linkcode retryConflicts} needs to wait. */
+/** Options of {@linkcode retryConflicts}. */
 export interface RetryOptions {
   clock: Clock;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random: () => number;
 }
 
-/** Two processes at one SQLite file lose three of four commits to each other: this many in a row are a fault. */
-const MAX_TRIES = 40;
-const MAX_PAUSE_MS = 100;
+/**
+ * Two processes on one SQLite file lose three of four commits to each other; only this many in a row count as a
+ * failure.
+ */
+const MAX_ATTEMPTS = 40;
+const MAX_BACKOFF_MS = 100;
 
 /**
- * Tries something again, after a growing random pause, as long as somebody else is faster.
+ * Retries an optimistic commit with exponential backoff and full jitter until it does not conflict with another writer.
  *
- * @param attempt What to try: it reads, commits, and returns nothing if the commit found another state than it had read.
- * @throws {StoreUnavailableError} If that happens too often.
+ * @param attempt Reads and commits; returns `undefined` if the commit failed its checks.
+ * @throws {StoreUnavailableError} If too many attempts in a row conflict.
  */
 export async function retryConflicts<T>(
   attempt: () => Promise<T | undefined>,
   { clock, random }: RetryOptions,
 ): Promise<T> {
-  for (let tries = 1;; tries++) {
+  for (let attempts = 1;; attempts++) {
     const result = await attempt();
     if (result !== undefined) return result;
-    if (tries === MAX_TRIES) break;
-    await sleep(random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - 1)), clock);
+    if (attempts === MAX_ATTEMPTS) break;
+    await sleep(random() * Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1)), clock);
   }
-  throw new StoreUnavailableError(`Cannot commit to the store: ${MAX_TRIES} tries met with other writers`);
+  throw new StoreUnavailableError(`Cannot commit to the store: ${MAX_ATTEMPTS} attempts conflicted with other writers`);
 }

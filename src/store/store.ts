@@ -1,72 +1,79 @@
-/** A place in the store: parts that sort one after the other, numbers by value. */
+/** A key: parts that are compared one by one, numbers by value. */
 export type Key = readonly (string | number)[];
 
-/** What stands at a key. Values are never changed once they are stored. */
+/** A key and its value. A stored value is never modified in place. */
 export interface Entry<T = unknown> {
-  /** Where it stands. */
+  /** The full key. */
   readonly key: Key;
-  /** What was stored. */
+  /** The stored value. */
   readonly value: T;
-  /** Changes with every write; for {@linkcode Check}. */
+  /** Changes with every write; see {@linkcode Check}. */
   readonly version: string;
 }
 
-/** A commit's condition: the key still has the version that was read; `null` says that there is nothing at it. */
+/** A precondition of a commit: the key still has this version, or does not exist if it is `null`. */
 export interface Check {
-  /** Where to look. */
+  /** The key to check. */
   readonly key: Key;
-  /** What must be there. */
+  /** The expected version. */
   readonly version: string | null;
 }
 
-/** A commit's deed: stores a value, or deletes what is there if there is none. */
+/** A mutation of a commit: stores the value, or deletes the key if there is no value. */
 export interface Write {
-  /** Where to write. */
+  /** The key to write. */
   readonly key: Key;
-  /** What to store. */
+  /** The value to store. */
   readonly value?: unknown;
 }
 
-/** Which entries to list: those directly under a prefix. */
+/** Selects entries among those directly under a prefix. */
 export interface ListOptions {
-  /** The smallest last part, itself included. */
+  /** The first last key part to include. */
   from?: number | string;
-  /** How many entries at the most. @default {Infinity} */
+  /** The maximum number of entries. @default {Infinity} */
   limit?: number;
-  /** Whether the largest comes first. @default {false} */
+  /** Whether to list in descending order. @default {false} */
   reverse?: boolean;
 }
 
 /**
- * What the gateway asks of its memory: an ordered map with commits that are whole or not at all.
+ * The storage interface of the gateway: an ordered key-value store with atomic commits.
  *
- * These are fewer and plainer words than the domain's: so each rule (ids, compaction, windows) is written once, over any
- * store, and not once a store.
+ * It is more general than the gateway's domain, so that every rule (ids, compaction, windows) is implemented once for
+ * all stores.
  */
 export interface Store {
-  /** What stands at a key; nothing if there is nothing. */
+  /** Returns the entry at a key, or `undefined`. */
   get<T>(key: Key): Promise<Entry<T> | undefined>;
-  /** The entries under a prefix, in order. */
+  /** Returns the entries directly under a prefix, in order. */
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]>;
   /**
-   * Does all writes if all checks hold, else none.
+   * Applies all writes if all checks pass, otherwise none.
    *
-   * @returns The version of what was written; nothing if a check failed and it has to be tried again.
+   * @returns The version of the written entries, or `undefined` if a check failed and the caller has to retry.
    */
   commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined>;
   /**
-   * Calls back when somebody may have written to the key. It is a hint to look: it may come late, twice or, from another
-   * process, never.
+   * Calls `hint` when the key may have been written. The call may come late, twice or, after a write by another
+   * process, never; callers poll as well.
    *
-   * @returns A function that ends it.
+   * @returns A function that stops watching.
    */
   watch(key: Key, hint: () => void): () => void;
-  /** Frees what the store holds. */
+  /** Releases all resources. */
   close(): void;
 }
 
-/** The store did not do what it was asked, in time or at all. */
+/** Thrown if a store operation failed or timed out. */
 export class StoreUnavailableError extends Error {
-  /** What an error of this kind is called. */
+  /** The name of the error class. */
   override name = "StoreUnavailableError";
+}
+
+/** Returns the error itself if it is a {@linkcode StoreUnavailableError}, else a new one with it as the cause. */
+export function toUnavailableError(error: unknown): StoreUnavailableError {
+  if (error instanceof StoreUnavailableError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new StoreUnavailableError(`Cannot use the store: ${reason}`, { cause: error });
 }

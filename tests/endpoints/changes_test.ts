@@ -153,7 +153,7 @@ for (const [what, headers, query, expected] of CURSORS) {
     await gate.set({ REP_PUBLIC_A: "2" });
     const told = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
     assertEquals(await reader.take(told.length), told.map((i) => update("A", String(i), T + i)));
-    assertEquals(reader.text().includes("the id is not one of ours"), expected === "state");
+    assertEquals(reader.text().includes("unknown event id"), expected === "state");
     await reader.close();
   });
 }
@@ -193,7 +193,7 @@ Deno.test("a cursor that only the store knows, while that does not answer, is to
   isDown = true;
   const cursor = { "last-event-id": String(T + 1) };
   const told = await behind.ask("/rep/changes", { headers: cursor });
-  assertEquals(await told.text(), "retry: 5000\n: the store does not answer yet; come back\n\n");
+  assertEquals(await told.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
   isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
@@ -337,7 +337,7 @@ Deno.test("one stream too many is told to come back, with a 200 that ends", asyn
   const open = [await gate.listen(), await gate.listen()];
   const refused = await gate.ask("/rep/changes");
   assertEquals([refused.status, refused.headers.get("content-type")], [200, "text/event-stream"]);
-  assertEquals(await refused.text(), "retry: 5000\n: all streams are taken; come back\n\n");
+  assertEquals(await refused.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
   await open[0]?.close();
   const third = await gate.listen();
   await third.pull();
@@ -360,7 +360,10 @@ Deno.test("close() ends streams spread over the drain, and refuses new ones with
     endedAt.push(ended);
   }
   assertEquals(endedAt, [1, 2, 3, 4]);
-  assertEquals(await (await gate.ask("/rep/changes")).text(), "retry: 5000\n: this gateway is stopping; come back\n\n");
+  assertEquals(
+    await (await gate.ask("/rep/changes")).text(),
+    "retry: 5000\n: the gateway is stopping; reconnect later\n\n",
+  );
   assertEquals((await gate.ask("/rep/health")).status, 503);
   await Promise.all([...ends, closed]);
 });

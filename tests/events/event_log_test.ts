@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { systemClock } from "../../src/clock.ts";
-import { createEventLog, type EventLog } from "../../src/events/event_log.ts";
+import { EventLog } from "../../src/events/event_log.ts";
 import { difference, type PublicTarget, publish } from "../../src/events/publisher.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -12,11 +12,11 @@ const STORES: Record<string, () => Promise<Store>> = {
   kv: async () => kvStore(await Deno.openKv(":memory:")),
 };
 
-function target(values: Record<string, string>, elsewhere: Partial<PublicTarget> = {}): PublicTarget {
-  return { public: new Map(Object.entries(values)), sensitive: new Map(), server: new Set(), ...elsewhere };
+function target(values: Record<string, string>, other: Partial<PublicTarget> = {}): PublicTarget {
+  return { public: new Map(Object.entries(values)), sensitive: new Map(), server: new Set(), ...other };
 }
 
-interface Bench {
+interface TestLog {
   store: Store;
   log: EventLog;
   clock: FakeClock;
@@ -24,13 +24,13 @@ interface Bench {
   all: () => Promise<unknown[]>;
 }
 
-/** One test against each store. */
-function testLog(name: string, keep: number, run: (bench: Bench) => Promise<void>): void {
+/** Registers a test for each store. */
+function testLog(name: string, keep: number, run: (context: TestLog) => Promise<void>): void {
   for (const [kind, open] of Object.entries(STORES)) {
     Deno.test(`${name} (${kind})`, async () => {
       const store = await open();
       const clock = new FakeClock(1000);
-      const log = createEventLog(store, { clock, keep });
+      const log = new EventLog(store, { clock, keep });
       const put = async (to: PublicTarget) => {
         return (await publish(to, log, { clock: systemClock, random: () => 0 }))?.events ?? [];
       };
@@ -43,7 +43,7 @@ function testLog(name: string, keep: number, run: (bench: Bench) => Promise<void
   }
 }
 
-testLog("publish() writes new, changed and removed variables, and nothing twice", 100, async ({ put, all, clock }) => {
+testLog("publish() appends new, changed and removed variables once", 100, async ({ put, all, clock }) => {
   assertEquals(await put(target({ B: "1", A: "1" })), [{ id: 1000, name: "A", value: "1" }, {
     id: 1001,
     name: "B",
@@ -61,16 +61,16 @@ testLog("publish() writes new, changed and removed variables, and nothing twice"
   ]);
 });
 
-testLog("publish() gives ids that rise when the clock stands still or goes back", 100, async ({ put, store }) => {
+testLog("publish() assigns increasing ids when the clock stands still or goes back", 100, async ({ put, store }) => {
   await put(target({ A: "1" }));
   await put(target({ A: "2" }));
-  const slow = createEventLog(store, { clock: new FakeClock(5) });
+  const slow = new EventLog(store, { clock: new FakeClock(5) });
   await publish(target({ A: "3" }), slow, { clock: systemClock, random: () => 0 });
   assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1000, 1001, 1002]);
 });
 
 testLog(
-  "EventLog.append() refuses when somebody else was there since the state was read",
+  "EventLog.append() returns undefined if another process has written since the state was read",
   100,
   async ({ log, put, all }) => {
     const state = await log.state();
@@ -80,13 +80,13 @@ testLog(
   },
 );
 
-testLog("two publishers of the same change publish it once", 100, async ({ put, all }) => {
+testLog("publish() appends a change once if several processes publish it", 100, async ({ put, all }) => {
   const results = await Promise.all([put(target({ A: "1" })), put(target({ A: "1" })), put(target({ A: "1" }))]);
   assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
   assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }]);
 });
 
-testLog("publish() splits what one commit cannot take", 10_000, async ({ put, all }) => {
+testLog("publish() splits changes that exceed one commit", 10_000, async ({ put, all }) => {
   const many = Object.fromEntries(Array.from({ length: 450 }, (_, i) => [`N${String(i).padStart(3, "0")}`, "x"]));
   const long = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`M${i}`.padEnd(1_024, "m"), "z"]));
   const large = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]));
@@ -97,16 +97,15 @@ testLog("publish() splits what one commit cannot take", 10_000, async ({ put, al
 });
 
 testLog(
-  "EventLog keeps the newest events word for word, and of older ones the newest per variable",
+  "EventLog keeps the newest events and compacts older ones to the newest per variable",
   20,
-  async (bench) => {
-    const { put, all, log } = bench;
+  async ({ put, all, log }) => {
     await put(target({ OLD: "stays", GONE: "goes", HOT: "0" }));
     await put(target({ OLD: "stays", HOT: "0" }));
     for (let i = 1; i <= 60; i++) await put(target({ OLD: "stays", HOT: String(i) }));
     const events = await all() as { id: number; name: string; value?: string }[];
     const recent = events.filter(({ name }) => name === "HOT");
-    assert(recent.length >= 20 && recent.length <= 22, `${recent.length} are kept word for word`);
+    assert(recent.length >= 20 && recent.length <= 22, `${recent.length} events are kept`);
     assertEquals(recent.at(-1)?.value, "60");
     assertEquals(events.filter(({ name }) => name !== "HOT"), [
       { id: 1002, name: "OLD", value: "stays" },
@@ -116,7 +115,7 @@ testLog(
   },
 );
 
-testLog("EventLog is bounded by the number of variables when each changes for ever", 10, async ({ put, store }) => {
+testLog("EventLog is bounded by the number of variables, however often they change", 10, async ({ put, store }) => {
   for (let round = 0; round < 30; round++) {
     await put(target(Object.fromEntries(["A", "B", "C", "D", "E"].map((name) => [name, String(round)]))));
   }
@@ -124,7 +123,7 @@ testLog("EventLog is bounded by the number of variables when each changes for ev
   assertEquals((await store.list(["state"])).length, 5);
 });
 
-testLog("any cursor that was ever given out leads to the current state", 15, async ({ put, all, log }) => {
+testLog("EventLog.after() leads from any cursor to the current state", 15, async ({ put, all, log }) => {
   const random = seeded(42);
   const names = ["A", "B", "C", "D", "E", "F"];
   const histories = new Map<number, Record<string, string>>([[0, {}]]);
@@ -135,8 +134,8 @@ testLog("any cursor that was ever given out leads to the current state", 15, asy
     state = random() < 0.3 ? others : { ...others, [name]: `v${step}` };
     for (const { id } of await put(target(state)) as { id: number }[]) histories.set(id, state);
   }
-  for (const [cursor, then] of histories) {
-    const replayed = { ...then };
+  for (const [cursor, stateThen] of histories) {
+    const replayed = { ...stateThen };
     for (const { name, value } of await log.after(cursor, 100_000)) {
       if (value === undefined) delete replayed[name];
       else replayed[name] = value;
@@ -146,7 +145,7 @@ testLog("any cursor that was ever given out leads to the current state", 15, asy
   assert((await all()).length < 30);
 });
 
-testLog("old values of a variable that leaves the PUBLIC tier leave the log", 100, async ({ put, all, store }) => {
+testLog("publish() deletes old values of a variable that leaves the PUBLIC tier", 100, async ({ put, all, store }) => {
   await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
   await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
   await put(target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }));
@@ -161,20 +160,20 @@ testLog("old values of a variable that leaves the PUBLIC tier leave the log", 10
   assertEquals(values.filter((value) => value.includes("leaked")), []);
 });
 
-testLog("a variable that is only removed keeps its history", 100, async ({ put, all }) => {
+testLog("publish() keeps the history of a variable that is only removed", 100, async ({ put, all }) => {
   await put(target({ A: "1" }));
   await put(target({}));
   assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }, { id: 1001, name: "A" }]);
 });
 
-testLog("values come back as they went in", 100, async ({ put, all }) => {
+testLog("publish() preserves values", 100, async ({ put, all }) => {
   const values = { BOM: "\uFEFFx", NUL: "\0", EMPTY: "", LINES: "\r\n\u2028", EMOJI: "👩‍👧".repeat(2_000) };
   await put(target(values));
   const events = await all() as { name: string; value: string }[];
   assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), values);
 });
 
-Deno.test("difference() takes a deleted variable that comes back for an update", () => {
+Deno.test("difference() treats a deleted variable that is set again as an update", () => {
   const events = new Map([["A", { id: 1, name: "A" }]]);
   assertEquals(difference({ head: undefined, events }, target({ A: "" })), [{ name: "A", value: "" }]);
   assertEquals(difference({ head: undefined, events }, target({})), []);

@@ -9,7 +9,7 @@ Deno.test("eventFrame() writes the lines event, data and id of an update, in thi
   );
 });
 
-Deno.test("eventFrame() leaves the value out of a delete", () => {
+Deno.test("eventFrame() omits the value of a deletion", () => {
   assertEquals(
     eventFrame({ id: 7, name: "OLD", leavesPublic: true }),
     'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
@@ -21,27 +21,27 @@ const VALUES = {
   "line breaks": "a\r\nb\rc\nd",
   "line separators": "a\u2028b\u2029c",
   "emoji": "👩‍👩‍👧 é \u{1F680}",
-  "what ends a script": "</script><!--<script>",
+  "markup that ends a script": "</script><!--<script>",
   "NUL": "a\0b",
   "a byte order mark": "\uFEFFa",
-  "what looks like a message": "\n\nevent: rep:config:delete\ndata: {}\nid: 9\n\n",
+  "text that looks like a message": "\n\nevent: rep:config:delete\ndata: {}\nid: 9\n\n",
   "60,000 characters": "é".repeat(30_000) + "x".repeat(30_000),
 };
 
-for (const [what, value] of Object.entries(VALUES)) {
-  Deno.test(`eventFrame() carries ${what} through a real parser`, async () => {
+for (const [name, value] of Object.entries(VALUES)) {
+  Deno.test(`eventFrame() preserves ${name} for an SSE parser`, async () => {
     const reader = readSse(new Response(eventFrame({ id: 5, name: "X", value })));
     assertEquals(await reader.next(), { event: "rep:config:update", data: { key: "X", tier: "public", value }, id: 5 });
     assertEquals(await reader.next(), undefined);
   });
 }
 
-Deno.test("openingFrame() and heartbeatFrame() are no events to a parser", async () => {
+Deno.test("openingFrame() and heartbeatFrame() dispatch no event", async () => {
   const text = openingFrame({ retryMs: 2000, comment: "connected", id: 3 }) + heartbeatFrame(4);
   assertEquals(text, "retry: 2000\n: connected\nid: 3\n\n: heartbeat\nid: 4\n\n");
   assertEquals(await readSse(new Response(text)).next(), undefined);
 });
 
-Deno.test("openingFrame() leaves the id out where there is none to give", () => {
+Deno.test("openingFrame() omits the id if there is none", () => {
   assertEquals(openingFrame({ retryMs: 2000, comment: "busy" }), "retry: 2000\n: busy\n\n");
 });

@@ -1,27 +1,29 @@
-import { type Mood, Play } from "./_scenario.ts";
+import { type FaultLevel, Scenario } from "./_scenario.ts";
 
-const MOODS: readonly Mood[] = ["calm", "rough", "wild"];
+const LEVELS: readonly FaultLevel[] = ["low", "medium", "high"];
 const SEEDS = 10_000;
 
-/** One number repeats a play that failed. */
+/** Repeats a single scenario. */
 const onlySeed = Deno.env.get("ROLLOUT_SEED");
 const seeds = onlySeed === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(onlySeed)];
 
-for (const [index, mood] of MOODS.entries()) {
-  const chosen = seeds.filter((seed) => seed % MOODS.length === index);
+for (const [index, level] of LEVELS.entries()) {
+  const chosen = seeds.filter((seed) => seed % LEVELS.length === index);
   Deno.test({
-    name: `createRollout() keeps its promises in ${chosen.length} ${mood} plays`,
+    name: `Rollout keeps its invariants in ${chosen.length} scenarios with fault level ${level}`,
     ignore: chosen.length === 0,
-    fn: () => performAll(chosen, mood),
+    fn: () => runAll(chosen, level),
   });
 }
 
-async function performAll(chosen: readonly number[], mood: Mood): Promise<void> {
+async function runAll(chosen: readonly number[], level: FaultLevel): Promise<void> {
   for (const seed of chosen) {
     try {
-      await new Play(seed, mood).perform();
+      await new Scenario(seed, level).run();
     } catch (error) {
-      throw new Error(`The ${mood} play ${seed} failed; ROLLOUT_SEED=${seed} repeats it alone`, { cause: error });
+      throw new Error(`Scenario ${seed} with fault level ${level} failed; repeat it with ROLLOUT_SEED=${seed}`, {
+        cause: error,
+      });
     }
   }
 }

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import {
-  isForgotten,
   isLive,
-  isPunctual,
-  isSilent,
+  isOnTime,
+  isRemovable,
+  isTimedOut,
   type Member,
   type Observation,
   observe,
@@ -12,23 +12,26 @@ import {
 const NOW = 1_700_000_000_000;
 const MEMBER: Member = { hash: "a", rank: 1, heartbeatAt: NOW };
 
-/** One look after the other at an entry with these versions; all are counted, unless a version says otherwise. */
-function lookAt(versions: readonly (string | { version: string; isCounted: boolean })[], member = MEMBER): Observation {
-  let before: ReadonlyMap<string, Observation> = new Map();
+/** Observes an entry with these versions one after the other; scheduled unless stated otherwise. */
+function observeAll(
+  versions: readonly (string | { version: string; isScheduled: boolean })[],
+  member = MEMBER,
+): Observation {
+  let previous: ReadonlyMap<string, Observation> = new Map();
   for (const it of versions) {
-    const { version, isCounted } = typeof it === "string" ? { version: it, isCounted: true } : it;
-    before = observe([{ key: ["member", "1"], value: member, version }], { before, now: NOW, isCounted });
+    const { version, isScheduled } = typeof it === "string" ? { version: it, isScheduled: true } : it;
+    previous = observe([{ key: ["member", "1"], value: member, version }], { previous, now: NOW, isScheduled });
   }
-  return before.get("1") as Observation;
+  return previous.get("1") as Observation;
 }
 
-function verdict(observation: Observation) {
-  return [isLive, isPunctual, isSilent, isForgotten].map((is) => is(observation));
+function classify(observation: Observation) {
+  return [isLive, isOnTime, isTimedOut, isRemovable].map((is) => is(observation));
 }
 
-Deno.test("observe() finds a member dead after four periods of silence, and late after two", () => {
-  const verdicts = [1, 2, 3, 4, 5].map((looks) => verdict(lookAt(Array(looks).fill("v"))).slice(0, 3));
-  assertEquals(verdicts, [
+Deno.test("observe() detects a late member after two periods without a heartbeat and a dead one after four", () => {
+  const states = [1, 2, 3, 4, 5].map((count) => classify(observeAll(Array(count).fill("v"))).slice(0, 3));
+  assertEquals(states, [
     [true, true, false],
     [true, true, false],
     [true, false, false],
@@ -37,41 +40,41 @@ Deno.test("observe() finds a member dead after four periods of silence, and late
   ]);
 });
 
-Deno.test("observe() begins to count again at every change", () => {
-  assertEquals(lookAt(["v", "v", "v", "v", "v", "w"]).unchanged, 0);
+Deno.test("observe() restarts counting at every change", () => {
+  assertEquals(observeAll(["v", "v", "v", "v", "v", "w"]).unchangedPeriods, 0);
 });
 
-Deno.test("observe() counts periods, however often one looks in between", () => {
-  const between = { version: "v", isCounted: false };
-  assertEquals(lookAt([between, "v"]).unchanged, 0);
-  assertEquals(lookAt(["v", between, between, between, "v"]).unchanged, 1);
-  assertEquals(lookAt(["v", { version: "w", isCounted: false }, "w"]).unchanged, 0);
+Deno.test("observe() counts periods, however many unscheduled observations there are", () => {
+  const between = { version: "v", isScheduled: false };
+  assertEquals(observeAll([between, "v"]).unchangedPeriods, 0);
+  assertEquals(observeAll(["v", between, between, between, "v"]).unchangedPeriods, 1);
+  assertEquals(observeAll(["v", { version: "w", isScheduled: false }, "w"]).unchangedPeriods, 0);
 });
 
-Deno.test("observe() takes one for living at first sight that is less than ten minutes old, or of the future", () => {
-  const isLiveAt = (heartbeatAt: number) => isLive(lookAt(["v"], { ...MEMBER, heartbeatAt }));
+Deno.test("observe() presumes a member alive whose heartbeat is at most ten minutes old, or in the future", () => {
+  const isLiveAt = (heartbeatAt: number) => isLive(observeAll(["v"], { ...MEMBER, heartbeatAt }));
   assertEquals([NOW - 600_001, NOW - 600_000, NOW + 600_000].map(isLiveAt), [false, true, true]);
 });
 
-Deno.test("observe() takes one for living that renews its entry, however wrong its clock", () => {
+Deno.test("observe() presumes a member alive that sends heartbeats, however wrong its clock is", () => {
   const member = { ...MEMBER, heartbeatAt: NOW - 86_400_000 };
-  assertEquals([["v"], ["v", "v"], ["v", "w"]].map((versions) => isLive(lookAt(versions, member))), [
+  assertEquals([["v"], ["v", "v"], ["v", "w"]].map((versions) => isLive(observeAll(versions, member))), [
     false,
     false,
     true,
   ]);
 });
 
-Deno.test("isLive() and isForgotten() believe a goodbye, the one at once and the other after fifteen periods", () => {
+Deno.test("isLive() returns false for a member that has left, and isRemovable() true after fifteen periods", () => {
   const member = { ...MEMBER, hasLeft: true };
-  const verdicts = [1, 15, 16].map((looks) => verdict(lookAt(Array(looks).fill("v"), member)));
-  assertEquals(verdicts.map(([live, punctual, , forgotten]) => [live, punctual, forgotten]), [
+  const states = [1, 15, 16].map((count) => classify(observeAll(Array(count).fill("v"), member)));
+  assertEquals(states.map(([live, onTime, , removable]) => [live, onTime, removable]), [
     [false, false, false],
     [false, false, false],
     [false, false, true],
   ]);
 });
 
-Deno.test("isForgotten() waits for a goodbye", () => {
-  assertEquals(isForgotten(lookAt(Array(100).fill("v"))), false);
+Deno.test("isRemovable() returns false for a member that has not left", () => {
+  assertEquals(isRemovable(observeAll(Array(100).fill("v"))), false);
 });

@@ -1,14 +1,15 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { createRollout, type Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { captureLog } from "../_gateway.ts";
 import { countedStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
-/** From the last sign of life: one period until a look, four more of silence. */
+/** Since the last heartbeat: one period until the next observation, then four without a change. */
 const DEAD_MS = 5 * PERIOD_MS;
 
 /** Processes on one store. */
@@ -33,12 +34,12 @@ class Cluster {
       now: () => this.clock.now(),
       after: (ms, callback) => this.clock.after(ms, () => state.isAlive && callback()),
     };
-    const rollout = createRollout({ store: this.store, clock, random: () => 0, ...options });
+    const rollout = new Rollout({ store: this.store, clock, random: () => 0, ...options });
     this.#running.set(rollout, state);
     return rollout;
   }
 
-  /** Ends a process without a goodbye. */
+  /** Ends a process without leaving. */
   kill(rollout: Rollout): void {
     const state = this.#running.get(rollout);
     if (state) state.isAlive = false;
@@ -50,27 +51,28 @@ class Cluster {
   }
 }
 
-/** A store that can be switched off. */
-function switchedStore(store: Store = memoryStore()) {
-  const power = { isOn: true };
+/** A store that can be made unavailable. */
+function switchableStore(store: Store = memoryStore()) {
+  const status = { isUp: true };
   const run = <T>(work: () => Promise<T>) =>
-    power.isOn ? work() : Promise.reject(new StoreUnavailableError("Cannot use the store: it is switched off"));
-  const switched: Store = {
-    ...store,
+    status.isUp ? work() : Promise.reject(new StoreUnavailableError("Cannot use the store: switched off"));
+  const switchable: Store = {
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
     get: (key) => run(() => store.get(key)),
     list: (prefix, options) => run(() => store.list(prefix, options)),
     commit: (checks, writes) => run(() => store.commit(checks, writes)),
   };
-  return { power, store: switched };
+  return { status, store: switchable };
 }
 
-/** Lets those try again who have met with others. */
-async function retries(clock: FakeClock): Promise<void> {
+/** Runs all retries of conflicting commits. */
+async function runRetries(clock: FakeClock): Promise<void> {
   await settle();
   await clock.tick(1_000);
 }
 
-Deno.test("join() puts a process that is alone into force at once, whatever it had before it was killed", async () => {
+Deno.test("join() activates the configuration of a single process immediately, whatever it had before it was killed", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "a", "b", "b"]) {
     const rollout = await cluster.start(hash);
@@ -79,7 +81,7 @@ Deno.test("join() puts a process that is alone into force at once, whatever it h
   }
 });
 
-Deno.test("join() gives a new configuration the next rank, and one that lives the rank it has", async () => {
+Deno.test("join() assigns the next rank to a new configuration and keeps the rank of a living one", async () => {
   const cluster = new Cluster();
   const ids = ["1", "2", "3", "4"];
   for (const [index, hash] of ["a", "b", "a", "c"].entries()) {
@@ -93,53 +95,53 @@ Deno.test("join() gives a new configuration the next rank, and one that lives th
   ]);
 });
 
-Deno.test("join() gives one rank to a configuration with which many start at once, and each its own to different ones", async () => {
+Deno.test("join() assigns one rank per configuration when many processes start together", async () => {
   const cluster = new Cluster();
   const joining = ["a", "b", "a", "b", "a"].map((hash, index) => cluster.start(hash, { processId: `${index}` }));
-  await retries(cluster.clock);
+  await runRetries(cluster.clock);
   await Promise.all(joining);
   const ranks = new Map((await cluster.members()).map(({ hash, rank }) => [hash, rank]));
   assertEquals((await cluster.members()).map(({ hash, rank }) => rank === ranks.get(hash)), Array(5).fill(true));
   assertEquals([...ranks.values()].sort(), [1, 2]);
 });
 
-Deno.test("join() takes the newest configuration for being in force, and the others follow within a period", async () => {
+Deno.test("join() activates the newest configuration immediately, and within a period on other processes", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
-  const fresh = await cluster.start("b", { onChange: (hash) => changes.push(hash) });
-  assertEquals([fresh.active, fresh.isActive, old.active, old.isActive], ["b", true, "a", true]);
+  const newer = await cluster.start("b", { onChange: (hash) => changes.push(hash) });
+  assertEquals([newer.active, newer.isActive, old.active, old.isActive], ["b", true, "a", true]);
   await cluster.clock.tick(PERIOD_MS);
   assertEquals([old.active, old.isActive], ["b", false]);
   assertEquals(changes, ["b"]);
 });
 
 for (const ending of ["kill", "leave"] as const) {
-  Deno.test(`join() does not bring an old configuration back when its last replica restarts after ${ending}()`, async () => {
+  Deno.test(`join() does not reactivate an old configuration when its last replica restarts after ${ending}()`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
-    const fresh = await cluster.start("b");
+    const newer = await cluster.start("b");
     await (ending === "kill" ? cluster.kill(old) : old.leave());
     await cluster.clock.tick(40_000);
-    const again = await cluster.start("a");
-    assertEquals([again.active, fresh.active], ["b", "b"]);
+    const restarted = await cluster.start("a");
+    assertEquals([restarted.active, newer.active], ["b", "b"]);
     await cluster.clock.tick(60_000);
-    assertEquals([again.active, fresh.active], ["b", "b"]);
+    assertEquals([restarted.active, newer.active], ["b", "b"]);
   });
 
-  Deno.test(`join() begins a rollout with an old configuration that has been gone for long after ${ending}()`, async () => {
+  Deno.test(`join() begins a rollout with an old configuration long after ${ending}() of its last replica`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
-    const fresh = await cluster.start("b");
+    const newer = await cluster.start("b");
     await (ending === "kill" ? cluster.kill(old) : old.leave());
     await cluster.clock.tick(120_000);
-    const again = await cluster.start("a");
+    const restarted = await cluster.start("a");
     await cluster.clock.tick(PERIOD_MS);
-    assertEquals([again.active, fresh.active], ["a", "a"]);
+    assertEquals([restarted.active, newer.active], ["a", "a"]);
   });
 }
 
-Deno.test("join() with another configuration is a rollout of a living process", async () => {
+Deno.test("join() with another configuration begins a rollout", async () => {
   const cluster = new Cluster();
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
   await first.join("b");
@@ -150,7 +152,7 @@ Deno.test("join() with another configuration is a rollout of a living process", 
   assertEquals([first.isActive, second.isActive], [true, true]);
 });
 
-Deno.test("join() knows by its instanceId that its predecessors are dead, and waits for nobody", async () => {
+Deno.test("join() with an instance ID does not wait for predecessors with the same ID", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b", "a", "c", "b"]) {
     const rollout = await cluster.start(hash, { instanceId: "host:8080" });
@@ -159,7 +161,7 @@ Deno.test("join() knows by its instanceId that its predecessors are dead, and wa
   }
 });
 
-Deno.test("join() without a instanceId waits for a newer configuration that may live, until it is seen to be dead", async () => {
+Deno.test("join() without an instance ID waits until a newer configuration is found dead", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   const rollout = await cluster.start("a");
@@ -169,14 +171,14 @@ Deno.test("join() without a instanceId waits for a newer configuration that may 
   assertEquals(rollout.active, "a");
 });
 
-Deno.test("join() does not wait for what has not been renewed for ten minutes", async () => {
+Deno.test("join() does not wait for members without a heartbeat for ten minutes", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   await cluster.clock.tick(600_001);
   assertEquals((await cluster.start("a")).active, "a");
 });
 
-Deno.test("a process whose instanceId was taken over by mistake is back after a period", async () => {
+Deno.test("a process whose instance ID is used twice by mistake is a member again after a period", async () => {
   const cluster = new Cluster();
   const first = await cluster.start("b", { instanceId: "x", processId: "1" });
   const second = await cluster.start("a", { instanceId: "x", processId: "2" });
@@ -188,37 +190,37 @@ Deno.test("a process whose instanceId was taken over by mistake is back after a 
   assertEquals(first.active, "b");
 });
 
-Deno.test("join() takes itself for in force while the store does not answer, and follows the others when it does", async () => {
-  const { power, store } = switchedStore();
+Deno.test("join() activates its own configuration while the store is unavailable, and follows the others after that", async () => {
+  const { status, store } = switchableStore();
   const cluster = new Cluster(store);
-  const fresh = await cluster.start("b");
-  power.isOn = false;
+  const newer = await cluster.start("b");
+  status.isUp = false;
   const late = await cluster.start("a", { processId: "late" });
   assertEquals([late.active, late.isActive], ["a", true]);
   await late.join("c");
   assertEquals([late.active, late.isActive], ["c", true]);
   await late.join("b");
   await cluster.clock.tick(60_000);
-  assertEquals([late.active, fresh.active], ["b", "b"]);
-  power.isOn = true;
+  assertEquals([late.active, newer.active], ["b", "b"]);
+  status.isUp = true;
   await cluster.clock.tick(PERIOD_MS);
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 1]);
 });
 
-Deno.test("join() stays with what others have in force while the store does not answer", async () => {
-  const { power, store } = switchedStore();
+Deno.test("join() keeps the configuration of the others active while the store is unavailable", async () => {
+  const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
   await cluster.clock.tick(PERIOD_MS);
-  power.isOn = false;
+  status.isUp = false;
   await first.join("b");
   assertEquals([first.active, first.isActive, second.active], ["a", false, "a"]);
-  power.isOn = true;
+  status.isUp = true;
   await cluster.clock.tick(2 * PERIOD_MS);
   assertEquals([first.active, first.isActive, second.active], ["b", true, "b"]);
 });
 
-Deno.test("join() throws what is not the store's failure", async () => {
+Deno.test("join() rethrows an error other than a store failure", async () => {
   const store = {
     ...memoryStore(),
     list: () => Promise.reject(new TypeError("a bug")),
@@ -229,34 +231,51 @@ Deno.test("join() throws what is not the store's failure", async () => {
   await rollout.leave();
 });
 
-Deno.test("nobody is dead for being silent while nobody can write", async () => {
+Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one", async () => {
+  const store = countedStore(memoryStore());
+  const cluster = new Cluster(store);
+  const { log, lines } = captureLog();
+  const onChange = (hash: string) => {
+    if (hash === "b") throw new TypeError("broken listener");
+  };
+  const old = await cluster.start("a", { onChange, log });
+  await cluster.start("b");
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.rollout.failed"]]);
+  assertStringIncludes(String(lines[0]?.detail), "broken listener");
+  store.reset();
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals([old.active, store.counts], ["b", { get: 0, list: 2, commit: 2 }]);
+});
+
+Deno.test("missed heartbeats do not count while the store rejects writes", async () => {
   const store = memoryStore();
   let isFull = false;
   const commit: Store["commit"] = (checks, writes) =>
     isFull ? Promise.reject(new StoreUnavailableError("disk full")) : store.commit(checks, writes);
   const { get, list } = { get: store.get.bind(store), list: store.list.bind(store) };
-  const cluster = new Cluster({ ...switchedStore(store).store, get, list, commit });
-  const [old, fresh] = [await cluster.start("a"), await cluster.start("b")];
+  const cluster = new Cluster({ ...switchableStore(store).store, get, list, commit });
+  const [old, newer] = [await cluster.start("a"), await cluster.start("b")];
   await cluster.clock.tick(PERIOD_MS);
   isFull = true;
   await cluster.clock.tick(60_000);
-  assertEquals([old.active, fresh.active], ["b", "b"]);
+  assertEquals([old.active, newer.active], ["b", "b"]);
   await store.commit([], [{ key: ["member", "x"], value: { hash: "c", rank: 9, heartbeatAt: cluster.clock.now() } }]);
   await old.refresh();
-  assertEquals(old.active, "b"); // what it cannot answer, it has not seen
+  assertEquals(old.active, "b"); // without a write, it is not an observation
   isFull = false;
   await old.refresh();
   assertEquals(old.active, "c");
   await cluster.clock.tick(DEAD_MS);
-  assertEquals([old.active, fresh.active], ["b", "b"]);
+  assertEquals([old.active, newer.active], ["b", "b"]);
 });
 
-Deno.test("leave() hands over within a period, and dying within five", async () => {
+Deno.test("leave() hands over within a period, a kill within five", async () => {
   for (const [ending, ms] of [["leave", PERIOD_MS], ["kill", DEAD_MS]] as const) {
     const cluster = new Cluster();
-    const [old, fresh] = [await cluster.start("a"), await cluster.start("b")];
+    const [old, newer] = [await cluster.start("a"), await cluster.start("b")];
     await cluster.clock.tick(PERIOD_MS);
-    await (ending === "kill" ? cluster.kill(fresh) : fresh.leave());
+    await (ending === "kill" ? cluster.kill(newer) : newer.leave());
     await cluster.clock.tick(ms - 1);
     assertEquals(old.active, "b", ending);
     await cluster.clock.tick(1);
@@ -264,7 +283,7 @@ Deno.test("leave() hands over within a period, and dying within five", async () 
   }
 });
 
-Deno.test("leave() leaves no timer, asks the store nothing more and keeps the last opinion", async () => {
+Deno.test("leave() cancels the timer, uses the store no more and keeps the active configuration", async () => {
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);
   const rollout = await cluster.start("a");
@@ -276,16 +295,16 @@ Deno.test("leave() leaves no timer, asks the store nothing more and keeps the la
   assertEquals([cluster.clock.waiting, store.counts], [0, { get: 0, list: 0, commit: 0 }]);
 });
 
-Deno.test("leave() ends although the store does not answer", async () => {
-  const { power, store } = switchedStore();
+Deno.test("leave() completes while the store is unavailable", async () => {
+  const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const rollout = await cluster.start("a");
-  power.isOn = false;
+  status.isUp = false;
   await rollout.leave();
   assertEquals(cluster.clock.waiting, 0);
 });
 
-Deno.test("refresh() sees at once what others would see within a period", async () => {
+Deno.test("refresh() detects immediately what others detect within a period", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   assertEquals(await old.refresh(), true);
@@ -293,16 +312,16 @@ Deno.test("refresh() sees at once what others would see within a period", async 
   assertEquals([await old.refresh(), old.active], [false, "b"]);
 });
 
-Deno.test("refresh() lets nobody die sooner, however often it looks", async () => {
+Deno.test("refresh() does not shorten the time until a member is dead", async () => {
   const cluster = new Cluster();
-  const [old, fresh] = [await cluster.start("a"), await cluster.start("b")];
-  cluster.kill(fresh);
+  const [old, newer] = [await cluster.start("a"), await cluster.start("b")];
+  cluster.kill(newer);
   for (let times = 0; times < 20; times++) await old.refresh();
   await cluster.clock.tick(DEAD_MS - PERIOD_MS - 1);
   assertEquals(old.active, "b");
 });
 
-Deno.test("what is left of the dead and the departed goes after fifteen periods", async () => {
+Deno.test("entries of members that died or left are deleted after fifteen periods", async () => {
   const cluster = new Cluster();
   cluster.kill(await cluster.start("a"));
   await (await cluster.start("b")).leave();
@@ -312,7 +331,7 @@ Deno.test("what is left of the dead and the departed goes after fifteen periods"
   assertEquals(await cluster.members(), [{ hash: "c", rank: 3 }]);
 });
 
-Deno.test("of many processes eight speak for all, and one look a period is all that the others ask for", async () => {
+Deno.test("eight of many processes are representatives, and the others only list the members", async () => {
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);
   const rollouts: Rollout[] = [];
@@ -324,7 +343,7 @@ Deno.test("of many processes eight speak for all, and one look a period is all t
   assertEquals((await cluster.members()).length, 8);
 });
 
-Deno.test("others speak when all speakers have died, before their configuration is taken for dead", async () => {
+Deno.test("other processes become representatives before a configuration whose representatives died is considered dead", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
@@ -332,23 +351,23 @@ Deno.test("others speak when all speakers have died, before their configuration 
   for (let index = 0; index < 12; index++) rollouts.push(await cluster.start("b", { processId: `${100 + index}` }));
   const observer = await cluster.start("a", { onChange: (hash) => changes.push(hash) });
   await cluster.clock.tick(2 * PERIOD_MS);
-  for (const speaker of rollouts.slice(0, 8)) cluster.kill(speaker);
+  for (const representative of rollouts.slice(0, 8)) cluster.kill(representative);
   await cluster.clock.tick(8 * PERIOD_MS);
   assertEquals([old.active, observer.active, changes], ["b", "b", ["b"]]);
 });
 
-Deno.test("a configuration that was given two ranks finds back to the lower one", async () => {
+Deno.test("a configuration with two ranks converges to the lower one", async () => {
   const cluster = new Cluster();
-  const fresh = await cluster.start("b", { processId: "1" });
+  const newer = await cluster.start("b", { processId: "1" });
   const old = await cluster.start("a", { processId: "2" });
-  const value = { hash: "a", rank: 0, heartbeatAt: cluster.clock.now() }; // it was away for long
+  const value = { hash: "a", rank: 0, heartbeatAt: cluster.clock.now() }; // of a process that was away for a long time
   await cluster.store.commit([], [{ key: ["member", "3"], value }]);
   await cluster.clock.tick(2 * PERIOD_MS);
-  assertEquals([old.active, fresh.active], ["b", "b"]);
+  assertEquals([old.active, newer.active], ["b", "b"]);
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 0, 0]);
 });
 
-Deno.test("join() takes nobody's rank who is gone before it is written down", async () => {
+Deno.test("join() does not take the rank of a member that is deleted before the commit", async () => {
   const store = memoryStore();
   const cluster = new Cluster(store);
   cluster.kill(await cluster.start("a", { processId: "rankSource" }));
@@ -359,14 +378,14 @@ Deno.test("join() takes nobody's rank who is gone before it is written down", as
     isFirst = false;
     return await store.commit(checks, writes);
   };
-  const late = { ...switchedStore(store).store, commit };
+  const late = { ...switchableStore(store).store, commit };
   const joining = cluster.start("a", { store: late, processId: "joins" });
-  await retries(cluster.clock);
+  await runRetries(cluster.clock);
   await joining;
   assertEquals(await cluster.members(), [{ hash: "a", rank: 3 }, { hash: "b", rank: 2 }]);
 });
 
-Deno.test("a renewal that arrives late does not undo what was said since", async () => {
+Deno.test("a late heartbeat does not overwrite a newer one", async () => {
   const store = memoryStore();
   const held: (() => Promise<unknown>)[] = [];
   let isSlow = false;
@@ -375,7 +394,7 @@ Deno.test("a renewal that arrives late does not undo what was said since", async
     held.push(() => store.commit(checks, writes));
     return Promise.reject(new StoreUnavailableError("Cannot use the store: no answer within 5000 ms"));
   };
-  const cluster = new Cluster({ ...switchedStore(store).store, commit });
+  const cluster = new Cluster({ ...switchableStore(store).store, commit });
   const rollout = await cluster.start("a");
   isSlow = true;
   await cluster.clock.tick(PERIOD_MS);
@@ -385,14 +404,14 @@ Deno.test("a renewal that arrives late does not undo what was said since", async
   assertEquals(await cluster.members(), [{ hash: "b", rank: 2 }]);
 });
 
-Deno.test("createRollout() works on Deno KV", async () => {
+Deno.test("Rollout works on Deno KV", async () => {
   const store = kvStore(await Deno.openKv(":memory:"));
   try {
     const cluster = new Cluster(store);
     const old = await cluster.start("a", { processId: "1" });
-    const fresh = await cluster.start("b", { processId: "2", instanceId: "host:8080" });
-    assertEquals([await old.refresh(), old.active, fresh.isActive], [false, "b", true]);
-    await fresh.leave();
+    const newer = await cluster.start("b", { processId: "2", instanceId: "host:8080" });
+    assertEquals([await old.refresh(), old.active, newer.isActive], [false, "b", true]);
+    await newer.leave();
     assertEquals([await old.refresh(), old.active], [true, "a"]);
     await old.leave();
     assertEquals(await cluster.members(), [{ hash: "a", rank: 1 }, { hash: "b", rank: 2 }]);

@@ -4,61 +4,62 @@ import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/ci
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 
-/** A store whose operations end when, and as, the test says; each is a line in `asked`. */
-class PuppetStore implements Store {
-  readonly asked: string[] = [];
+/** A store whose operations are settled by the test; `operations` records their names. */
+class ManualStore implements Store {
+  readonly operations: string[] = [];
   readonly #pending: PromiseWithResolvers<never>[] = [];
 
-  get = () => this.#ask("get");
-  list = () => this.#ask("list");
-  commit = () => this.#ask("commit");
+  get = () => this.#run("get");
+  list = () => this.#run("list");
+  commit = () => this.#run("commit");
   watch = () => () => {};
-  close = () => void this.asked.push("close");
+  close = () => void this.operations.push("close");
 
-  #ask(operation: string): Promise<never> {
-    this.asked.push(operation);
+  #run(operation: string): Promise<never> {
+    this.operations.push(operation);
     const pending = Promise.withResolvers<never>();
     this.#pending.push(pending);
     return pending.promise;
   }
 
-  /** Ends the oldest operation that is under way. */
-  answer(value?: unknown): void {
+  /** Resolves the oldest pending operation. */
+  resolve(value?: unknown): void {
     this.#pending.shift()?.resolve(value as never);
   }
 
-  fail(error: unknown): void {
+  /** Rejects the oldest pending operation. */
+  reject(error: unknown): void {
     this.#pending.shift()?.reject(error);
   }
 }
 
-interface GuardStage {
+interface TestBreaker {
   clock: FakeClock;
-  puppet: PuppetStore;
+  inner: ManualStore;
   store: CircuitBreakerStore;
-  /** What `onChange` was told: a message, or "up". */
+  /** The calls of `onChange`: an error message, or "up". */
   changes: string[];
 }
 
-function stage(): GuardStage {
+function setUp(): TestBreaker {
   const clock = new FakeClock();
-  const puppet = new PuppetStore();
+  const inner = new ManualStore();
   const changes: string[] = [];
   const onChange = (failure?: Error) => void changes.push(failure?.message ?? "up");
-  return { clock, puppet, changes, store: withCircuitBreaker(puppet, { clock, onChange }) };
+  return { clock, inner, changes, store: withCircuitBreaker(inner, { clock, onChange }) };
 }
 
-const FAILED = "Cannot use the store: it has just failed";
-const LATE = "Cannot use the store: no answer within 5000 ms";
+const OPEN = "Cannot use the store: it has just failed";
+const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
-/** Brings a store to fail at something. */
-async function failAt({ puppet, store }: GuardStage, kind: "get" | "commit"): Promise<void> {
+/** Lets one operation fail, which opens its circuit. */
+async function failAt({ inner, store }: TestBreaker, kind: "get" | "commit"): Promise<void> {
   const operation = kind === "get" ? store.get([]) : store.commit([], []);
-  puppet.fail(new TypeError("broken"));
+  inner.reject(new TypeError("broken"));
   await assertRejects(() => operation, StoreUnavailableError, "Cannot use the store: broken");
 }
 
-Deno.test("withCircuitBreaker() passes on what the store does", async () => {
+Deno.test("withCircuitBreaker() forwards operations to the store", async () => {
   const store = withCircuitBreaker(memoryStore(), { clock: new FakeClock() });
   const version = await store.commit([{ key: ["f", "a"], version: null }], [{ key: ["f", "a"], value: 1 }]);
   assert(version !== undefined);
@@ -76,92 +77,92 @@ Deno.test("withCircuitBreaker() passes on what the store does", async () => {
   assertStrictEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() closes the store it guards", () => {
-  const { puppet, store } = stage();
+Deno.test("withCircuitBreaker() closes the inner store", () => {
+  const { inner, store } = setUp();
   store.close();
-  assertEquals(puppet.asked, ["close"]);
+  assertEquals(inner.operations, ["close"]);
 });
 
-Deno.test("withCircuitBreaker() leaves no timer behind when the store answers", async () => {
-  const { clock, puppet, store } = stage();
+Deno.test("withCircuitBreaker() cancels its timer when the store answers", async () => {
+  const { clock, inner, store } = setUp();
   const operation = store.get([]);
   assertEquals(clock.waiting, 1);
-  puppet.answer();
+  inner.resolve();
   await operation;
   await clock.tick(0);
   assertEquals(clock.waiting, 0);
 });
 
 for (
-  const [name, ask] of Object.entries<(store: Store) => Promise<unknown>>({
+  const [name, run] of Object.entries<(store: Store) => Promise<unknown>>({
     get: (store) => store.get([]),
     list: (store) => store.list([]),
     commit: (store) => store.commit([], []),
   })
 ) {
-  Deno.test(`withCircuitBreaker() gives up on ${name}() after 5 s, and not before`, async () => {
-    const { clock, store, changes } = stage();
-    const operation = assertRejects(() => ask(store), StoreUnavailableError, LATE);
+  Deno.test(`withCircuitBreaker() times out ${name}() after 5 s`, async () => {
+    const { clock, store, changes } = setUp();
+    const operation = assertRejects(() => run(store), StoreUnavailableError, TIMED_OUT);
     await clock.tick(4_999);
     assertEquals([store.isAvailable, changes], [true, []]);
     await clock.tick(1);
-    assertEquals([store.isAvailable, changes], [false, [LATE]]);
+    assertEquals([store.isAvailable, changes], [false, [TIMED_OUT]]);
     await operation;
   });
 }
 
-Deno.test("withCircuitBreaker() takes other times, too", async () => {
+Deno.test("withCircuitBreaker() uses the given timeout and pause", async () => {
   const clock = new FakeClock();
-  const puppet = new PuppetStore();
-  const store = withCircuitBreaker(puppet, { clock, timeoutMs: 20, pauseMs: 7 });
+  const inner = new ManualStore();
+  const store = withCircuitBreaker(inner, { clock, timeoutMs: 20, pauseMs: 7 });
   const operation = assertRejects(() => store.get([]), StoreUnavailableError, "no answer within 20 ms");
   await clock.tick(20);
   await operation;
   await clock.tick(6);
-  await assertRejects(() => store.get([]), StoreUnavailableError, FAILED);
+  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1);
   const probe = store.get([]);
-  puppet.answer("late");
-  puppet.answer();
+  inner.resolve("late");
+  inner.resolve();
   assertEquals(await probe, undefined);
 });
 
-Deno.test("withCircuitBreaker() swallows what a store says after its time, good or bad", async () => {
-  const stages = [stage(), stage()];
-  for (const { clock, store } of stages) {
-    const operation = assertRejects(() => store.get([]), StoreUnavailableError, LATE);
+Deno.test("withCircuitBreaker() ignores results and errors after the timeout", async () => {
+  const breakers = [setUp(), setUp()];
+  for (const { clock, store } of breakers) {
+    const operation = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
     await clock.tick(5_000);
     await operation;
   }
-  stages[0]?.puppet.fail(new TypeError("late")); // nobody listens any more: unhandled, it would end this test
-  stages[1]?.puppet.answer("late");
-  for (const { clock, store, changes } of stages) {
+  breakers[0]?.inner.reject(new TypeError("late")); // an unhandled rejection would fail this test
+  breakers[1]?.inner.resolve("late");
+  for (const { clock, store, changes } of breakers) {
     await clock.tick(0);
-    assertEquals([store.isAvailable, changes], [false, [LATE]]);
+    assertEquals([store.isAvailable, changes], [false, [TIMED_OUT]]);
   }
 });
 
-Deno.test("withCircuitBreaker() keeps a StoreUnavailableError and gives any other error as the cause", async () => {
+Deno.test("withCircuitBreaker() rethrows a StoreUnavailableError and wraps any other error", async () => {
   const own = new StoreUnavailableError("Cannot commit");
-  const first = stage();
+  const first = setUp();
   const kept = first.store.get([]);
-  first.puppet.fail(own);
+  first.inner.reject(own);
   assertStrictEquals(await assertRejects(() => kept), own);
 
   const cause = new TypeError("database or disk is full");
-  const second = stage();
+  const second = setUp();
   const wrapped = second.store.commit([], []);
-  second.puppet.fail(cause);
+  second.inner.reject(cause);
   const error = await assertRejects(() => wrapped, StoreUnavailableError);
   assertEquals([error.message, error.cause], ["Cannot use the store: database or disk is full", cause]);
 
-  const third = stage();
-  const odd = third.store.get([]);
-  third.puppet.fail("just text");
-  await assertRejects(() => odd, StoreUnavailableError, "Cannot use the store: just text");
+  const third = setUp();
+  const thrown = third.store.get([]);
+  third.inner.reject("just text");
+  await assertRejects(() => thrown, StoreUnavailableError, "Cannot use the store: just text");
 });
 
-Deno.test("withCircuitBreaker() treats a store that throws like one that rejects", async () => {
+Deno.test("withCircuitBreaker() treats a synchronous throw like a rejection", async () => {
   const throwing: Store = {
     ...memoryStore(),
     get: () => {
@@ -173,163 +174,163 @@ Deno.test("withCircuitBreaker() treats a store that throws like one that rejects
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() leaves a store alone for 1 s that has failed", async () => {
-  const set = stage();
-  await failAt(set, "get");
-  await set.clock.tick(999);
-  for (const ask of [() => set.store.get([]), () => set.store.list([])]) {
-    await assertRejects(ask, StoreUnavailableError, FAILED);
+Deno.test("withCircuitBreaker() opens for 1 s after a failure", async () => {
+  const breaker = setUp();
+  await failAt(breaker, "get");
+  await breaker.clock.tick(999);
+  for (const run of [() => breaker.store.get([]), () => breaker.store.list([])]) {
+    await assertRejects(run, StoreUnavailableError, OPEN);
   }
-  assertEquals(set.puppet.asked, ["get"]);
+  assertEquals(breaker.inner.operations, ["get"]);
 });
 
-Deno.test("withCircuitBreaker() sends one to see whether the store works again, and refuses the others meanwhile", async () => {
-  const set = stage();
-  const { clock, puppet, store, changes } = set;
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() lets one trial operation through after the pause and rejects the others", async () => {
+  const breaker = setUp();
+  const { clock, inner, store, changes } = breaker;
+  await failAt(breaker, "get");
   await clock.tick(1_000);
   const probe = store.get([]);
-  await assertRejects(() => store.get([]), StoreUnavailableError, FAILED);
+  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(4_999);
-  await assertRejects(() => store.list([]), StoreUnavailableError, FAILED);
-  assertEquals(puppet.asked, ["get", "get"]);
-  puppet.answer();
+  await assertRejects(() => store.list([]), StoreUnavailableError, OPEN);
+  assertEquals(inner.operations, ["get", "get"]);
+  inner.resolve();
   assertEquals(await probe, undefined);
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
 
-Deno.test("withCircuitBreaker() asks all at once again when the one that was sent has come back", async () => {
-  const set = stage();
-  const { clock, puppet, store } = set;
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() closes when the trial operation succeeds", async () => {
+  const breaker = setUp();
+  const { clock, inner, store } = breaker;
+  await failAt(breaker, "get");
   await clock.tick(1_000);
   const probe = store.get([]);
-  puppet.answer();
+  inner.resolve();
   await probe;
   const both = [store.get([]), store.list([])];
-  puppet.answer();
-  puppet.answer([]);
+  inner.resolve();
+  inner.resolve([]);
   assertEquals(await Promise.all(both), [undefined, []]);
 });
 
-Deno.test("withCircuitBreaker() waits another second when the one that was sent fails, and tells nobody twice", async () => {
-  const set = stage();
-  const { clock, puppet, store, changes } = set;
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() opens for another second when the trial operation fails and does not report it again", async () => {
+  const breaker = setUp();
+  const { clock, inner, store, changes } = breaker;
+  await failAt(breaker, "get");
   await clock.tick(1_000);
-  await failAt(set, "get");
+  await failAt(breaker, "get");
   await clock.tick(999);
-  await assertRejects(() => store.get([]), StoreUnavailableError, FAILED);
+  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1);
   const probe = store.get([]);
-  puppet.answer();
+  inner.resolve();
   await probe;
   assertEquals(changes, ["Cannot use the store: broken", "up"]);
 });
 
-Deno.test("withCircuitBreaker() sends the next one when the one that was sent got no answer", async () => {
-  const set = stage();
-  const { clock, puppet, store } = set;
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() lets another trial operation through after the first timed out", async () => {
+  const breaker = setUp();
+  const { clock, inner, store } = breaker;
+  await failAt(breaker, "get");
   await clock.tick(1_000);
-  const probe = assertRejects(() => store.get([]), StoreUnavailableError, LATE);
+  const probe = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
   await clock.tick(5_000);
   await probe;
-  await assertRejects(() => store.get([]), StoreUnavailableError, FAILED);
+  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1_000);
   const next = store.get([]);
-  puppet.fail(new Error("the first one's answer, late"));
-  puppet.answer("the second one's");
-  assertEquals(await next as unknown, "the second one's");
+  inner.reject(new Error("late result of the first operation"));
+  inner.resolve("result of the second operation");
+  assertEquals(await next as unknown, "result of the second operation");
   assertEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() goes on reading from a store that cannot write", async () => {
-  const set = stage();
-  const { puppet, store } = set;
-  await failAt(set, "commit");
-  await assertRejects(() => store.commit([], []), StoreUnavailableError, FAILED);
+Deno.test("withCircuitBreaker() keeps reading from a store that cannot write", async () => {
+  const breaker = setUp();
+  const { inner, store } = breaker;
+  await failAt(breaker, "commit");
+  await assertRejects(() => store.commit([], []), StoreUnavailableError, OPEN);
   const reading = store.get([]);
-  puppet.answer();
+  inner.resolve();
   assertEquals(await reading, undefined);
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() goes on writing to a store that cannot read", async () => {
-  const set = stage();
-  const { puppet, store } = set;
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() keeps writing to a store that cannot read", async () => {
+  const breaker = setUp();
+  const { inner, store } = breaker;
+  await failAt(breaker, "get");
   const writing = store.commit([], []);
-  puppet.answer("1");
+  inner.resolve("1");
   assertEquals(await writing, "1");
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() tells of a failure once, and of the recovery when both reading and writing work", async () => {
-  const set = stage();
-  const { clock, puppet, store, changes } = set;
-  await failAt(set, "commit");
-  await failAt(set, "get");
+Deno.test("withCircuitBreaker() reports a failure once, and the recovery when both reads and writes work", async () => {
+  const breaker = setUp();
+  const { clock, inner, store, changes } = breaker;
+  await failAt(breaker, "commit");
+  await failAt(breaker, "get");
   assertEquals(changes, ["Cannot use the store: broken"]);
   await clock.tick(1_000);
   const reading = store.get([]);
-  puppet.answer();
+  inner.resolve();
   await reading;
   assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: broken"]]);
   const writing = store.commit([], []);
-  puppet.answer("1");
+  inner.resolve("1");
   await writing;
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
 
-Deno.test("withCircuitBreaker() tells once of many that fail together", async () => {
-  const { puppet, store, changes } = stage();
+Deno.test("withCircuitBreaker() reports several simultaneous failures once", async () => {
+  const { inner, store, changes } = setUp();
   const all = Array.from({ length: 5 }, () => assertRejects(() => store.get([]), StoreUnavailableError));
-  for (let count = 0; count < 5; count++) puppet.fail(new Error("broken"));
+  for (let count = 0; count < 5; count++) inner.reject(new Error("broken"));
   await Promise.all(all);
   assertEquals(changes, ["Cannot use the store: broken"]);
 });
 
-Deno.test("withCircuitBreaker() does not take a conflict for a failure", async () => {
-  const { puppet, store, changes } = stage();
+Deno.test("withCircuitBreaker() does not treat a conflict as a failure", async () => {
+  const { inner, store, changes } = setUp();
   const conflict = store.commit([], []);
-  puppet.answer(undefined);
+  inner.resolve(undefined);
   assertEquals(await conflict, undefined);
   assertEquals([store.isAvailable, changes], [true, []]);
 });
 
-Deno.test("probe() asks a store that works nothing", async () => {
-  const { puppet, store } = stage();
+Deno.test("probe() does nothing while the store is available", async () => {
+  const { inner, store } = setUp();
   await store.probe();
-  assertEquals(puppet.asked, []);
+  assertEquals(inner.operations, []);
 });
 
-Deno.test("probe() finds out by itself that reading and writing work again, or do not", async () => {
-  const set = stage();
-  const { clock, puppet, store, changes } = set;
-  await failAt(set, "get");
-  await failAt(set, "commit");
-  await store.probe(); // too early: it is left alone
-  assertEquals([store.isAvailable, puppet.asked], [false, ["get", "commit"]]);
+Deno.test("probe() detects whether reads and writes work again", async () => {
+  const breaker = setUp();
+  const { clock, inner, store, changes } = breaker;
+  await failAt(breaker, "get");
+  await failAt(breaker, "commit");
+  await store.probe(); // too early: both circuits are open
+  assertEquals([store.isAvailable, inner.operations], [false, ["get", "commit"]]);
   await clock.tick(1_000);
   const first = store.probe();
-  puppet.answer();
-  puppet.fail(new TypeError("broken"));
+  inner.resolve();
+  inner.reject(new TypeError("broken"));
   await first;
   assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: broken"]]);
   await clock.tick(1_000);
   const second = store.probe();
-  puppet.answer("1");
+  inner.resolve("1");
   await second;
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
-  assertEquals(puppet.asked, ["get", "commit", "get", "commit", "commit"]);
+  assertEquals(inner.operations, ["get", "commit", "get", "commit", "commit"]);
 });
 
-Deno.test("withCircuitBreaker() does not leave a store alone for longer when the clock is set back", async () => {
+Deno.test("withCircuitBreaker() does not stay open for longer when the clock is set back", async () => {
   const clock = new FakeClock();
   let isBroken = true;
   const inner = memoryStore();
-  const get: Store["get"] = (key) => isBroken ? Promise.reject(new Error("away")) : inner.get(key);
+  const get: Store["get"] = (key) => isBroken ? Promise.reject(new Error("down")) : inner.get(key);
   const store = withCircuitBreaker({
     get,
     list: inner.list.bind(inner),

@@ -3,7 +3,7 @@ import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Key, ListOptions, Store } from "../../src/store/store.ts";
 
-/** What every store has to do, whoever it is. */
+/** The stores that have to satisfy the contract. */
 const STORES: { name: string; open: () => Promise<Store> }[] = [
   { name: "memoryStore()", open: () => Promise.resolve(memoryStore()) },
   { name: "kvStore()", open: async () => kvStore(await Deno.openKv(":memory:")) },
@@ -22,10 +22,10 @@ function contract(rule: string, test: (store: Store) => Promise<void>): void {
   }
 }
 
-/** Stores each value under a key of its own, all at once. */
+/** Stores several values in one commit. */
 async function put(store: Store, entries: readonly (readonly [Key, unknown])[]): Promise<string> {
   const version = await store.commit([], entries.map(([key, value]) => ({ key, value })));
-  if (version === undefined) throw new Error("The commit met with another writer");
+  if (version === undefined) throw new Error("The commit conflicted");
   return version;
 }
 
@@ -33,78 +33,78 @@ async function lastParts(store: Store, prefix: Key, options?: ListOptions) {
   return (await store.list(prefix, options)).map(({ key }) => key.at(-1));
 }
 
-contract("has nothing at a key that was never written", async (store) => {
+contract("returns nothing for a key that was never written", async (store) => {
   assertEquals(await store.get(["nowhere"]), undefined);
   assertEquals(await store.list(["nowhere"]), []);
 });
 
-contract("gives back what was stored, with its key and version", async (store) => {
+contract("returns what was stored, with its key and version", async (store) => {
   const version = await put(store, [[["folder", "name"], { text: "ä\u{1f600}\0", list: [1, 2] }]]);
   const expected = { key: ["folder", "name"], value: { text: "ä\u{1f600}\0", list: [1, 2] }, version };
   assertEquals(await store.get<unknown>(["folder", "name"]), expected);
   assertEquals(await store.list<unknown>(["folder"]), [expected]);
 });
 
-contract("keeps strings, numbers, objects, arrays and bytes as they are", async (store) => {
+contract("preserves strings, numbers, objects, arrays and bytes", async (store) => {
   const values = ["", "text", 0, -1.5, { a: { b: "c" } }, [1, [2]], new Uint8Array([0, 255]), null, false];
   await put(store, values.map((value, index) => [["values", index], value]));
   assertEquals((await store.list(["values"])).map(({ value }) => value), values);
 });
 
-contract("tells a number in a key from the same digits as a string", async (store) => {
+contract("distinguishes a number in a key from the same digits as a string", async (store) => {
   await put(store, [[["a", 1], "number"], [["a", "1"], "string"]]);
   assertEquals((await store.get(["a", 1]))?.value, "number");
   assertEquals((await store.get(["a", "1"]))?.value, "string");
 });
 
-contract("tells the parts of a key from each other, whatever is in them", async (store) => {
+contract("separates the parts of a key whatever their content", async (store) => {
   await put(store, [[["a", "b,c"], 1], [["a,b", "c"], 2], [["a", 'b","c'], 3], [["a", "b", "c"], 4]]);
   assertEquals(await lastParts(store, ["a,b"]), ["c"]);
   assertEquals(await lastParts(store, ["a", "b"]), ["c"]);
   assertEquals((await store.get(["a", 'b","c']))?.value, 3);
 });
 
-contract("commit() gives every write the version that it returns", async (store) => {
+contract("commit() assigns the version that it returns to every write", async (store) => {
   const version = await put(store, [[["a"], 1], [["b"], 2]]);
   assertEquals([(await store.get(["a"]))?.version, (await store.get(["b"]))?.version], [version, version]);
 });
 
-contract("commit() changes the version even when the value stays the same", async (store) => {
+contract("commit() changes the version even if the value stays the same", async (store) => {
   const before = await put(store, [[["a"], 1]]);
   assertNotEquals(await put(store, [[["a"], 1]]), before);
 });
 
-contract("commit() writes when the version is the one that was read", async (store) => {
+contract("commit() writes if the version is the expected one", async (store) => {
   const version = await put(store, [[["a"], 1]]);
   assertNotEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
   assertEquals((await store.get(["a"]))?.value, 2);
 });
 
-contract("commit() writes nothing when the version is another one", async (store) => {
+contract("commit() writes nothing if the version has changed", async (store) => {
   const version = await put(store, [[["a"], 1]]);
   await put(store, [[["a"], 2]]);
   assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 3 }]), undefined);
   assertEquals((await store.get(["a"]))?.value, 2);
 });
 
-contract("commit() writes where there is nothing when nothing is expected", async (store) => {
+contract("commit() writes a key that is expected not to exist and does not", async (store) => {
   assertNotEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 1 }]), undefined);
   assertEquals((await store.get(["a"]))?.value, 1);
 });
 
-contract("commit() writes nothing where there is something when nothing is expected", async (store) => {
+contract("commit() writes nothing if a key exists that is expected not to", async (store) => {
   await put(store, [[["a"], 1]]);
   assertEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 2 }]), undefined);
   assertEquals((await store.get(["a"]))?.value, 1);
 });
 
-contract("commit() writes nothing when a version is expected where there is nothing", async (store) => {
+contract("commit() writes nothing if a version is expected of a key that does not exist", async (store) => {
   const version = await put(store, [[["other"], 1]]);
   assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
   assertEquals(await store.get(["a"]), undefined);
 });
 
-contract("commit() does all writes or none when one of several checks fails", async (store) => {
+contract("commit() writes nothing if one of several checks fails", async (store) => {
   const version = await put(store, [[["a"], 1]]);
   const checks = [{ key: ["a"], version }, { key: ["b"], version }];
   const writes = [{ key: ["a"], value: 2 }, { key: ["b"], value: 2 }, { key: ["c"], value: 2 }];
@@ -116,48 +116,48 @@ contract("commit() does all writes or none when one of several checks fails", as
   ]);
 });
 
-contract("commit() may check a key that it does not write", async (store) => {
-  const version = await put(store, [[["guard"], 1]]);
-  assertNotEquals(await store.commit([{ key: ["guard"], version }], [{ key: ["a"], value: 1 }]), undefined);
-  assertEquals((await store.get(["guard"]))?.version, version);
+contract("commit() can check a key that it does not write", async (store) => {
+  const version = await put(store, [[["checked"], 1]]);
+  assertNotEquals(await store.commit([{ key: ["checked"], version }], [{ key: ["a"], value: 1 }]), undefined);
+  assertEquals((await store.get(["checked"]))?.version, version);
 });
 
-contract("commit() deletes what is written without a value", async (store) => {
+contract("commit() deletes a key that is written without a value", async (store) => {
   await put(store, [[["f", "a"], 1], [["f", "b"], 2]]);
   await store.commit([], [{ key: ["f", "a"] }]);
   assertEquals(await store.get(["f", "a"]), undefined);
   assertEquals(await lastParts(store, ["f"]), ["b"]);
 });
 
-contract("commit() deletes where there is nothing without a word", async (store) => {
+contract("commit() ignores a delete of a key that does not exist", async (store) => {
   assertNotEquals(await store.commit([], [{ key: ["a"] }]), undefined);
   assertEquals(await store.get(["a"]), undefined);
 });
 
-contract("commit() expects nothing where something was deleted", async (store) => {
+contract("commit() treats a deleted key as one that does not exist", async (store) => {
   const version = await put(store, [[["a"], 1]]);
   await store.commit([], [{ key: ["a"] }]);
   assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
   assertNotEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 3 }]), undefined);
 });
 
-contract("commit() lets the last of two writes to one key win", async (store) => {
+contract("commit() applies the last of two writes to one key", async (store) => {
   await put(store, [[["a"], 1], [["a"], 2]]);
   assertEquals((await store.get(["a"]))?.value, 2);
 });
 
-contract("commit() lets one of many at the same version win", async (store) => {
+contract("commit() succeeds for one of many writers with the same version", async (store) => {
   const version = await put(store, [[["a"], 0]]);
   const attempts = Array.from(
     { length: 20 },
     (_, index) => store.commit([{ key: ["a"], version }], [{ key: ["a"], value: index + 1 }]),
   );
-  const won = (await Promise.all(attempts)).flatMap((result, index) => result === undefined ? [] : [index + 1]);
-  assertEquals(won.length, 1);
-  assertEquals((await store.get(["a"]))?.value, won[0]);
+  const winners = (await Promise.all(attempts)).flatMap((result, index) => result === undefined ? [] : [index + 1]);
+  assertEquals(winners.length, 1);
+  assertEquals((await store.get(["a"]))?.value, winners[0]);
 });
 
-contract("list() gives entries in the order of their last part, strings before numbers", async (store) => {
+contract("list() orders entries by the last part of the key, strings before numbers", async (store) => {
   const names = [10, "b", 9, "", "a", -1, "B", "aa", "a\0", 1_700_000_000_000, 1.5];
   await put(store, names.map((name) => [["f", name], 1]));
   const sorted = ["", "B", "a", "a\0", "aa", "b", -1, 1.5, 9, 10, 1_700_000_000_000];
@@ -165,14 +165,14 @@ contract("list() gives entries in the order of their last part, strings before n
   assertEquals(await lastParts(store, ["f"], { reverse: true }), sorted.toReversed());
 });
 
-contract("list() gives what is directly under the prefix, nothing beside or below", async (store) => {
+contract("list() returns only entries directly under the prefix", async (store) => {
   await put(store, [[["f"], 0], [["f", "a"], 1], [["f", "a", "deep"], 2], [["f", "b"], 3], [["ff", "c"], 4]]);
   assertEquals(await lastParts(store, ["f"]), ["a", "b"]);
   assertEquals(await lastParts(store, ["f"], { limit: 2 }), ["a", "b"]);
   assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), ["b", "a"]);
 });
 
-contract("list() begins at from, itself included", async (store) => {
+contract("list() starts at `from`, inclusive", async (store) => {
   await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
   assertEquals(await lastParts(store, ["f"], { from: 3 }), [3, 4]);
   assertEquals(await lastParts(store, ["f"], { from: 2.5 }), [3, 4]);
@@ -180,13 +180,13 @@ contract("list() begins at from, itself included", async (store) => {
   assertEquals(await lastParts(store, ["f"], { from: 5 }), []);
 });
 
-contract("list() begins right after a name when that name and a zero are its from", async (store) => {
+contract("list() starts right after a name if `from` is that name and a NUL", async (store) => {
   await put(store, ["", "a", "a\0", "b"].map((name) => [["f", name], 1]));
   assertEquals(await lastParts(store, ["f"], { from: "" }), ["", "a", "a\0", "b"]);
   assertEquals(await lastParts(store, ["f"], { from: "a\0" }), ["a\0", "b"]);
 });
 
-contract("list() gives no more than its limit", async (store) => {
+contract("list() returns at most `limit` entries", async (store) => {
   await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
   assertEquals(await lastParts(store, ["f"], { limit: 2 }), [1, 2]);
   assertEquals(await lastParts(store, ["f"], { limit: 9 }), [1, 2, 3, 4]);
@@ -196,7 +196,7 @@ contract("list() gives no more than its limit", async (store) => {
   assertEquals(await lastParts(store, ["f"], { from: 2, limit: 2, reverse: true }), [4, 3]);
 });
 
-contract("list() gives everything without a limit, more than one page of a database", async (store) => {
+contract("list() returns everything without a limit, across pages of a database", async (store) => {
   const names = Array.from({ length: 1_200 }, (_, index) => index);
   for (let first = 0; first < names.length; first += 400) {
     await put(store, names.slice(first, first + 400).map((name) => [["f", name], name]));
@@ -205,7 +205,7 @@ contract("list() gives everything without a limit, more than one page of a datab
   assertEquals(await lastParts(store, ["f"], { limit: 700 }), names.slice(0, 700));
 });
 
-contract("list() gives a copy that later commits leave alone", async (store) => {
+contract("list() returns a copy that later commits do not modify", async (store) => {
   await put(store, [[["f", "a"], 1]]);
   const before = await store.list(["f"]);
   await put(store, [[["f", "b"], 2]]);
@@ -222,7 +222,7 @@ contract("watch() calls back after a commit to the key", async (store) => {
   stop();
 });
 
-contract("watch() calls back after a delete, too", async (store) => {
+contract("watch() calls back after a delete", async (store) => {
   await put(store, [[["a"], 1]]);
   const seen: unknown[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -235,7 +235,7 @@ contract("watch() calls back after a delete, too", async (store) => {
   stop();
 });
 
-contract("watch() calls back no more once it was ended", async (store) => {
+contract("watch() does not call back after it was stopped", async (store) => {
   const { promise, resolve } = Promise.withResolvers<void>();
   let late = 0;
   const stopFirst = store.watch(["a"], () => late++);
@@ -249,7 +249,7 @@ contract("watch() calls back no more once it was ended", async (store) => {
   stop();
 });
 
-contract("close() ends what watches", async (store) => {
+contract("close() stops all watches", async (store) => {
   await put(store, [[["a"], 1]]);
   store.watch(["a"], () => {});
-}); // the leak check finds one that went on
+}); // the leak check would report one that continues

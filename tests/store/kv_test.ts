@@ -5,18 +5,18 @@ import { kvStore } from "../../src/store/kv.ts";
 import { retryConflicts } from "../../src/store/retry.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** A database of which commits end as they are told to. */
-function failingKv(kv: Deno.Kv, commit: () => Promise<Deno.KvCommitResult | Deno.KvCommitError>): Deno.Kv {
+/** A database with the given result for every commit. */
+function withCommit(kv: Deno.Kv, commit: () => Promise<Deno.KvCommitResult | Deno.KvCommitError>): Deno.Kv {
   return new Proxy(kv, {
     get(target, name) {
-      if (name === "atomic") return () => failingAtomic(target.atomic(), commit);
+      if (name === "atomic") return () => atomicWithCommit(target.atomic(), commit);
       const value = Reflect.get(target, name);
       return value instanceof Function ? value.bind(target) : value;
     },
   });
 }
 
-function failingAtomic(atomic: Deno.AtomicOperation, commit: () => Promise<unknown>): Deno.AtomicOperation {
+function atomicWithCommit(atomic: Deno.AtomicOperation, commit: () => Promise<unknown>): Deno.AtomicOperation {
   return new Proxy(atomic, {
     get(target, name) {
       if (name === "commit") return commit;
@@ -26,13 +26,13 @@ function failingAtomic(atomic: Deno.AtomicOperation, commit: () => Promise<unkno
   });
 }
 
-Deno.test("kvStore() takes a locked database for a conflict", async () => {
+Deno.test("kvStore() treats a locked database as a conflict", async () => {
   using kv = await Deno.openKv(":memory:");
-  const store = kvStore(failingKv(kv, () => Promise.reject(new TypeError("database is locked"))));
+  const store = kvStore(withCommit(kv, () => Promise.reject(new TypeError("database is locked"))));
   assertEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 1 }]), undefined);
 });
 
-Deno.test("kvStore() takes no other error for a conflict", async () => {
+Deno.test("kvStore() rethrows any other error", async () => {
   using kv = await Deno.openKv(":memory:");
   for (
     const error of [
@@ -42,17 +42,17 @@ Deno.test("kvStore() takes no other error for a conflict", async () => {
       new Deno.errors.BadResource("Bad resource ID"),
     ]
   ) {
-    const store = kvStore(failingKv(kv, () => Promise.reject(error)));
+    const store = kvStore(withCommit(kv, () => Promise.reject(error)));
     const thrown = await assertRejects(() => store.commit([], [{ key: ["a"], value: 1 }]));
     assertEquals(thrown, error);
   }
 });
 
-Deno.test("kvStore() is tried again by retryConflicts() while the database is locked", async () => {
+Deno.test("kvStore() is retried by retryConflicts() while the database is locked", async () => {
   using kv = await Deno.openKv(":memory:");
-  let locked = 3;
-  const store = kvStore(failingKv(kv, () => {
-    if (locked-- > 0) return Promise.reject(new TypeError("database is locked"));
+  let lockedAttempts = 3;
+  const store = kvStore(withCommit(kv, () => {
+    if (lockedAttempts-- > 0) return Promise.reject(new TypeError("database is locked"));
     return kv.atomic().set(["rep", "a"], 1).commit();
   }));
   const options = { clock: systemClock, random: () => 0 };
@@ -60,18 +60,18 @@ Deno.test("kvStore() is tried again by retryConflicts() while the database is lo
   assertEquals(await store.get(["a"]), { key: ["a"], value: 1, version });
 });
 
-Deno.test("kvStore() keeps everything under one part, so that it can share a database", async () => {
+Deno.test("kvStore() prefixes all keys, so that it can share a database", async () => {
   using kv = await Deno.openKv(":memory:");
-  await kv.set(["event", 1], "the application's");
+  await kv.set(["event", 1], "of the application");
   const store = kvStore(kv);
   assertEquals(await store.get(["event", 1]), undefined);
   await store.commit([{ key: ["event", 1], version: null }], [{ key: ["event", 1], value: "ours" }]);
   const keys = (await Array.fromAsync(kv.list({ prefix: [] }))).map(({ key }) => key);
   assertEquals(keys, [["event", 1], ["rep", "event", 1]]);
-  assertEquals((await kv.get(["event", 1])).value, "the application's");
+  assertEquals((await kv.get(["event", 1])).value, "of the application");
 });
 
-Deno.test("kvStore() closes the database it was given", async () => {
+Deno.test("kvStore() closes its database", async () => {
   const kv = await Deno.openKv(":memory:");
   kvStore(kv).close();
   await assertRejects(() => kv.get(["a"]));
@@ -83,14 +83,14 @@ async function add(store: Store, amount: number): Promise<string | undefined> {
   return await store.commit([check], [{ key: ["sum"], value: (entry?.value ?? 0) + amount }]);
 }
 
-Deno.test("kvStore() loses none of the commits of two connections to one file", async () => {
+Deno.test("kvStore() loses no commit of two connections to one file", async () => {
   const folder = await Deno.makeTempDir();
   const stores = await Promise.all([1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))));
   try {
     const options = { clock: systemClock, random: Math.random };
-    const fifty = Array.from({ length: 50 });
+    const commits = Array.from({ length: 50 });
     await Promise.all(
-      stores.flatMap((store) => fifty.map(() => retryConflicts(() => add(store, 1), options))),
+      stores.flatMap((store) => commits.map(() => retryConflicts(() => add(store, 1), options))),
     );
     assertEquals((await stores[0]?.get<number>(["sum"]))?.value, 100);
   } finally {
@@ -99,11 +99,11 @@ Deno.test("kvStore() loses none of the commits of two connections to one file", 
   }
 });
 
-Deno.test("kvStore() goes on when what it watches ends with an error", async () => {
+Deno.test("kvStore() ignores an error of a watch", async () => {
   using kv = await Deno.openKv(":memory:");
   const broken = new Proxy(kv, {
     get(target, name) {
-      if (name === "watch") return () => ReadableStream.from(endsBadly());
+      if (name === "watch") return () => ReadableStream.from(oneThenError());
       const value = Reflect.get(target, name);
       return value instanceof Function ? value.bind(target) : value;
     },
@@ -116,7 +116,7 @@ Deno.test("kvStore() goes on when what it watches ends with an error", async () 
   assertEquals(hints, 1);
 });
 
-async function* endsBadly() {
+async function* oneThenError() {
   yield await Promise.resolve([]);
-  throw new TypeError("The server refuses it");
+  throw new TypeError("The server denies access");
 }

@@ -6,8 +6,8 @@ import { captureLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 
-/** Runs `openStore()` in a process of its own; gives back the log, or the error's message. */
-async function openElsewhere(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
+/** Runs `openStore()` in a separate process; returns its log and result, or the error. */
+async function openInProcess(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
   const program = `
     import { openStore } from "src/store/open.ts";
     try {
@@ -21,10 +21,10 @@ async function openElsewhere(path: string | undefined, flags: readonly string[])
   return await Array.fromAsync(process.lines);
 }
 
-const LOST =
-  "Until then, ids, limits and keys live in this process only: they end with it, and other processes have their own";
+const MEMORY_ONLY =
+  "Until then, ids, limits and keys are kept in memory: they are lost on restart and not shared with other processes";
 
-Deno.test("openStore() takes the memory for :memory:, and that is nothing to tell", async () => {
+Deno.test("openStore() returns a memory store for :memory: and logs nothing", async () => {
   const { log, lines } = captureLog();
   const store = await openStore(":memory:", log);
   await store.commit([], [{ key: ["a"], value: 1 }]);
@@ -33,7 +33,7 @@ Deno.test("openStore() takes the memory for :memory:, and that is nothing to tel
   store.close();
 });
 
-Deno.test("openStore() opens the file it is given, and finds there what was stored", async () => {
+Deno.test("openStore() opens a file and finds what was stored in it", async () => {
   const { log, lines } = captureLog();
   const folder = await Deno.makeTempDir();
   const path = join(folder, "kv.sqlite3");
@@ -50,7 +50,7 @@ Deno.test("openStore() opens the file it is given, and finds there what was stor
   }
 });
 
-Deno.test("openStore() refuses a file that cannot be opened, and names it", async () => {
+Deno.test("openStore() rejects a file that cannot be opened and names it", async () => {
   const folder = await Deno.makeTempDir();
   const path = join(folder, "nowhere", "kv.sqlite3");
   try {
@@ -60,10 +60,10 @@ Deno.test("openStore() refuses a file that cannot be opened, and names it", asyn
   }
 });
 
-Deno.test("openStore() refuses a file that is no database, and names it", async () => {
+Deno.test("openStore() rejects a file that is not a database and names it", async () => {
   const path = await Deno.makeTempFile();
   try {
-    await Deno.writeTextFile(path, "This is no database. ".repeat(200));
+    await Deno.writeTextFile(path, "This is not a database. ".repeat(200));
     await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open --kv "${path}": `);
   } finally {
     await Deno.remove(path);
@@ -100,15 +100,17 @@ Deno.test({
   },
 });
 
-/** Opens a server that answers with a status; nothing is left of it after that. */
-async function openAnswering(status: number): Promise<{ store: Store; url: string; lines: Record<string, unknown>[] }> {
+/** Opens a store on a server that answers with a status and is closed afterwards. */
+async function openWithStatus(
+  status: number,
+): Promise<{ store: Store; url: string; lines: Record<string, unknown>[] }> {
   await using server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     () => new Response("no", { status }),
   );
   const url = `http://127.0.0.1:${server.addr.port}`;
   const { log, lines } = captureLog();
-  Deno.env.set("DENO_KV_ACCESS_TOKEN", "a token of a test");
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", "test token");
   try {
     return { store: await openStore(url, log, { clock: new FakeClock() }), url, lines };
   } finally {
@@ -116,34 +118,34 @@ async function openAnswering(status: number): Promise<{ store: Store; url: strin
   }
 }
 
-Deno.test("openStore() refuses a server that refuses us, or is none, and names it", async () => {
+Deno.test("openStore() rejects a server that denies access or is not a KV server and names it", async () => {
   for (const [status, reason] of [[401, "401"], [404, "404"], [200, "not a valid KV Connect endpoint"]] as const) {
-    const error = await assertRejects(() => openAnswering(status), TypeError, reason);
+    const error = await assertRejects(() => openWithStatus(status), TypeError, reason);
     assertMatch(error.message, /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": /);
   }
 });
 
-Deno.test("openStore() opens a server that is not there yet, says so, and its operations fail", async () => {
+Deno.test("openStore() opens an unreachable server with a warning, and operations fail", async () => {
   for (const status of [429, 500, 503]) {
-    const { store, url, lines } = await openAnswering(status);
+    const { store, url, lines } = await openWithStatus(status);
     const reason = `Cannot open --kv "${url}": Could not open Deno KV database: `;
     assertEquals(lines.map(({ level, msg }) => [level, msg]), [["WARN", "rep.store.unreachable"]]);
-    assertStringIncludes(String(lines[0]?.detail), `connecting is tried again: ${reason}`);
+    assertStringIncludes(String(lines[0]?.detail), `retrying in the background: ${reason}`);
     await assertRejects(() => store.get(["a"]), StoreUnavailableError, `Cannot use the store: ${reason}`);
     store.close();
   }
 });
 
-Deno.test("openStore() opens the program's own database when no other is named", async () => {
-  assertEquals(await openElsewhere(undefined, ["--unstable-kv"]), [[true, 1]]);
+Deno.test("openStore() opens the program's default database if none is named", async () => {
+  assertEquals(await openInProcess(undefined, ["--unstable-kv"]), [[true, 1]]);
 });
 
-Deno.test("openStore() takes the memory where Deno has no KV, and says which flag brings it back", async () => {
-  const detail = `this Deno has no KV; --unstable-kv brings it. ${LOST}`;
-  assertEquals(await openElsewhere(undefined, []), [["rep.store.memory", { detail }], [true, 1]]);
+Deno.test("openStore() falls back to memory without Deno KV and names the flag that enables it", async () => {
+  const detail = `Deno KV is not available; enable it with --unstable-kv. ${MEMORY_ONLY}`;
+  assertEquals(await openInProcess(undefined, []), [["rep.store.memory", { detail }], [true, 1]]);
 });
 
-Deno.test("openStore() takes no memory for a file that was named where Deno has no KV", async () => {
-  const message = 'Cannot open --kv "kv.sqlite3": this Deno has no KV; --unstable-kv brings it';
-  assertEquals(await openElsewhere("kv.sqlite3", ["-A"]), [["TypeError", message]]);
+Deno.test("openStore() does not fall back to memory for a named file", async () => {
+  const message = 'Cannot open --kv "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
+  assertEquals(await openInProcess("kv.sqlite3", ["-A"]), [["TypeError", message]]);
 });

@@ -3,22 +3,22 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 import { retryConflicts } from "../../src/store/retry.ts";
 import { StoreUnavailableError } from "../../src/store/store.ts";
 
-/** Something that succeeds at the given try, and when it was tried. */
-function succeedingAt(success: number, clock: FakeClock) {
+/** An operation that succeeds at the given attempt and records the time of each. */
+function succeedingAt(attempt: number, clock: FakeClock) {
   const start = clock.now();
   const times: number[] = [];
-  const run = () => Promise.resolve(times.push(clock.now() - start) >= success ? "done" : undefined);
+  const run = () => Promise.resolve(times.push(clock.now() - start) >= attempt ? "done" : undefined);
   return { times, run };
 }
 
-Deno.test("retryConflicts() does what succeeds at once without waiting", async () => {
+Deno.test("retryConflicts() does not wait if the first attempt succeeds", async () => {
   const clock = new FakeClock();
   const { times, run } = succeedingAt(1, clock);
   assertEquals(await retryConflicts(run, { clock, random: () => 0.999 }), "done");
   assertEquals([times, clock.waiting], [[0], 0]);
 });
 
-Deno.test("retryConflicts() tries again after a growing pause", async () => {
+Deno.test("retryConflicts() retries with exponential backoff", async () => {
   const clock = new FakeClock();
   const { times, run } = succeedingAt(5, clock);
   const work = retryConflicts(run, { clock, random: () => 0.5 });
@@ -27,7 +27,7 @@ Deno.test("retryConflicts() tries again after a growing pause", async () => {
   assertEquals([await work, times], ["done", [0, 0.5, 1.5, 3.5, 7.5]]);
 });
 
-Deno.test("retryConflicts() takes what counts as false for a result", async () => {
+Deno.test("retryConflicts() returns falsy results other than undefined", async () => {
   const clock = new FakeClock();
   const options = { clock, random: () => 0 };
   const results = await Promise.all(
@@ -36,12 +36,12 @@ Deno.test("retryConflicts() takes what counts as false for a result", async () =
   assertEquals(results, ["", 0, false, null]);
 });
 
-Deno.test("retryConflicts() gives up after 40 tries, and does not wait after the last one", async () => {
+Deno.test("retryConflicts() gives up after 40 attempts and does not wait after the last one", async () => {
   const clock = new FakeClock();
   const { times, run } = succeedingAt(Infinity, clock);
   const work = retryConflicts(run, { clock, random: () => 1 });
   let endedAt = 0;
-  const rejected = assertRejects(() => work, StoreUnavailableError, "Cannot commit to the store: 40 tries")
+  const rejected = assertRejects(() => work, StoreUnavailableError, "Cannot commit to the store: 40 attempts")
     .then(() => endedAt = clock.now());
   const start = clock.now();
   await clock.tick(0);
@@ -50,10 +50,10 @@ Deno.test("retryConflicts() gives up after 40 tries, and does not wait after the
   assertEquals([times.length, times.at(-1), endedAt - start], [40, 127 + 32 * 100, 127 + 32 * 100]);
 });
 
-Deno.test("retryConflicts() lets an error go at once", async () => {
+Deno.test("retryConflicts() rethrows an error immediately", async () => {
   const clock = new FakeClock();
-  let tries = 0;
-  const attempt = () => Promise.reject(new TypeError(`try ${++tries}`));
-  await assertRejects(() => retryConflicts(attempt, { clock, random: () => 0 }), TypeError, "try 1");
-  assertEquals([tries, clock.waiting], [1, 0]);
+  let attempts = 0;
+  const attempt = () => Promise.reject(new TypeError(`attempt ${++attempts}`));
+  await assertRejects(() => retryConflicts(attempt, { clock, random: () => 0 }), TypeError, "attempt 1");
+  assertEquals([attempts, clock.waiting], [1, 0]);
 });

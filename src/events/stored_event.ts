@@ -1,0 +1,72 @@
+import type { Entry, Write } from "../store/store.ts";
+import type { Change, LogEvent } from "./event_log.ts";
+
+/** The prefix of the events, by id. */
+export const EVENTS = ["event"];
+/** The prefix of the newest event of each variable, by name. */
+export const STATES = ["state"];
+
+/**
+ * An event as it is stored. The value is UTF-8, since Deno KV needs two bytes per character for a string that contains
+ * any character outside Latin-1.
+ */
+export interface StoredEvent {
+  readonly name: string;
+  readonly value?: Uint8Array;
+  readonly leavesPublic?: boolean;
+}
+
+/** The newest event of a variable as it is stored. */
+export interface StoredState extends StoredEvent {
+  readonly id: number;
+}
+
+const encoder = new TextEncoder();
+/** A value may begin with U+FEFF, which must be preserved. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** Returns the writes that store an event and make it its variable's newest. */
+export function eventWrites(event: LogEvent): Write[] {
+  const stored = encode(event);
+  return [
+    { key: [...EVENTS, event.id], value: stored },
+    { key: [...STATES, event.name], value: { ...stored, id: event.id } },
+  ];
+}
+
+/** Returns the write that deletes an event. */
+export function eventDelete(id: number): Write {
+  return { key: [...EVENTS, id] };
+}
+
+/** Decodes entries of the log. */
+export function toEvents(entries: readonly Entry<StoredEvent>[]): LogEvent[] {
+  return entries.map((entry) => decode(eventId(entry), entry.value));
+}
+
+/** Decodes entries of the variables' newest events; returns them by name. */
+export function toStates(entries: readonly Entry<StoredState>[]): Map<string, LogEvent> {
+  return new Map(entries.map(({ value }) => [value.name, decode(value.id, value)]));
+}
+
+/** Returns the id of the event in an entry of the log. */
+export function eventId({ key }: Entry<StoredEvent>): number {
+  return Number(key.at(-1));
+}
+
+function encode({ name, value, leavesPublic }: Change): StoredEvent {
+  return {
+    name,
+    ...(value === undefined ? {} : { value: encoder.encode(value) }),
+    ...(leavesPublic === undefined ? {} : { leavesPublic }),
+  };
+}
+
+function decode(id: number, { name, value, leavesPublic }: StoredEvent): LogEvent {
+  return {
+    id,
+    name,
+    ...(value === undefined ? {} : { value: decoder.decode(value) }),
+    ...(leavesPublic === undefined ? {} : { leavesPublic }),
+  };
+}

@@ -1,0 +1,133 @@
+import type { Clock } from "../clock.ts";
+import type { Check, Entry, Store, Write } from "../store/store.ts";
+import { elect, type ElectionResult, type Ranked } from "./election.ts";
+import { type Member, type Observation, observe } from "./observation.ts";
+
+/** The prefix of the members' entries, by process ID. */
+const MEMBERS = ["member"];
+/** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
+const HIGHEST_RANK = ["rollout"];
+
+/** The process that sends a heartbeat. */
+interface HeartbeatSender {
+  /** The process ID. */
+  readonly id: string;
+  /** The hash of the process's configuration. */
+  readonly hash: string;
+  /** What the last heartbeat of the process announced. */
+  readonly announced: Ranked | undefined;
+  readonly instanceId: string | undefined;
+  /** The previous observations of the process. */
+  readonly observations: ReadonlyMap<string, Observation>;
+  /** Whether this is the scheduled heartbeat of a period. */
+  readonly isScheduled: boolean;
+  readonly maxRepresentatives: number | undefined;
+}
+
+/** The result of a heartbeat. */
+interface Heartbeat {
+  readonly observations: ReadonlyMap<string, Observation>;
+  readonly decision: ElectionResult;
+}
+
+/** What was read from the store. */
+interface Reading {
+  readonly observations: ReadonlyMap<string, Observation>;
+  /** Read only while the process's configuration has no rank. */
+  readonly highestRank: Entry<number> | undefined;
+}
+
+/**
+ * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
+ * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
+ *
+ * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
+ */
+export async function tryHeartbeat(
+  store: Store,
+  sender: HeartbeatSender,
+  clock: Clock,
+): Promise<Heartbeat | undefined> {
+  const reading = await read(store, sender, clock);
+  const decision = decide(sender, reading);
+  const { checks, writes } = commitOf(sender, decision, reading, clock.now());
+  if (writes.length > 0 && await store.commit(checks, writes) === undefined) return undefined;
+  return { observations: reading.observations, decision };
+}
+
+/** The rank of the process's configuration, if it has announced it. */
+function announcedRank({ hash, announced }: HeartbeatSender): number | undefined {
+  return announced?.hash === hash ? announced.rank : undefined;
+}
+
+/** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
+async function read(store: Store, sender: HeartbeatSender, clock: Clock): Promise<Reading> {
+  const needsRank = announcedRank(sender) === undefined;
+  const highestRank = needsRank ? await store.get<number>(HIGHEST_RANK) : undefined;
+  const { observations: previous, isScheduled } = sender;
+  const now = clock.now();
+  const observations = observe(await store.list<Member>(MEMBERS), { previous, now, isScheduled });
+  return { observations, highestRank };
+}
+
+function decide(sender: HeartbeatSender, reading: Reading): ElectionResult {
+  const { id, hash, announced, maxRepresentatives } = sender;
+  const rank = announcedRank(sender);
+  const instanceId = announced === undefined ? sender.instanceId : undefined;
+  const observations = [...reading.observations.values()];
+  const highestRank = reading.highestRank?.value ?? 0;
+  return elect({ id, hash, rank, instanceId, observations, highestRank }, maxRepresentatives);
+}
+
+function commitOf(sender: HeartbeatSender, decision: ElectionResult, reading: Reading, heartbeatAt: number) {
+  const { id, hash, instanceId } = sender;
+  const { rank, isRepresentative, isNew, rankSource, dead, removed } = decision;
+  const checks = [...dead, ...removed, ...rankSource === undefined ? [] : [rankSource]].map(checkOf);
+  const writes: Write[] = [...dead.map(markDead), ...removed.map((it) => ({ key: keyOf(it.id) }))];
+  const own = reading.observations.get(id);
+  if (isRepresentative || own !== undefined) {
+    const member: Member = { hash, rank, heartbeatAt, ...instanceId === undefined ? {} : { instanceId } };
+    checks.push({ key: keyOf(id), version: own?.version ?? null });
+    writes.push({ key: keyOf(id), value: isRepresentative ? member : undefined });
+  }
+  if (isNew) {
+    checks.push(rankCheck(reading.highestRank));
+    writes.push({ key: HIGHEST_RANK, value: rank });
+  }
+  return { checks, writes };
+}
+
+/** Returns a check that fails once another rollout has begun. */
+export async function readFencingCheck(store: Store): Promise<Check> {
+  return rankCheck(await store.get<number>(HIGHEST_RANK));
+}
+
+/**
+ * Marks the entry of a process as having left. The entry stays for a while, so that the process finds its rank when it
+ * restarts.
+ *
+ * @returns `undefined` if the entry changed in the meantime, so that this has to be repeated.
+ */
+export async function tryMarkLeft(store: Store, id: string): Promise<true | undefined> {
+  const entry = await store.get<Member>(keyOf(id));
+  if (entry === undefined) return true; // others represent it
+  const { key, version } = entry;
+  const value: Member = { ...entry.value, hasLeft: true };
+  return await store.commit([{ key, version }], [{ key, value }]) === undefined ? undefined : true;
+}
+
+function keyOf(id: string): string[] {
+  return [...MEMBERS, id];
+}
+
+function checkOf({ id, version }: Observation): Check {
+  return { key: keyOf(id), version };
+}
+
+function rankCheck(highestRank: Entry<number> | undefined): Check {
+  return { key: HIGHEST_RANK, version: highestRank?.version ?? null };
+}
+
+function markDead({ id, member }: Observation): Write {
+  return { key: keyOf(id), value: { ...member, hasLeft: true } };
+}

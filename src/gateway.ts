@@ -14,7 +14,7 @@ import { Tail } from "./events/tail.ts";
 import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./endpoints/health.ts";
 import type { OriginContext } from "./http/origin.ts";
-import type { Log } from "./log.ts";
+import { type Log, logTaskError } from "./log.ts";
 import { createRateLimit } from "./http/rate_limit.ts";
 import { type ConnectionInfo, createResponder } from "./http/respond.ts";
 import { createReplica } from "./rollout/replica.ts";
@@ -137,8 +137,10 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     else void reloadStored().catch(() => {}); // likewise
     void saveCounts().catch(() => {}); // likewise
   };
-  const stops = [every(SWEEP_MS, sweep, clock), every(POLL_MS, () => void store.probe(), clock)];
-  if (hotReload) stops.push(every(POLL_MS, readNew, clock), eventLog.watch(readNew));
+  const repeat = (ms: number, task: () => unknown, name: string) =>
+    every(ms, task, { clock, onError: logTaskError(log, name) });
+  const stops = [repeat(SWEEP_MS, sweep, "sweep"), repeat(POLL_MS, () => store.probe(), "probe")];
+  if (hotReload) stops.push(repeat(POLL_MS, readNew, "poll"), eventLog.watch(readNew));
 
   async function reloadStored(): Promise<void> {
     await stored.refresh();

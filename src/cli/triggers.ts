@@ -1,5 +1,5 @@
 import { type Clock, every } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, logTaskError } from "../log.ts";
 import type { Settings } from "./option_table.ts";
 import { watchFiles } from "./watch_files.ts";
 import { watchedPaths } from "./sources.ts";
@@ -22,7 +22,7 @@ export function triggerReloads(settings: Settings, reload: () => void, { clock, 
   const mode = settings["hot-reload-mode"];
   if (mode === "signal") return () => {};
   const stopWatching = mode === "file_watch" ? watch(settings, reload, { clock, log }) : () => {};
-  const stopPolling = every(settings["poll-interval"], reload, clock);
+  const stopPolling = every(settings["poll-interval"], reload, { clock, onError: logTaskError(log, "reload") });
   return () => {
     stopPolling();
     stopWatching();

@@ -1,10 +1,12 @@
 import { type Clock, every } from "../clock.ts";
+import { type Log, logTaskError } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import type { Frame, Tail } from "./tail.ts";
 
 /** Settings of {@linkcode Hub}. */
 export interface HubOptions {
   clock: Clock;
+  log: Log;
   /** From 0 to below 1. */
   random: () => number;
   /** How many streams may be open at once. */
@@ -48,7 +50,10 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    this.#stopTicking = every(TICK_MS, () => this.#tick(), options.clock);
+    this.#stopTicking = every(TICK_MS, () => this.#tick(), {
+      clock: options.clock,
+      onError: logTaskError(options.log, "streams"),
+    });
   }
 
   /** How many streams are open. */

@@ -1,6 +1,6 @@
 import { clientOf, peerAddress, type TrustRule } from "./client_address.ts";
 import { Problem, problemResponse } from "./problem.ts";
-import type { Log } from "../log.ts";
+import { describeError, type Log } from "../log.ts";
 import type { Handler } from "./routes.ts";
 
 /** What `Deno.serve` tells of a connection, as far as it matters. */
@@ -47,7 +47,6 @@ const CAUTIOUS = { "vary": "Origin", "cache-control": "no-store, no-cache, must-
 
 /** What was not foreseen is logged in full, and nothing of it is told. */
 function unexpected(error: unknown, log: Log): Problem {
-  const detail = error instanceof Error ? error.stack ?? error.message : String(error);
-  log.error("rep.request.failed", { detail });
+  log.error("rep.request.failed", { detail: describeError(error) });
   return new Problem(500, { detail: "Something went wrong; the log says what", headers: CAUTIOUS });
 }

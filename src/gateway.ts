@@ -3,7 +3,7 @@ import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { every, waitAtMost } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
-import { createEpochs } from "./crypto/epochs.ts";
+import { Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { openContent } from "./content.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
@@ -15,14 +15,14 @@ import { checkOptions, type GatewayOptions } from "./gateway_options.ts";
 import { handleHealth, type HealthReport, type HealthStatus } from "./endpoints/health.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { type Log, logTaskError } from "./log.ts";
-import { createRateLimit } from "./http/rate_limit.ts";
+import { RateLimit } from "./http/rate_limit.ts";
 import { type ConnectionInfo, createResponder } from "./http/respond.ts";
 import { createReplica } from "./rollout/replica.ts";
 import { findHandler, notFound, OWN_PATHS, type RouteContext, type Routes } from "./http/routes.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
-import { storedSource } from "./variables/stored_source.ts";
+import { StoredSource } from "./variables/stored_source.ts";
 import { watchVariables } from "./variables/watch_stored.ts";
 import { countVariables, type Snapshot } from "./variables/snapshot.ts";
 
@@ -89,14 +89,14 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const eventLog = createEventLog(store, { clock });
   const tail: Tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, settings);
-  const rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
-  const epochs = createEpochs({
+  const rateLimit = new RateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
+  const epochs = new Epochs({
     clock,
     rotationMs: settings.keyRotationMs,
     retentionMs: settings.keyRetentionMs,
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
   });
-  const stored = storedSource(store);
+  const stored = new StoredSource(store);
   const { instanceId } = settings;
   const onReactivated = () => void configuration.publishAgain();
   const replica = createReplica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Clock } from "../../src/clock.ts";
-import { createRateLimit, type RateLimit } from "../../src/http/rate_limit.ts";
+import { RateLimit } from "../../src/http/rate_limit.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -20,7 +20,7 @@ class HandClock implements Clock {
 }
 
 function limitOn(store: Store, clock: Clock, limit = 10): RateLimit {
-  return createRateLimit({ store, clock, random: () => 0.5, limit });
+  return new RateLimit({ store, clock, random: () => 0.5, limit });
 }
 
 /** How many of so many requests, one after the other, are allowed. */

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { setVariables } from "../../src/variables/stored.ts";
-import { storedSource } from "../../src/variables/stored_source.ts";
+import { StoredSource } from "../../src/variables/stored_source.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
 /** A store of which lists fail with an error as long as there is one. */
@@ -27,7 +27,7 @@ const DOWN = new StoreUnavailableError("gone");
 
 Deno.test("StoredSource.read() is what the store holds, each time anew", async () => {
   const { failing, set } = failingStore();
-  const source = storedSource(failing);
+  const source = new StoredSource(failing);
   assertEquals([source.isKnown, await source.read(), source.isKnown], [false, {}, true]);
   await set("1");
   assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
@@ -35,7 +35,7 @@ Deno.test("StoredSource.read() is what the store holds, each time anew", async (
 
 Deno.test("StoredSource.read() is what it was while the store does not answer", async () => {
   const { failing, set } = failingStore();
-  const source = storedSource(failing);
+  const source = new StoredSource(failing);
   await set("1");
   await source.read();
   await set("2");
@@ -47,7 +47,7 @@ Deno.test("StoredSource.read() is what it was while the store does not answer", 
 
 Deno.test("StoredSource.read() is nothing, and not known, until the store has answered once", async () => {
   const { failing, set } = failingStore();
-  const source = storedSource(failing);
+  const source = new StoredSource(failing);
   await set("1");
   failing.error = DOWN;
   assertEquals([await source.read(), source.isKnown], [{}, false]);
@@ -57,7 +57,7 @@ Deno.test("StoredSource.read() is nothing, and not known, until the store has an
 
 Deno.test("StoredSource.refresh() fails with the store, and StoredSource.read() with any other error", async () => {
   const { failing } = failingStore();
-  const source = storedSource(failing);
+  const source = new StoredSource(failing);
   failing.error = DOWN;
   assertEquals(await assertRejects(() => source.refresh()), DOWN);
   failing.error = new TypeError("a bug");

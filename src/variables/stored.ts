@@ -3,7 +3,7 @@ import { batches } from "../store/batches.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Entry, Key, Store, Write } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
-import { formatValue } from "./manifest.ts";
+import { formatValue } from "./format_value.ts";
 import { environmentName } from "./tier.ts";
 
 /** A PUBLIC variable that the store holds. */

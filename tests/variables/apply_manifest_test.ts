@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { applyManifest, type ManifestResult } from "../../src/variables/apply_manifest.ts";
+import { type AppliedManifest, applyManifest } from "../../src/variables/apply_manifest.ts";
 import { classify, type Environment } from "../../src/variables/classify.ts";
 import { parseManifest } from "../../src/variables/manifest.ts";
 
-function apply(declarations: Record<string, unknown>, environment: Environment = {}): ManifestResult {
+function apply(declarations: Record<string, unknown>, environment: Environment = {}): AppliedManifest {
   const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
   assertEquals(issues, []);
   return applyManifest(classify(environment).variables, manifest);
@@ -58,9 +58,9 @@ Deno.test("applyManifest() tells every required variable that is missing, by its
     E: { tier: "public", required: false },
   };
   assertEquals(apply(declarations, { REP_PUBLIC_D: "x" }).issues, [
-    "Cannot do without REP_PUBLIC_A: the manifest requires it, but it is not set",
-    "Cannot do without REP_SENSITIVE_B: the manifest requires it, but it is not set",
-    "Cannot do without REP_SERVER_C: the manifest requires it, but it is not set",
+    "Cannot find REP_PUBLIC_A: the manifest requires it, but it is not set",
+    "Cannot find REP_SENSITIVE_B: the manifest requires it, but it is not set",
+    "Cannot find REP_SERVER_C: the manifest requires it, but it is not set",
   ]);
 });
 
@@ -143,14 +143,14 @@ const TYPES:
     ],
     [
       { pattern: "^UA-\\d+-\\d+$" },
-      "what matches ^UA-\\d+-\\d+$",
+      "a value that matches ^UA-\\d+-\\d+$",
       ["UA-1-2"],
       ["", "xUA-1-2", "UA-1-2x", "UA-1-2\n", "ua-1-2"],
     ],
-    [{ pattern: "[a-z]+" }, "what matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
-    [{ pattern: "a|b" }, "what matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
-    [{ pattern: "^\\d+\\-\\d+$" }, "what matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
-    [{ pattern: "\\p{Lu}." }, "what matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
+    [{ pattern: "[a-z]+" }, "a value that matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
+    [{ pattern: "a|b" }, "a value that matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
+    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "\\p{Lu}." }, "a value that matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
   ];
 
 for (const [declaration, wanted, good, bad] of TYPES) {
@@ -172,7 +172,7 @@ for (const [declaration, wanted, good, bad] of TYPES) {
 Deno.test("applyManifest() tells what is wrong with the type and with the pattern", () => {
   assertEquals(faultsOf({ type: "number", pattern: "\\d" }, "ten"), [
     'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
-    'Cannot use REP_PUBLIC_V: expected what matches \\d, got "ten"',
+    'Cannot use REP_PUBLIC_V: expected a value that matches \\d, got "ten"',
   ]);
 });
 
@@ -183,7 +183,7 @@ Deno.test("applyManifest() says so when it is the default that is wrong", () => 
   };
   assertEquals(apply(declarations).issues, [
     'Cannot use the default of REP_PUBLIC_A: expected a number, got "ten"',
-    "Cannot use the default of REP_SENSITIVE_B: expected a number, its value is something else",
+    "Cannot use the default of REP_SENSITIVE_B: expected a number, got a value that is not shown",
   ]);
 });
 
@@ -200,12 +200,12 @@ for (const tier of ["sensitive", "server"]) {
     const prefix = `REP_${tier.toUpperCase()}_`;
     const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
     assertEquals(apply(types, environment).issues, [
-      `Cannot use ${prefix}A: expected a URL, its value is something else`,
-      `Cannot use ${prefix}B: expected a number, its value is something else`,
-      `Cannot use ${prefix}C: expected true or false, its value is something else`,
-      `Cannot use ${prefix}D: expected JSON, its value is something else`,
-      `Cannot use ${prefix}E: expected one of the values in the manifest, its value is something else`,
-      `Cannot use ${prefix}F: expected what matches the pattern in the manifest, its value is something else`,
+      `Cannot use ${prefix}A: expected a URL, got a value that is not shown`,
+      `Cannot use ${prefix}B: expected a number, got a value that is not shown`,
+      `Cannot use ${prefix}C: expected true or false, got a value that is not shown`,
+      `Cannot use ${prefix}D: expected JSON, got a value that is not shown`,
+      `Cannot use ${prefix}E: expected one of the values in the manifest, got a value that is not shown`,
+      `Cannot use ${prefix}F: expected a value that matches the pattern in the manifest, got a value that is not shown`,
     ]);
   });
 }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { type Declaration, type Manifest, parseManifest } from "../../src/variables/manifest.ts";
+import type { Declaration } from "../../src/variables/declaration.ts";
+import { type Manifest, parseManifest } from "../../src/variables/manifest.ts";
 
 /** The manifest of a text that has no fault. */
 function manifestOf(text: string): Manifest {

@@ -79,7 +79,7 @@ Deno.test("buildSnapshot() tells every fault of every kind at once, or makes not
     "Cannot tell REP_PUBLIC_TWICE and REP_SERVER_TWICE apart: expected a name to be in one tier only",
     "Cannot use the manifest: variables.WRONG.tier: expected one of public, sensitive, server, got nothing",
     'Cannot use REP_PUBLIC_COUNT: expected a number, got "ten"',
-    "Cannot do without REP_SERVER_MISSING: the manifest requires it, but it is not set",
+    "Cannot find REP_SERVER_MISSING: the manifest requires it, but it is not set",
     "Cannot publish the value of REP_PUBLIC_BIG: expected at most 64000 bytes, got 64001",
     "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
   ]);

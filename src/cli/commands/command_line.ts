@@ -3,7 +3,7 @@ import { closestString } from "@std/text/closest-string";
 import { environmentVariable } from "../option_table.ts";
 import { UsageError } from "../read_options.ts";
 import type { Environment } from "../../variables/classify.ts";
-import { formatValue } from "../../variables/manifest.ts";
+import { formatValue } from "../../variables/format_value.ts";
 import { MAX_HISTORY } from "../../variables/stored.ts";
 
 /** The commands, each with what follows its name, and what its help says. */

@@ -7,7 +7,7 @@ import { cut, formatTable, terminalJson, visible } from "./table.ts";
 import { UsageError } from "../read_options.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
-import { formatValue } from "../../variables/manifest.ts";
+import { formatValue } from "../../variables/format_value.ts";
 import { readTextFile } from "../sources.ts";
 import {
   listVariables,

@@ -302,7 +302,7 @@ Deno.test("set --manifest refuses what does not fit it, all of it at once, and -
     err: [[
       'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
-      'Cannot use REP_PUBLIC_MAIL: expected what matches ^[^@]+@[^@]+$, got "five"',
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
       "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
       "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",

@@ -5,7 +5,7 @@ import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
-  isSame,
+  hasSameVariables,
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
@@ -105,7 +105,7 @@ export class Configuration {
     this.#refusal = undefined;
     this.#tellFindings(this.#snapshot, before);
     await this.#publish();
-    const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds nothing new is no news
+    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info"; // a poll that finds nothing new is no news
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 

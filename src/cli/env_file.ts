@@ -1,7 +1,7 @@
 import { parseEnv } from "node:util";
 import { join } from "@std/path";
 import type { Environment } from "../variables/classify.ts";
-import { isOurs, onlyOurs } from "../variables/environment.ts";
+import { isRepName, pickRepVariables } from "../variables/environment.ts";
 
 /**
  * Reads variables from a file of `NAME=value` lines, or from a directory in which each file is a variable: Kubernetes
@@ -17,12 +17,12 @@ export async function readEnvFile(path: string): Promise<Environment> {
 /** The variables in a text of `NAME=value` lines. Outside of quotes, `#` begins a comment, also within a value. */
 export function parseEnvText(text: string): Environment {
   const withoutMark = text.replace(/^\uFEFF/, ""); // Windows editors put it there, and parseEnv takes it for a letter
-  return onlyOurs(parseEnv(withoutMark) as Environment);
+  return pickRepVariables(parseEnv(withoutMark) as Environment);
 }
 
 async function readDirectory(path: string): Promise<Environment> {
   const entries = await Array.fromAsync(Deno.readDir(path));
-  const names = entries.map(({ name }) => name).filter(isOurs);
+  const names = entries.map(({ name }) => name).filter(isRepName);
   const values = names.map(async (name) => [name, await readValue(join(path, name))] as const);
   return Object.fromEntries(await Promise.all(values));
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { parseEnvText, readEnvFile } from "../../src/cli/env_file.ts";
-import { onlyOurs } from "../../src/variables/environment.ts";
+import { pickRepVariables } from "../../src/variables/environment.ts";
 import { TempDirectory } from "../_temp.ts";
 
 /** What a value is written as, and what is read. */
@@ -112,8 +112,8 @@ Deno.test("readEnvFile() fails for a link in a directory that leads nowhere", as
   await assertRejects(() => readEnvFile(directory.path), Deno.errors.NotFound);
 });
 
-Deno.test("onlyOurs() keeps what begins with REP_", () => {
-  assertEquals(onlyOurs({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
+Deno.test("pickRepVariables() keeps what begins with REP_", () => {
+  assertEquals(pickRepVariables({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
     REP_PUBLIC_A: "1",
     REP_GATEWAY_PORT: "2",
   });

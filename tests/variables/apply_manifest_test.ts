@@ -9,12 +9,12 @@ function apply(declarations: Record<string, unknown>, environment: Environment =
   return applyManifest(classify(environment).variables, manifest);
 }
 
-/** The issues of a PUBLIC variable V with this declaration and this value. */
-function faultsOf(declaration: Record<string, unknown>, value: string): readonly string[] {
+/** Returns the issues of a PUBLIC variable V with this declaration and this value. */
+function issuesFor(declaration: Record<string, unknown>, value: string): readonly string[] {
   return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).issues;
 }
 
-Deno.test("applyManifest() injects the defaults of optional variables that are unset", () => {
+Deno.test("applyManifest() adds the defaults of optional variables that are not set", () => {
   const declarations = {
     SET: { tier: "public", default: "from the manifest" },
     UNSET: { tier: "public", default: "from the manifest" },
@@ -36,12 +36,12 @@ Deno.test("applyManifest() injects the defaults of optional variables that are u
   });
 });
 
-Deno.test("applyManifest() takes an empty value for a value", () => {
+Deno.test("applyManifest() accepts an empty value as a value", () => {
   const { variables, issues } = apply({ V: { tier: "public", default: "x" } }, { REP_PUBLIC_V: "" });
   assertEquals({ variables, issues }, { variables: [{ name: "V", tier: "public", value: "" }], issues: [] });
 });
 
-Deno.test("applyManifest() lets variables be that the manifest does not name", () => {
+Deno.test("applyManifest() keeps variables that the manifest does not declare", () => {
   assertEquals(apply({}, { REP_PUBLIC_V: "x" }), {
     variables: [{ name: "V", tier: "public", value: "x" }],
     issues: [],
@@ -49,7 +49,7 @@ Deno.test("applyManifest() lets variables be that the manifest does not name", (
   });
 });
 
-Deno.test("applyManifest() tells every required variable that is missing, by its name in the environment", () => {
+Deno.test("applyManifest() reports every required variable that is not set, by its name in the environment", () => {
   const declarations = {
     A: { tier: "public", required: true },
     B: { tier: "sensitive", required: true },
@@ -64,7 +64,7 @@ Deno.test("applyManifest() tells every required variable that is missing, by its
   ]);
 });
 
-Deno.test("applyManifest() refuses a variable in another tier than the manifest's, and does not tell its value", () => {
+Deno.test("applyManifest() reports a variable in another tier than declared, without its value", () => {
   const declarations = { A: { tier: "sensitive", type: "number" }, B: { tier: "public", type: "number" } };
   assertEquals(apply(declarations, { REP_PUBLIC_A: "s3cret", REP_SERVER_B: "s3cret" }).issues, [
     "Cannot use REP_PUBLIC_A: the manifest declares it as REP_SENSITIVE_A",
@@ -72,7 +72,7 @@ Deno.test("applyManifest() refuses a variable in another tier than the manifest'
   ]);
 });
 
-Deno.test("applyManifest() tells deprecated variables that are set, with what the manifest says about them", () => {
+Deno.test("applyManifest() returns deprecated variables that are set, with the manifest's message", () => {
   const declarations = {
     OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
     OLDER: { tier: "sensitive", deprecated: true },
@@ -87,9 +87,9 @@ Deno.test("applyManifest() tells deprecated variables that are set, with what th
   ]);
 });
 
-/** For each type: what it takes, what it does not take, and how that is called. */
+/** Declarations with the expectation in the message, valid values and invalid values. */
 const TYPES:
-  readonly (readonly [declaration: Record<string, unknown>, wanted: string, good: string[], bad: string[]])[] = [
+  readonly (readonly [declaration: Record<string, unknown>, expected: string, valid: string[], invalid: string[]])[] = [
     [{}, "", ["", "x", " ", "a\nb", "😀"], []],
     [{ type: "csv" }, "", ["", "a", "a,b", ",,"], []],
     [
@@ -153,30 +153,30 @@ const TYPES:
     [{ pattern: "\\p{Lu}." }, "a value that matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
   ];
 
-for (const [declaration, wanted, good, bad] of TYPES) {
-  const what = JSON.stringify(declaration);
-  for (const value of good) {
-    Deno.test(`applyManifest() takes ${JSON.stringify(value)} for ${what}`, () => {
-      assertEquals(faultsOf(declaration, value), []);
+for (const [declaration, expected, valid, invalid] of TYPES) {
+  const declared = JSON.stringify(declaration);
+  for (const value of valid) {
+    Deno.test(`applyManifest() accepts ${JSON.stringify(value)} for ${declared}`, () => {
+      assertEquals(issuesFor(declaration, value), []);
     });
   }
-  for (const value of bad) {
-    Deno.test(`applyManifest() refuses ${JSON.stringify(value)} for ${what}`, () => {
-      assertEquals(faultsOf(declaration, value), [
-        `Cannot use REP_PUBLIC_V: expected ${wanted}, got ${JSON.stringify(value)}`,
+  for (const value of invalid) {
+    Deno.test(`applyManifest() rejects ${JSON.stringify(value)} for ${declared}`, () => {
+      assertEquals(issuesFor(declaration, value), [
+        `Cannot use REP_PUBLIC_V: expected ${expected}, got ${JSON.stringify(value)}`,
       ]);
     });
   }
 }
 
-Deno.test("applyManifest() tells what is wrong with the type and with the pattern", () => {
-  assertEquals(faultsOf({ type: "number", pattern: "\\d" }, "ten"), [
+Deno.test("applyManifest() reports both the type and the pattern", () => {
+  assertEquals(issuesFor({ type: "number", pattern: "\\d" }, "ten"), [
     'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
     'Cannot use REP_PUBLIC_V: expected a value that matches \\d, got "ten"',
   ]);
 });
 
-Deno.test("applyManifest() says so when it is the default that is wrong", () => {
+Deno.test("applyManifest() reports an invalid default as such", () => {
   const declarations = {
     A: { tier: "public", type: "number", default: "ten" },
     B: { tier: "sensitive", type: "number", default: "s3cret" },
@@ -188,7 +188,7 @@ Deno.test("applyManifest() says so when it is the default that is wrong", () => 
 });
 
 for (const tier of ["sensitive", "server"]) {
-  Deno.test(`applyManifest() tells neither the value of a ${tier} variable nor what it may be`, () => {
+  Deno.test(`applyManifest() reports neither the value of a ${tier} variable nor its allowed values`, () => {
     const types = {
       A: { tier, type: "url" },
       B: { tier, type: "number" },

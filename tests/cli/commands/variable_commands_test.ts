@@ -168,9 +168,9 @@ Deno.test("--if-id writes when the id is that, and else exits with 1 and says wh
     code: 1,
     out: [],
     err: [
-      `Cannot write REP_PUBLIC_A: expected its id to be ${START}, but it is ${
+      `Cannot write REP_PUBLIC_A: expected its id to be ${START}, but its id is ${
         START + 1
-      }, with the value "2", since ${AT}`,
+      }, with the value "2", written at ${AT}`,
     ],
   });
   assertEquals((await run("unset", "A", "--if-id", "5")).code, 1);
@@ -179,7 +179,7 @@ Deno.test("--if-id writes when the id is that, and else exits with 1 and says wh
   assertEquals(await run("unset", "A", "--if-id", String(START + 1)), {
     code: 1,
     out: [],
-    err: [`Cannot write REP_PUBLIC_A: expected its id to be ${START + 1}, but it is not there`],
+    err: [`Cannot write REP_PUBLIC_A: expected its id to be ${START + 1}, but it does not exist`],
   });
 });
 

@@ -18,20 +18,20 @@ function epochsAt(now: number, options: Partial<EpochOptions> = {}): Epochs & { 
   return Object.assign(epochs, { clock });
 }
 
-Deno.test("current() returns the second in which the epoch began", () => {
+Deno.test("Epochs.current() returns the second in which the epoch began", () => {
   const kids = [START - 1, START, START + 1, START + 10 * MINUTE - 1, START + 10 * MINUTE]
     .map((now) => epochsAt(now).current());
   assertEquals(kids, ["1699999800", KID, KID, KID, "1700001000"]);
 });
 
-Deno.test("current() returns the same in all processes with the same rotation, whenever they were started", async () => {
+Deno.test("Epochs.current() returns the same in all processes with the same rotation, whenever they were started", async () => {
   const early = epochsAt(START - 3 * HOUR);
   const late = epochsAt(START + 7 * MINUTE);
   await early.clock.tick(3 * HOUR + 9 * MINUTE);
   assertEquals(early.current(), late.current());
 });
 
-Deno.test("current() returns a valid kid at any time, with any rotation", () => {
+Deno.test("Epochs.current() returns a valid kid at any time, with any rotation", () => {
   for (const rotationMs of [1_000, 7_000, MINUTE, 24 * HOUR]) {
     for (const now of [0, 1, 999, 1_000, START, 10_000_000_000_000]) {
       const epochs = epochsAt(now, { rotationMs, retentionMs: 1_000 });
@@ -40,13 +40,13 @@ Deno.test("current() returns a valid kid at any time, with any rotation", () => 
   }
 });
 
-Deno.test("checkKid() accepts an epoch until its retention has passed after its end", () => {
+Deno.test("Epochs.checkKid() accepts an epoch until its retention has passed after its end", () => {
   const end = START + 10 * MINUTE;
   const checks = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
   assertEquals(checks, ["valid", "valid", "valid", "expired"]);
 });
 
-Deno.test("checkKid() counts the retention from the end of an epoch, however long that is", () => {
+Deno.test("Epochs.checkKid() counts the retention from the end of an epoch, however long that is", () => {
   const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
   const kid = epochsAt(START, options).current();
   const end = Number(kid) * 1_000 + 24 * HOUR;
@@ -54,12 +54,12 @@ Deno.test("checkKid() counts the retention from the end of an epoch, however lon
   assertEquals(checks, ["valid", "valid", "expired"]);
 });
 
-Deno.test("checkKid() accepts an epoch of another process whose clock is up to a minute ahead", () => {
+Deno.test("Epochs.checkKid() accepts an epoch of another process whose clock is up to a minute ahead", () => {
   const checks = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
   assertEquals(checks, ["valid", "malformed"]);
 });
 
-Deno.test("checkKid() rejects as malformed anything but a Unix time in seconds", () => {
+Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in seconds", () => {
   const epochs = epochsAt(START);
   for (
     const kid of [
@@ -84,11 +84,11 @@ Deno.test("checkKid() rejects as malformed anything but a Unix time in seconds",
   }
 });
 
-Deno.test("checkKid() rejects the first second as expired", () => {
+Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
   assertEquals(epochsAt(START).checkKid("1"), "expired");
 });
 
-Deno.test("keys() derives both keys from the master secret and the kid", async () => {
+Deno.test("Epochs.keys() derives both keys from the master secret and the kid", async () => {
   assertEquals(await epochsAt(START).keys(KID), {
     kid: KID,
     blobKey: await deriveKey(MASTER, { salt: KID, info: BLOB_KEY_INFO }),
@@ -96,21 +96,21 @@ Deno.test("keys() derives both keys from the master secret and the kid", async (
   });
 });
 
-Deno.test("keys() returns different keys for each epoch, none of them the master secret", async () => {
+Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master secret", async () => {
   const epochs = epochsAt(START);
   const [one, other] = [await epochs.keys("1700000400"), await epochs.keys("1700001000")];
   const all = [one.blobKey, one.integrityKey, other.blobKey, other.integrityKey, MASTER];
   assertEquals(new Set(all.map(encodeHex)).size, 5);
 });
 
-Deno.test("keys() returns the same keys in processes with the same master secret only", async () => {
+Deno.test("Epochs.keys() returns the same keys in processes with the same master secret only", async () => {
   const mine = await epochsAt(START).keys(KID);
   assertEquals(await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(KID), mine);
   const masterKey = () => Promise.resolve(new Uint8Array(32).fill(8));
   assertNotEquals(await epochsAt(START, { masterKey }).keys(KID), mine);
 });
 
-Deno.test("keys() loads the master secret once for all callers and epochs", async () => {
+Deno.test("Epochs.keys() loads the master secret once for all callers and epochs", async () => {
   let loads = 0;
   const epochs = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => loads++) });
   await Promise.all(["1", "2", "1", "3"].map((kid) => epochs.keys(kid)));
@@ -118,7 +118,7 @@ Deno.test("keys() loads the master secret once for all callers and epochs", asyn
   assertEquals(loads, 1);
 });
 
-Deno.test("keys() rejects if the master secret cannot be loaded, and loads it again the next time", async () => {
+Deno.test("Epochs.keys() rejects if the master secret cannot be loaded, and loads it again the next time", async () => {
   let loads = 0;
   const masterKey = () => ++loads < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
   const epochs = epochsAt(START, { masterKey });
@@ -128,7 +128,7 @@ Deno.test("keys() rejects if the master secret cannot be loaded, and loads it ag
   assertEquals(loads, 3);
 });
 
-Deno.test("keys() caches the keys of up to 200 epochs", async () => {
+Deno.test("Epochs.keys() caches the keys of up to 200 epochs", async () => {
   const epochs = epochsAt(START);
   const first = await epochs.keys("1");
   for (let kid = 2; kid <= 200; kid++) await epochs.keys(String(kid));

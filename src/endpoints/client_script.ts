@@ -8,6 +8,8 @@ const METHODS = ["GET", "HEAD"];
 /**
  * Handles `GET /rep/client.js`: the browser module `@rep/gateway/client` as one script, for pages without a bundler. The
  * spec permits endpoints of our own.
+ *
+ * @throws {Problem} 405 for methods other than GET and HEAD.
  */
 export async function handleClientScript(request: Request): Promise<Response> {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);

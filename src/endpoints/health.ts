@@ -1,30 +1,34 @@
 import { methodNotAllowed } from "../http/problem.ts";
 import type { Tier } from "../variables/tier.ts";
 
-/** How the gateway is: `degraded` still serves, `stopping` soon does not. */
+/** The state of the gateway: `degraded` still serves all requests, `stopping` will soon serve none. */
 export type HealthStatus = "healthy" | "degraded" | "stopping";
 
-/** The report of `GET /rep/health` (spec, Health report). */
+/** The body of `GET /rep/health` (spec, Health report). */
 export interface HealthReport {
   readonly status: HealthStatus;
-  /** The gateway's version. */
+  /** The version of the gateway. */
   readonly version: string;
-  /** How many variables there are of each tier, defaults of the manifest included. */
+  /** The number of variables of each tier, defaults of the manifest included. */
   readonly variables: Readonly<Record<Tier, number>>;
   readonly guardrails: {
-    /** How many PUBLIC variables look like secrets. */
+    /** The number of PUBLIC variables that look like secrets. */
     readonly warnings: number;
-    /** How many changes strict mode has refused since the start. */
+    /** The number of changes that strict mode has rejected since the start. */
     readonly blocked: number;
   };
+  /** The whole seconds since the start. */
   readonly uptime_seconds: number;
 }
 
 const METHODS = ["GET", "HEAD"];
 
 /**
- * `GET /rep/health` (spec, GET /rep/health). 200 also when degraded: nobody is helped by a pod that is restarted because its
- * last reload was refused. 503 once the gateway is stopping, so that a load balancer sends no one here any more.
+ * Handles `GET /rep/health` (spec, GET /rep/health). The status is 200 even if the gateway is degraded, since restarting a
+ * pod does not help if, for example, its last reload was rejected. It is 503 while the gateway is stopping, so that load
+ * balancers send no new requests.
+ *
+ * @throws {Problem} 405 for methods other than GET and HEAD.
  */
 export function handleHealth(request: Request, report: HealthReport): Response {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);

@@ -141,7 +141,7 @@ Deno.test("RateLimit.take() does not make clients wait for each other", async ()
   assertEquals(store.counts, { get: 200, list: 0, commit: 200 });
 });
 
-Deno.test("RateLimit.take() allows exactly 10 of 200 at once on two processes, with few tries lost to each other", async () => {
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two processes, with few conflicts", async () => {
   const clock = new FakeClock();
   const store = countedStore(memoryStore());
   const processes = [createLimit(store, clock), createLimit(store, clock)];
@@ -149,7 +149,7 @@ Deno.test("RateLimit.take() allows exactly 10 of 200 at once on two processes, w
   const decisions = await tickUntilSettled(clock, Promise.all(requests));
   assertEquals(decisions.filter((decision) => decision?.isAllowed).length, 10);
   assert(store.counts.commit <= 40, `${store.counts.commit} commits for 10 requests`);
-  assert(store.counts.get <= 60, `${store.counts.get} readings for 10 requests`);
+  assert(store.counts.get <= 60, `${store.counts.get} reads for 10 requests`);
 });
 
 Deno.test("RateLimit.take() continues the count of other processes in one that starts later", async () => {

@@ -8,7 +8,7 @@
  * other members of its rollout at rest, two for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { createRateLimit } from "../src/http/rate_limit.ts";
+import { RateLimit } from "../src/http/rate_limit.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import type { Member } from "../src/rollout/observation.ts";
 import { memoryStore } from "../src/store/memory.ts";
@@ -60,7 +60,7 @@ async function rest(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<Sto
     await new Rollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
   }
   await clock.tick(5_000);
-  await createRateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that it is not the gateway's turn
+  await new RateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that it is not the gateway's turn
   store.take();
   await clock.tick(60_000);
   return store.take();
@@ -139,7 +139,7 @@ async function sweep(clients: number, processes: number, afterMs: number): Promi
   const clock = new FakeClock();
   const store = countedStore(memoryStore());
   const options = { store, clock, random: () => 0, limit: 10 };
-  const limits = Array.from({ length: processes }, () => createRateLimit(options));
+  const limits = Array.from({ length: processes }, () => new RateLimit(options));
   for (let client = 0; client < clients; client++) await limits[0]?.take(`10.0.${client >> 8}.${client & 255}`);
   store.take();
   clock.jump(afterMs);

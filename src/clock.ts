@@ -1,12 +1,12 @@
-/** The time, and waiting for it: everything in the gateway that depends on either takes a {@linkcode Clock}. */
+/** A source of time and timers. Everything in the gateway that depends on time takes one as an argument. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. */
+  /** Returns the milliseconds since the Unix epoch. */
   now(): number;
   /**
    * Calls back once, after `ms` milliseconds.
    *
-   * @param isBackground Whether it is of no use when nothing else is left to do: then it does not keep the process alive.
-   * @returns A function that calls it off.
+   * @param isBackground Whether the process may exit while the timer is pending. `false` by default.
+   * @returns A function that cancels the timer.
    */
   after(ms: number, callback: () => void, isBackground?: boolean): () => void;
 }
@@ -21,25 +21,37 @@ export const systemClock: Clock = {
   },
 };
 
-/** Calls back every `ms` milliseconds, in the background, until the function that is returned is called. */
-export function every(ms: number, callback: () => void, clock: Clock): () => void {
-  let cancel = clock.after(ms, again, true);
-  function again() {
-    cancel = clock.after(ms, again, true);
-    callback();
+/** Options of {@linkcode every}. */
+export interface RecurringTaskOptions {
+  clock: Clock;
+  /** Called with whatever a run throws or rejects with. */
+  onError: (error: unknown) => void;
+}
+
+/**
+ * Runs a task every `ms` milliseconds, in the background. A run that fails is reported and the next one takes place all
+ * the same; a run that takes longer than `ms` does not delay the next one.
+ *
+ * @returns A function that stops the task.
+ */
+export function every(ms: number, task: () => unknown, { clock, onError }: RecurringTaskOptions): () => void {
+  let cancel = clock.after(ms, run, true);
+  function run() {
+    cancel = clock.after(ms, run, true); // first, so that the task can stop itself
+    Promise.try(task).catch(onError);
   }
   return () => cancel();
 }
 
-/** What {@linkcode sleep} may be told. */
+/** Options of {@linkcode sleep}. */
 export interface SleepOptions {
-  /** Ends the waiting at once, without an error. */
+  /** Resolves the promise at once when it is aborted. */
   signal?: AbortSignal;
-  /** Whether it is of no use when nothing else is left to do. @default {false} */
+  /** Whether the process may exit meanwhile. @default {false} */
   isBackground?: boolean;
 }
 
-/** Waits `ms` milliseconds. */
+/** Resolves after `ms` milliseconds. It never rejects. */
 export function sleep(ms: number, clock: Clock, { signal, isBackground = false }: SleepOptions = {}): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -53,10 +65,10 @@ export function sleep(ms: number, clock: Clock, { signal, isBackground = false }
   });
 }
 
-/** Waits for something, but no longer than `ms` milliseconds; how it ends is of no interest. */
+/** Waits until a promise is settled, but no longer than `ms` milliseconds. It never rejects. */
 export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
-  const ended = new AbortController();
-  const end = () => ended.abort();
-  work.then(end, end);
-  await sleep(ms, clock, { signal: ended.signal });
+  const settled = new AbortController();
+  const settle = () => settled.abort();
+  work.then(settle, settle);
+  await sleep(ms, clock, { signal: settled.signal });
 }

@@ -6,7 +6,7 @@ import {
   ConfigurationError,
   countVariables,
   EMPTY_SNAPSHOT,
-  isSame,
+  hasSameVariables,
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
@@ -108,7 +108,7 @@ export class Configuration {
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
     await this.publish();
-    const level = isSame(this.#snapshot, before) ? "debug" : "info"; // a poll that finds no change is not worth a line
+    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info"; // a poll that finds no change is not worth a line
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 

@@ -8,7 +8,7 @@ import type { Store } from "./store/store.ts";
 import { EXPECTED_UPSTREAM, parseUpstream, redactUrl } from "./upstream_url.ts";
 import type { Environment } from "./variables/classify.ts";
 import { readEnvironment } from "./variables/environment.ts";
-import { formatValue } from "./variables/manifest.ts";
+import { formatValue } from "./variables/format_value.ts";
 import type { SnapshotInput } from "./variables/snapshot.ts";
 
 /** A value, or a function that returns it. The function is called at startup and at every reload. */

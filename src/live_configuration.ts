@@ -1,18 +1,19 @@
 import { every, waitAtMost } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
-import { createEpochs, type Epochs } from "./crypto/epochs.ts";
+import { Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { EventLog } from "./events/event_log.ts";
 import { Hub } from "./events/hub.ts";
 import type { Publication } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
-import { createRateLimit, type RateLimit } from "./http/rate_limit.ts";
+import { logTaskError } from "./log.ts";
+import { RateLimit } from "./http/rate_limit.ts";
 import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
 import { type Snapshot, type SnapshotInput } from "./variables/snapshot.ts";
-import { type StoredSource, storedSource } from "./variables/stored_source.ts";
+import { StoredSource } from "./variables/stored_source.ts";
 import { watchVariables } from "./variables/watch_stored.ts";
 
 /** How often a process reads new events, and probes a store that has failed. */
@@ -50,14 +51,14 @@ export class LiveConfiguration {
     this.#eventLog = new EventLog(store, { clock });
     this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
     this.hub = new Hub(this.tail, settings);
-    this.rateLimit = createRateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
-    this.epochs = createEpochs({
+    this.rateLimit = new RateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
+    this.epochs = new Epochs({
       clock,
       rotationMs: settings.keyRotationMs,
       retentionMs: settings.keyRetentionMs,
       masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
     });
-    this.#stored = storedSource(store);
+    this.#stored = new StoredSource(store);
     const { tail } = this;
     const eventLog = this.#eventLog;
     const onReactivated = () => void this.#configuration.publish();
@@ -147,12 +148,13 @@ export class LiveConfiguration {
   }
 
   #startPolling(): void {
-    const { clock, hotReload } = this.#settings;
-    const repeat = (ms: number, task: () => Promise<unknown>) => every(ms, () => this.#run(task), clock);
+    const { clock, log, hotReload } = this.#settings;
+    const repeat = (ms: number, name: string, task: () => Promise<unknown>) =>
+      every(ms, () => this.#run(name, task), { clock, onError: logTaskError(log, name) });
     this.#stopPolling = [
-      repeat(SWEEP_MS, () => this.rateLimit.sweep()),
-      repeat(POLL_MS, () => this.#store.probe()),
-      ...(hotReload ? [repeat(POLL_MS, () => this.tail.readNew()), this.#watchEvents()] : []),
+      repeat(SWEEP_MS, "sweep", () => this.rateLimit.sweep()),
+      repeat(POLL_MS, "probe", () => this.#store.probe()),
+      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
     ];
     const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none
     const { signal } = this.#closing;
@@ -161,7 +163,7 @@ export class LiveConfiguration {
   }
 
   #watchEvents(): () => void {
-    return this.#eventLog.watch(() => this.#run(() => this.tail.readNew()));
+    return this.#eventLog.watch(() => void this.#run("poll", () => this.tail.readNew()));
   }
 
   async #reloadStored(): Promise<void> {
@@ -181,10 +183,10 @@ export class LiveConfiguration {
 
   /** Makes up for what could not be done while the store did not answer. */
   #recover(): void {
-    if (this.#settings.hotReload) this.#run(() => this.tail.readNew());
+    if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
     if (this.#stored.isKnown) this.#configuration.retryNow();
-    else this.#run(() => this.#reloadStored());
-    this.#run(() => this.#saveCounts());
+    else void this.#run("reload", () => this.#reloadStored());
+    void this.#run("save", () => this.#saveCounts());
   }
 
   async #saveCounts(): Promise<void> {
@@ -192,17 +194,14 @@ export class LiveConfiguration {
     if (clients > 0) this.#settings.log.info("rep.rate_limit.saved", { clients });
   }
 
-  /** Runs a task in the background. A failing store is logged once, by {@linkcode #onStoreChange}; anything else is logged here. */
-  #run(task: () => Promise<unknown>): void {
-    task().catch((error) => {
-      if (error instanceof StoreUnavailableError) return;
-      this.#settings.log.error("rep.task.failed", { detail: `it runs again: ${errorText(error)}` });
-    });
+  /** Runs a task in the background. An outage of the store is logged once, by {@linkcode #onStoreChange}. */
+  async #run(name: string, task: () => Promise<unknown>): Promise<void> {
+    try {
+      await task();
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) logTaskError(this.#settings.log, name)(error);
+    }
   }
 }
 
 const NO_PUBLICATION: Publication = { events: [], head: 0 };
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? error.stack ?? error.message : String(error);
-}

@@ -1,38 +1,38 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
 
-/** What a log line says beside its event: names and plain values, never a key or a variable's value. */
+/** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /**
- * Where the gateway writes what happens: an event's name, such as `rep.session_key.issued`, and its fields.
- * The names are those of REP's security model, §Audit Logging.
+ * A structured log. Each line has an event name, such as `rep.session_key.issued`, and fields. The names of audit events
+ * are those of REP's security model, §Audit Logging.
  */
 export interface Log {
-  /** What only somebody looking for a fault wants to see. */
+  /** Logs details for debugging. */
   debug(event: string, fields?: LogFields): void;
-  /** What happened as it should; the audit log is on this level. */
+  /** Logs normal operation, audit events included. */
   info(event: string, fields?: LogFields): void;
-  /** What was refused, or goes on with less than it should have. */
+  /** Logs a refused request or degraded operation. */
   warn(event: string, fields?: LogFields): void;
-  /** What failed and needs somebody. */
+  /** Logs a failure that an operator has to look into. */
   error(event: string, fields?: LogFields): void;
 }
 
-/** Settings of {@linkcode createLog}. */
+/** Options of {@linkcode createLog}. */
 export interface LogOptions {
-  /** How a line looks. @default {"json"} */
+  /** Log format: one JSON object or `key=value` text per line. @default {"json"} */
   format?: "json" | "text";
-  /** The least important level that is written. @default {"info"} */
+  /** The lowest level that is written. @default {"info"} */
   level?: "debug" | "info" | "warn" | "error";
-  /** Takes a finished line, without its line end. @default {console.log} */
+  /** Writes a line, which has no line terminator. @default {console.log} */
   write?: (line: string) => void;
 }
 
-/** A log that writes nothing. */
+/** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Makes a log over `@std/log` that writes one line an event, as JSON or as `key=value` text. */
+/** Creates a log, based on `@std/log`, that writes one line per event. Errors of `write` are ignored. */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = toConsole } = options;
   const formatter = format === "json" ? formatJson : formatText;
@@ -47,11 +47,21 @@ export function createLog(options: LogOptions = {}): Log {
   };
 }
 
+/** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
+}
+
+/** Returns a callback that logs an error of a recurring task as `rep.task.failed`. */
+export function logTaskError(log: Log, task: string): (error: unknown) => void {
+  return (error) => log.error("rep.task.failed", { task, detail: describeError(error) });
+}
+
 class LineHandler extends BaseHandler {
   readonly #write: (line: string) => void;
 
   constructor(write: (line: string) => void, formatter: (record: LogRecord) => string) {
-    super("NOTSET", { formatter }); // the logger has filtered by level already
+    super("NOTSET", { formatter }); // the logger filters by level
     this.#write = write;
   }
 
@@ -59,44 +69,47 @@ class LineHandler extends BaseHandler {
     try {
       this.#write(line);
     } catch {
-      // A full disk or a closed pipe behind the log must not take the service down with it.
+      // A full disk or a closed pipe must not take the gateway down.
     }
   }
 }
 
 function toConsole(line: string): void {
-  // deno-lint-ignore no-console -- the one way out for log lines; OpenTelemetry captures it here
+  // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
   console.log(line);
 }
 
-function fieldsOf({ args }: LogRecord): LogFields {
+function getFields({ args }: LogRecord): LogFields {
   return (args[0] ?? {}) as LogFields;
 }
 
 function formatJson(record: LogRecord): string {
   const { datetime, levelName, msg } = record;
-  return quoted({ time: datetime, level: levelName, msg, ...fieldsOf(record) });
+  return toSafeJson({ time: datetime, level: levelName, msg, ...getFields(record) });
 }
 
 function formatText(record: LogRecord): string {
-  const fields = Object.entries(fieldsOf(record))
+  const fields = Object.entries(getFields(record))
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${name}=${textValue(value)}`);
+    .map(([name, value]) => `${name}=${formatField(value)}`);
   const { datetime, levelName, msg } = record;
   return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(" ");
 }
 
-/** Quotes what could be mistaken for another field, or for another line. */
-function textValue(value: LogFields[string]): string {
+/** Quotes text that could be read as another field or another line. */
+function formatField(value: LogFields[string]): string {
   const text = Array.isArray(value) ? value.join(",") : String(value);
-  return /^[\w.:/@+,-]+$/.test(text) ? text : quoted(text);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
 }
 
-/** JSON without the controls that it leaves alone: terminals may obey U+009B, viewers break lines or turn text round. */
-function quoted(value: unknown): string {
-  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escaped);
+/**
+ * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
+ * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
+ */
+function toSafeJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, toEscape);
 }
 
-function escaped(character: string): string {
+function toEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

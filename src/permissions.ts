@@ -1,4 +1,4 @@
-/** Whether the process has a permission already, so that using it does not prompt. */
+/** Returns whether a permission is already granted, so that using it does not prompt. */
 export function isGranted(permission: Deno.PermissionDescriptor): boolean {
   return Deno.permissions.querySync(permission).state === "granted";
 }

@@ -1,17 +1,17 @@
 import { assertEquals } from "@std/assert";
-import { createLog, type LogFields, type LogOptions } from "../src/log.ts";
+import { createLog, describeError, type LogFields, type LogOptions, logTaskError } from "../src/log.ts";
 
 const TIME = /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/;
 
-/** The lines that are written, with the time taken out. */
-function linesOf(options: LogOptions, run: (log: ReturnType<typeof createLog>) => void): string[] {
+/** Returns the lines that are written, with TIME in place of the time. */
+function writtenLines(options: LogOptions, run: (log: ReturnType<typeof createLog>) => void): string[] {
   const lines: string[] = [];
   run(createLog({ ...options, write: (line) => lines.push(line) }));
   return lines.map((line) => line.replace(TIME, "TIME"));
 }
 
-function lineOf(format: "json" | "text", fields?: LogFields): string | undefined {
-  return linesOf({ format }, (log) => log.info("rep.test", fields)).at(0);
+function writtenLine(format: "json" | "text", fields?: LogFields): string | undefined {
+  return writtenLines({ format }, (log) => log.info("rep.test", fields)).at(0);
 }
 
 const FIELDS: LogFields = {
@@ -25,30 +25,30 @@ const FIELDS: LogFields = {
 
 Deno.test("createLog() writes an event as one line of JSON", () => {
   assertEquals(
-    lineOf("json", FIELDS),
+    writtenLine("json", FIELDS),
     '{"time":"TIME","level":"INFO","msg":"rep.test","key":"API_URL","id":1700000000000,"ok":true,"issues":["one","two"],"empty":""}',
   );
 });
 
 Deno.test("createLog() writes an event as one line of text", () => {
   assertEquals(
-    lineOf("text", FIELDS),
+    writtenLine("text", FIELDS),
     'TIME INFO  rep.test key=API_URL id=1700000000000 ok=true issues=one,two empty=""',
   );
 });
 
 Deno.test("createLog() writes an event without fields", () => {
   assertEquals(
-    [lineOf("json"), lineOf("text")],
+    [writtenLine("json"), writtenLine("text")],
     ['{"time":"TIME","level":"INFO","msg":"rep.test"}', "TIME INFO  rep.test"],
   );
 });
 
 Deno.test("createLog() writes JSON by default", () => {
-  assertEquals(linesOf({}, (log) => log.warn("rep.test")), ['{"time":"TIME","level":"WARN","msg":"rep.test"}']);
+  assertEquals(writtenLines({}, (log) => log.warn("rep.test")), ['{"time":"TIME","level":"WARN","msg":"rep.test"}']);
 });
 
-Deno.test("createLog() writes the present time", () => {
+Deno.test("createLog() writes the current time", () => {
   const lines: string[] = [];
   const before = Date.now();
   createLog({ write: (line) => lines.push(line) }).info("rep.test");
@@ -56,7 +56,7 @@ Deno.test("createLog() writes the present time", () => {
   assertEquals(time >= before && time <= Date.now(), true);
 });
 
-/** What somebody could send to write lines or fields of their own, or to a terminal; as it is in JSON. */
+/** Values that could forge lines or fields, or control a terminal, and their JSON. */
 const HOSTILE: readonly (readonly [value: string, written: string])[] = [
   ["a\nINFO rep.session_key.issued", '"a\\nINFO rep.session_key.issued"'],
   ["a\r\nb", '"a\\r\\nb"'],
@@ -75,45 +75,45 @@ const HOSTILE: readonly (readonly [value: string, written: string])[] = [
 ];
 
 for (const [value, written] of HOSTILE) {
-  Deno.test(`createLog() writes ${written} so that it is a value and nothing else`, () => {
-    assertEquals(lineOf("json", { value }), `{"time":"TIME","level":"INFO","msg":"rep.test","value":${written}}`);
-    assertEquals(lineOf("text", { value }), `TIME INFO  rep.test value=${written}`);
+  Deno.test(`createLog() writes ${written} as a value and nothing else`, () => {
+    assertEquals(writtenLine("json", { value }), `{"time":"TIME","level":"INFO","msg":"rep.test","value":${written}}`);
+    assertEquals(writtenLine("text", { value }), `TIME INFO  rep.test value=${written}`);
     assertEquals(JSON.parse(written), value);
   });
 }
 
-Deno.test("createLog() quotes lists in text as it does texts", () => {
-  assertEquals(lineOf("text", { issues: ["a b", "c\nd"] }), 'TIME INFO  rep.test issues="a b,c\\nd"');
+Deno.test("createLog() quotes lists in text like strings", () => {
+  assertEquals(writtenLine("text", { issues: ["a b", "c\nd"] }), 'TIME INFO  rep.test issues="a b,c\\nd"');
 });
 
-Deno.test("createLog() writes ordinary text as it is, whatever its language", () => {
-  assertEquals(lineOf("text", { value: "Größe 😀" }), 'TIME INFO  rep.test value="Größe 😀"');
+Deno.test("createLog() writes letters of any language unescaped", () => {
+  assertEquals(writtenLine("text", { value: "Größe 😀" }), 'TIME INFO  rep.test value="Größe 😀"');
 });
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 
 for (const [index, level] of LEVELS.entries()) {
-  Deno.test(`createLog() writes what is ${level} or more important, and nothing else`, () => {
-    const lines = linesOf({ format: "text", level }, (log) => LEVELS.forEach((one) => log[one]("rep.test")));
+  Deno.test(`createLog() with level ${level} writes that level and above`, () => {
+    const lines = writtenLines({ format: "text", level }, (log) => LEVELS.forEach((one) => log[one]("rep.test")));
     assertEquals(lines.map((line) => line.split(/\s+/)[1]?.toLowerCase()), LEVELS.slice(index));
   });
 }
 
-Deno.test("createLog() writes what is info or more important by default", () => {
-  assertEquals(linesOf({ format: "text" }, (log) => LEVELS.forEach((level) => log[level]("rep.test"))), [
+Deno.test("createLog() writes info and above by default", () => {
+  assertEquals(writtenLines({ format: "text" }, (log) => LEVELS.forEach((level) => log[level]("rep.test"))), [
     "TIME INFO  rep.test",
     "TIME WARN  rep.test",
     "TIME ERROR rep.test",
   ]);
 });
 
-Deno.test("createLog() survives a write that throws, and goes on", () => {
+Deno.test("createLog() ignores an error of write()", () => {
   const lines: string[] = [];
   let isFull = true;
   const log = createLog({
     format: "text",
     write(line) {
-      if (isFull) throw new Deno.errors.BrokenPipe("nobody reads");
+      if (isFull) throw new Deno.errors.BrokenPipe("no reader");
       lines.push(line.replace(TIME, "TIME"));
     },
   });
@@ -121,4 +121,27 @@ Deno.test("createLog() survives a write that throws, and goes on", () => {
   isFull = false;
   log.info("rep.test");
   assertEquals(lines, ["TIME INFO  rep.test"]);
+});
+
+Deno.test("logTaskError() logs the error of a recurring task with its stack", () => {
+  const error = new TypeError("a bug");
+  const [line = ""] = writtenLines({}, (log) => logTaskError(log, "poll")(error));
+  assertEquals(JSON.parse(line), {
+    time: "TIME",
+    level: "ERROR",
+    msg: "rep.task.failed",
+    task: "poll",
+    detail: error.stack,
+  });
+});
+
+Deno.test("describeError() returns the stack, else the message, else the value as text", () => {
+  const withoutStack = Object.assign(new Error("a bug"), { stack: undefined });
+  const error = new Error("a bug");
+  assertEquals([error, withoutStack, "gone", undefined].map(describeError), [
+    error.stack,
+    "a bug",
+    "gone",
+    "undefined",
+  ]);
 });

@@ -1,7 +1,7 @@
 import { parseEnv } from "node:util";
 import { join } from "@std/path";
 import type { Environment } from "../variables/classify.ts";
-import { isOurs, onlyOurs } from "../variables/environment.ts";
+import { isRepName, pickRepVariables } from "../variables/environment.ts";
 
 /**
  * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes mounts a
@@ -20,12 +20,12 @@ export async function readEnvFile(path: string): Promise<Environment> {
  */
 export function parseEnvText(text: string): Environment {
   const withoutBom = text.replace(/^\uFEFF/, ""); // `parseEnv` would make it part of the first name
-  return onlyOurs(parseEnv(withoutBom) as Environment);
+  return pickRepVariables(parseEnv(withoutBom) as Environment);
 }
 
 async function readDirectory(path: string): Promise<Environment> {
   const entries = await Array.fromAsync(Deno.readDir(path));
-  const names = entries.map(({ name }) => name).filter(isOurs);
+  const names = entries.map(({ name }) => name).filter(isRepName);
   const values = names.map(async (name) => [name, await readValue(join(path, name))] as const);
   return Object.fromEntries(await Promise.all(values));
 }

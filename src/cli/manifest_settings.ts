@@ -1,12 +1,6 @@
-import {
-  checkKeys,
-  type Fields,
-  formatValue,
-  type ManifestResult,
-  type ManifestSettings,
-  parseManifest,
-  type Report,
-} from "../variables/manifest.ts";
+import { checkKeys, type Fields, type Report } from "../variables/fields.ts";
+import { formatValue } from "../variables/format_value.ts";
+import { type ManifestResult, type ManifestSettings, parseManifest } from "../variables/manifest.ts";
 import { type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses a manifest including its `settings`, which are options of the command. */

@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import { describeError, type Log } from "../log.ts";
 
 /** What signals do. */
 export interface SignalActions {
@@ -39,7 +39,7 @@ export function onSignals(
     try {
       await stop();
     } catch (error) {
-      log.error("rep.stop.failed", { detail: errorText(error) });
+      log.error("rep.stop.failed", { detail: describeError(error) });
       return Deno.exit(1);
     }
     log.info("rep.stopped");
@@ -62,14 +62,10 @@ export function onSignals(
 export function logUncaughtErrors(log: Log): void {
   globalThis.addEventListener("error", (event) => {
     event.preventDefault();
-    log.error("rep.uncaught", { detail: errorText(event.error) });
+    log.error("rep.uncaught", { detail: describeError(event.error) });
   });
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
-    log.error("rep.uncaught", { detail: errorText(event.reason) });
+    log.error("rep.uncaught", { detail: describeError(event.reason) });
   });
-}
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? error.stack ?? error.message : String(error);
 }

@@ -1,5 +1,5 @@
 import { type Clock, every } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, logTaskError } from "../log.ts";
 import { checkWatchable, FileWatcher } from "./file_watcher.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { UsageError } from "./read_options.ts";
@@ -39,7 +39,7 @@ export function startTriggers(
 ): () => void {
   if (options["hot-reload-mode"] === "signal") return () => {};
   const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
-  const stopPolling = every(options["poll-interval"], reload, clock);
+  const stopPolling = every(options["poll-interval"], reload, { clock, onError: logTaskError(log, "reload") });
   return () => {
     stopPolling();
     watcher?.close();

@@ -1,35 +1,35 @@
 import type { ClientEnvironment, EventStream } from "./environment.ts";
 
-/** How the stream of changes is doing. */
+/** The state of the stream of changes. */
 export interface StreamStatus {
-  /** `closed` while nobody is subscribed; `connecting` also in the pause before another try. */
+  /** `closed` without subscribers; `connecting` also during the pause before the next attempt. */
   readonly state: "closed" | "connecting" | "open";
-  /** The id of the newest change that the page has; `null` if it does not know. */
+  /** The id of the last change that the page has received; `null` if it is unknown. */
   readonly lastEventId: string | null;
 }
 
-/** Settings of {@linkcode createChangeStream}. */
+/** Options of {@linkcode createChangeStream}. */
 export interface ChangeStreamOptions {
-  /** Where the changes after those that the page has are to be had. It is moved on as they come. */
+  /** The URL of the stream. Its cursor is updated with each event. */
   readonly url: URL;
-  /** Whether anybody wants to hear of changes. */
+  /** Returns whether there are subscribers. */
   readonly isWanted: () => boolean;
-  /** Takes an event of the stream, of type {@linkcode UPDATE} or {@linkcode DELETE}. */
+  /** Called with each event, of type {@linkcode UPDATE} or {@linkcode DELETE}. */
   readonly onEvent: (event: MessageEvent<string>) => void;
-  /** Is called when the status may be another. */
+  /** Called when the status may have changed. */
   readonly onStatus: () => void;
 }
 
-/** A connection that is kept up for as long as it is wanted. */
+/** A connection to the gateway that is kept open while there are subscribers. */
 export interface ChangeStream {
-  /** Opens or closes it, if what is wanted has changed. */
+  /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
   readonly refresh: () => void;
   readonly status: () => StreamStatus;
 }
 
-/** The events that say that a variable has a value (REP-RFC-0001 §4.6). */
+/** The event type of a variable that is added or changed (REP-RFC-0001 §4.6). */
 export const UPDATE = "rep:config:update";
-/** The events that say that a variable is gone (REP-RFC-0001 §4.6). */
+/** The event type of a variable that is deleted (REP-RFC-0001 §4.6). */
 export const DELETE = "rep:config:delete";
 
 const CURSOR = "last_event_id";
@@ -38,14 +38,14 @@ const CURSOR = "last_event_id";
 const OPEN = 1;
 const CLOSED = 2;
 
-/** About what a gateway needs to be back after a restart; and the longest that a page should then stay behind. */
+/** About as long as a gateway takes to restart, and the longest that a page may be outdated after an outage. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * Makes the stream of changes. While it is wanted it comes back from everything, and goes on where it was. An
- * `EventSource` alone comes back from most failures, but gives up on an answer other than 200, and is lost in the
- * back/forward cache.
+ * Creates the stream of changes. While there are subscribers, it reconnects after every failure and resumes at its cursor.
+ * An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when the page
+ * returns from the back/forward cache.
  */
 export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions): ChangeStream {
   const { url, isWanted, onEvent, onStatus } = options;
@@ -54,27 +54,27 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
 
   function connect() {
     source?.close();
-    const own = source = new environment.EventSource(url.href);
-    own.onopen = () => {
+    const current = source = new environment.EventSource(url.href);
+    current.onopen = () => {
       failures = 0;
       onStatus();
     };
-    own.onerror = () => {
-      if (own.readyState === CLOSED) environment.setTimeout(() => source === own && connect(), pauseMs());
+    current.onerror = () => {
+      if (current.readyState === CLOSED) environment.setTimeout(() => source === current && connect(), pauseMs());
       onStatus();
     };
-    own.addEventListener(UPDATE, receive);
-    own.addEventListener(DELETE, receive);
+    current.addEventListener(UPDATE, receive);
+    current.addEventListener(DELETE, receive);
     onStatus();
   }
 
-  /** Doubles with each failure, and differs from page to page, so that they are not all back in the same moment. */
+  /** Exponential backoff with jitter, so that not all pages reconnect at the same moment. */
   function pauseMs() {
     return Math.min(FIRST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS) * (1 + environment.Math.random()) / 2;
   }
 
   function receive(event: MessageEvent<string>) {
-    // A new EventSource sends no Last-Event-ID, so the place to go on from has to stand in its URL.
+    // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
     if (event.lastEventId) url.searchParams.set(CURSOR, event.lastEventId);
     onEvent(event);
     onStatus();
@@ -92,10 +92,10 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
     else if (!source) connect();
   }
 
-  // A page with an open connection may be refused by the back/forward cache, and one in it hears nothing.
+  // Browsers may not put a page with an open connection into the back/forward cache.
   environment.addEventListener("pagehide", disconnect);
   environment.addEventListener("pageshow", refresh);
-  // What was open before the network went may be dead, and nothing would ever say so.
+  // A connection from before the network was lost may be dead without an error.
   environment.addEventListener("online", () => isWanted() && connect());
 
   return {

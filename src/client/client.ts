@@ -5,57 +5,62 @@ import { isIntact, readPage, type Values } from "./payload.ts";
 import { REPError } from "./rep_error.ts";
 import { createSensitiveReader } from "./sensitive.ts";
 
-/** What is known of the page's configuration beside its values. */
+/** Metadata of the page's configuration. */
 export interface REPMeta {
-  /** The protocol's version. */
+  /** The version of the protocol. */
   version: string;
-  /** When the gateway made the configuration. */
+  /** When the gateway injected the configuration. */
   injectedAt: Date;
-  /** As {@linkcode Client.verify}. */
+  /** The result of {@linkcode Client.verify}. */
   integrityValid: boolean;
-  /** How many PUBLIC variables there are now. */
+  /** The current number of PUBLIC variables. */
   publicCount: number;
-  /** Whether there are SENSITIVE variables. */
+  /** Whether the page has SENSITIVE variables. */
   sensitiveAvailable: boolean;
-  /** Whether changes can be followed. */
+  /** Whether the gateway sends changes. */
   hotReloadAvailable: boolean;
 }
 
 /** The configuration of a page (REP-RFC-0001 §5.2). */
 export interface Client {
-  /** The value of a PUBLIC variable, or else the default. */
+  /** Returns the value of a PUBLIC variable, or the default if it is not set. */
   get(key: string, defaultValue: string): string;
-  /** The value of a PUBLIC variable, `undefined` if there is no such variable. */
+  /** Returns the value of a PUBLIC variable, or `undefined` if it is not set. */
   get(key: string, defaultValue?: undefined): string | undefined;
-  /** All PUBLIC variables, frozen: a change makes a new object, which tells it from the old one by `===`. */
+  /** Returns all PUBLIC variables as a frozen object. Each change replaces it, so `===` detects changes. */
   getAll(): Values;
   /**
-   * The value of a SENSITIVE variable. The first call asks the gateway for a key, which is limited to 10 a minute;
-   * after it all of them are at hand for as long as the page lives.
+   * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at most
+   * 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory.
    *
-   * @throws {REPError} If there is no such variable, the gateway gives no key, or the page is not a secure context.
+   * @throws {REPError} If the variable is not set, the gateway refuses the key, or the page is not a secure context. The
+   * message says which; `cause` is the underlying error, if any.
    */
   getSecure(key: string): Promise<string>;
   /**
-   * Whether the page has a configuration and it was not seen to be tampered with. Hashing takes a moment: until then,
-   * and where there is no `crypto.subtle`, a readable configuration counts as untouched.
+   * Returns whether the page has a configuration whose integrity is intact. Until its hash is computed, shortly after the
+   * start, and without `crypto.subtle`, a configuration that can be parsed counts as intact.
    */
   verify(): boolean;
-  /** What is known of the configuration; `null` if the page has none. */
+  /** Returns the metadata of the configuration, or `null` if the page has none. */
   meta(): REPMeta | null;
   /**
-   * Calls back when a PUBLIC variable changes or is deleted. The first subscription opens the stream of changes, and
-   * catches up with what has changed since the page was made; the last one to leave closes it.
+   * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with the
+   * changes since the page was generated; the end of the last one closes it.
    *
    * @returns A function that ends the subscription.
    */
   onChange(key: string, callback: ChangeCallback): () => void;
-  /** As {@linkcode Client.onChange}, for every PUBLIC variable. */
+  /**
+   * Subscribes to changes of all PUBLIC variables, like {@linkcode Client.onChange}.
+   *
+   * @returns A function that ends the subscription.
+   */
   onAnyChange(callback: AnyChangeCallback): () => void;
-  /** How the stream of changes is doing. @experimental */
+  /** Returns the state of the stream of changes. @experimental */
   status(): StreamStatus;
   /**
-   * Calls back when {@linkcode Client.status} may be another. Opens no stream.
+   * Calls back when {@linkcode Client.status} may have changed. It does not open the stream.
    *
    * @returns A function that ends the subscription.
    * @experimental
@@ -63,14 +68,19 @@ export interface Client {
   onStatus(callback: (status: StreamStatus) => void): () => void;
 }
 
-/** Reads the configuration of the page. Nothing is asked of the network until a caller does. */
+/**
+ * Creates the client of a page and reads its configuration, without a network request.
+ *
+ * The state is in closures, here and in the rest of this folder: the functions of a client also work detached from it, and
+ * classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
+ */
 export function createClient(environment: ClientEnvironment): Client {
   const page = readPage(environment);
   const live = createLiveValues(page, environment);
   let isTampered = false;
-  if (page) isIntact(page.element, environment).then(judge);
+  if (page) isIntact(page.element, environment).then(setIntegrity);
 
-  function judge(intact: boolean) {
+  function setIntegrity(intact: boolean) {
     isTampered = !intact;
     if (isTampered) environment.reportError(new REPError("Cannot trust the page's configuration"));
   }

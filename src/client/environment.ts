@@ -1,27 +1,27 @@
-/** The parts of a browser's `globalThis` that the client uses, and no more: a test can give it others. */
+/** The parts of a browser's `globalThis` that the client uses. Tests replace them. */
 export interface ClientEnvironment {
-  /** Missing outside a page, in a worker or on a server: there the client is unavailable, and uses nothing else. */
+  /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
   readonly document?: { getElementById(id: string): PageElement | null };
   readonly EventSource: new (url: string) => EventStream;
-  /** `subtle` is missing in pages that came over plain HTTP, unless from localhost (Web Cryptography API §10). */
+  /** `subtle` is missing in pages over plain HTTP, except from localhost (Web Cryptography API §10). */
   readonly crypto: { readonly subtle?: Pick<SubtleCrypto, "decrypt" | "digest" | "importKey"> };
   readonly console: { warn(message: string): void };
   readonly Math: { random(): number };
-  /** For errors that have no caller to go to: tells the page's `error` listeners, and its console. */
+  /** Reports an error without a caller to the `error` listeners and the console of the page. */
   reportError(error: unknown): void;
   fetch(url: string): Promise<Response>;
   addEventListener(type: "online" | "pagehide" | "pageshow", listener: () => void): void;
   setTimeout(callback: () => void, ms: number): unknown;
 }
 
-/** What the client needs of the element that holds the payload. */
+/** The part of the element with the payload that the client uses. */
 export interface PageElement {
   readonly baseURI: string;
   readonly textContent: string | null;
   getAttribute(name: string): string | null;
 }
 
-/** What the client needs of an `EventSource`. */
+/** The part of an `EventSource` that the client uses. */
 export interface EventStream {
   readonly readyState: number;
   onopen: ((event: never) => void) | null;

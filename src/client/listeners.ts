@@ -1,26 +1,28 @@
 import type { ClientEnvironment } from "./environment.ts";
 
-/** Those who want to be called back. */
+/** A set of listeners. */
 export interface Listeners<Arguments extends unknown[]> {
+  /** Returns the number of listeners. */
   readonly size: () => number;
   /**
-   * Takes a listener in; one that is added twice is called twice.
+   * Adds a listener. One that is added twice is called twice.
    *
-   * @returns A function that takes it out again.
+   * @returns A function that removes it.
    */
   readonly add: (listener: (...values: Arguments) => void) => () => void;
+  /** Calls all listeners. */
   readonly call: (...values: Arguments) => void;
 }
 
-/** Makes a list of listeners in which an exception of one is reported and does not keep the next from being called. */
+/** Creates a set of listeners. An exception of one is reported, and the others are called all the same. */
 export function createListeners<Arguments extends unknown[]>(environment: ClientEnvironment): Listeners<Arguments> {
   const all = new Set<(...values: Arguments) => void>();
   return {
     size: () => all.size,
     add(listener) {
-      const own = (...values: Arguments) => listener(...values);
-      all.add(own);
-      return () => void all.delete(own);
+      const entry = (...values: Arguments) => listener(...values);
+      all.add(entry);
+      return () => void all.delete(entry);
     },
     call(...values) {
       for (const listener of [...all]) {

@@ -1,15 +1,15 @@
 import { createChangeStream, DELETE, type StreamStatus } from "./change_stream.ts";
 import type { ClientEnvironment } from "./environment.ts";
 import { createListeners } from "./listeners.ts";
-import { frozen, type Page, type Values } from "./payload.ts";
+import { freezeValues, type Page, type Values } from "./payload.ts";
 
-/** Is called with a variable's new value, `undefined` if it was deleted, and its old one, `undefined` if it is new. */
+/** Receives the new value of a variable, `undefined` if it was deleted, and the old one, `undefined` if it is new. */
 export type ChangeCallback = (newValue: string | undefined, oldValue: string | undefined) => void;
 
-/** As {@linkcode ChangeCallback}, with the variable's name before. */
+/** Receives the name of a variable and the arguments of {@linkcode ChangeCallback}. */
 export type AnyChangeCallback = (key: string, newValue: string | undefined, oldValue: string | undefined) => void;
 
-/** The PUBLIC variables, as they are now. */
+/** The current values of the PUBLIC variables. The functions are those of {@linkcode Client}. */
 export interface LiveValues {
   readonly getAll: () => Values;
   readonly onChange: (key: string, callback: ChangeCallback) => () => void;
@@ -18,23 +18,22 @@ export interface LiveValues {
   readonly onStatus: (callback: (status: StreamStatus) => void) => () => void;
 }
 
-/** Makes the PUBLIC variables of a page, which follow the gateway's for as long as somebody subscribes. */
+/** Creates the PUBLIC variables of a page, which are kept up to date while there are subscribers. */
 export function createLiveValues(page: Page | undefined, environment: ClientEnvironment): LiveValues {
-  let values = frozen(page?.values);
+  let values = freezeValues(page?.values);
   const changes = createListeners<Parameters<AnyChangeCallback>>(environment);
   const statuses = createListeners<[StreamStatus]>(environment);
   const url = page?.changes;
   const isWanted = () => changes.size() > 0;
   const onStatus = () => statuses.call(status());
-  const stream = url &&
-    createChangeStream(environment, { url, isWanted, onEvent, onStatus });
+  const stream = url && createChangeStream(environment, { url, isWanted, onEvent, onStatus });
 
   function onEvent({ type, data }: MessageEvent<string>) {
-    const { key, value } = JSON.parse(data); // what this throws, the browser reports
+    const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
     const newValue = type === DELETE ? undefined : value;
     const oldValue = values[key];
-    if (newValue === oldValue) return; // a gateway may say all it knows once more
-    values = changed(values, key, newValue);
+    if (newValue === oldValue) return; // the gateway may resend the whole state
+    values = applyChange(values, key, newValue);
     changes.call(key, newValue, oldValue);
   }
 
@@ -65,7 +64,7 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
   };
 }
 
-function changed(values: Values, key: string, value: string | undefined): Values {
+function applyChange(values: Values, key: string, value: string | undefined): Values {
   const { [key]: _, ...others } = values;
-  return frozen(value === undefined ? others : { ...values, [key]: value });
+  return freezeValues(value === undefined ? others : { ...values, [key]: value });
 }

@@ -1,8 +1,8 @@
 /**
- * Reads a page's configuration in the browser, and follows its changes: the interface of REP-RFC-0001 §5.2.
+ * Reads the configuration of a page in the browser and subscribes to its changes: the interface of REP-RFC-0001 §5.2.
  *
- * The payload in the page is read when this module is imported, so that {@linkcode get} answers at once; the network is
- * asked only by {@linkcode getSecure} and by a first subscription. Outside a page every variable is unset.
+ * The payload is read when this module is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and the
+ * first subscription make network requests. Outside a page, all variables are unset.
  *
  * ```ts
  * import { get, onChange } from "@rep/gateway/client";
@@ -11,7 +11,7 @@
  * let flags = get("FEATURE_FLAGS", "none");
  * onChange("FEATURE_FLAGS", (newValue) => flags = newValue ?? "none");
  *
- * assertEquals(flags, "none"); // there is no page here
+ * assertEquals(flags, "none"); // outside a page
  * ```
  *
  * @module
@@ -24,25 +24,25 @@ export type { AnyChangeCallback, ChangeCallback } from "./live_values.ts";
 export type { Values } from "./payload.ts";
 export { REPError } from "./rep_error.ts";
 
-/** The configuration of this page, as one object. */
+/** The client of this page. Its functions are also exported individually. */
 export const rep: Client = createClient(globalThis);
 export { rep as default };
 
-/** The value of a PUBLIC variable: {@linkcode Client.get}. */
+/** Returns the value of a PUBLIC variable: {@linkcode Client.get}. */
 export const get: Client["get"] = rep.get;
-/** All PUBLIC variables: {@linkcode Client.getAll}. */
+/** Returns all PUBLIC variables: {@linkcode Client.getAll}. */
 export const getAll: Client["getAll"] = rep.getAll;
-/** The value of a SENSITIVE variable: {@linkcode Client.getSecure}. */
+/** Returns the value of a SENSITIVE variable: {@linkcode Client.getSecure}. */
 export const getSecure: Client["getSecure"] = rep.getSecure;
-/** Whether the configuration is there and untouched: {@linkcode Client.verify}. */
+/** Returns whether the integrity of the configuration is intact: {@linkcode Client.verify}. */
 export const verify: Client["verify"] = rep.verify;
-/** What is known of the configuration: {@linkcode Client.meta}. */
+/** Returns the metadata of the configuration: {@linkcode Client.meta}. */
 export const meta: Client["meta"] = rep.meta;
-/** Follows one PUBLIC variable: {@linkcode Client.onChange}. */
+/** Subscribes to changes of one PUBLIC variable: {@linkcode Client.onChange}. */
 export const onChange: Client["onChange"] = rep.onChange;
-/** Follows every PUBLIC variable: {@linkcode Client.onAnyChange}. */
+/** Subscribes to changes of all PUBLIC variables: {@linkcode Client.onAnyChange}. */
 export const onAnyChange: Client["onAnyChange"] = rep.onAnyChange;
-/** How the stream of changes is doing: {@linkcode Client.status}. @experimental */
+/** Returns the state of the stream of changes: {@linkcode Client.status}. @experimental */
 export const status: Client["status"] = rep.status;
-/** Follows the stream's state: {@linkcode Client.onStatus}. @experimental */
+/** Subscribes to the state of the stream of changes: {@linkcode Client.onStatus}. @experimental */
 export const onStatus: Client["onStatus"] = rep.onStatus;

@@ -1,13 +1,13 @@
 import type { ClientEnvironment, PageElement } from "./environment.ts";
 import { REPError } from "./rep_error.ts";
 
-/** Names and values of variables. */
+/** Values of variables by name. */
 export type Values = Readonly<Record<string, string>>;
 
-/** What the gateway writes into a page (REP-RFC-0001 §4.3). */
+/** The configuration in a page (REP-RFC-0001 §4.3). */
 export interface Payload {
   readonly public: Values;
-  /** Base64 of nonce, ciphertext and tag. */
+  /** The encrypted SENSITIVE values: base64 of nonce, ciphertext and tag. */
   readonly sensitive?: string;
   readonly _meta: {
     readonly version: string;
@@ -18,16 +18,16 @@ export interface Payload {
   };
 }
 
-/** A payload, and where it was found. */
+/** A payload and the element that contains it. */
 export interface Page {
   readonly payload: Payload;
   readonly element: PageElement;
   readonly values: Values;
-  /** Where the changes since then are to be had, if hot reload is on. */
+  /** The URL of the stream of changes since the payload was generated; `undefined` without hot reload. */
   readonly changes: URL | undefined;
 }
 
-/** Reads the payload of the page; a malformed one is reported, and then as good as none (REP-RFC-0001 §5.3). */
+/** Reads the payload of the page. A malformed one is reported and treated like a missing one (REP-RFC-0001 §5.3). */
 export function readPage(environment: ClientEnvironment): Page | undefined {
   const element = environment.document?.getElementById("__rep__");
   try {
@@ -40,13 +40,13 @@ export function readPage(environment: ClientEnvironment): Page | undefined {
 
 function parsePage(element: PageElement): Page {
   const payload: Payload = JSON.parse(element.textContent!);
-  const { public: { ...values }, _meta: { hot_reload } } = payload; // throws if one of them is not there
+  const { public: { ...values }, _meta: { hot_reload } } = payload; // throws if one is missing
   return { payload, element, values, changes: hot_reload ? new URL(hot_reload, element.baseURI) : undefined };
 }
 
 /**
- * Whether the text in the element is the one that its integrity attribute was made for. Without `crypto.subtle` nobody
- * can say, and a page that came over plain HTTP has no integrity to lose: it passes.
+ * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over plain
+ * HTTP, which does not protect the page in the first place, the text counts as intact.
  */
 export async function isIntact(element: PageElement, { crypto }: ClientEnvironment): Promise<boolean> {
   const integrity = element.getAttribute("data-rep-integrity");
@@ -55,12 +55,12 @@ export async function isIntact(element: PageElement, { crypto }: ClientEnvironme
   return integrity === `sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}`;
 }
 
-/** A frozen copy without a prototype: no name, be it `toString`, is found in it unless it is configured. */
-export function frozen(values: Values | undefined): Values {
+/** Returns a frozen copy without a prototype, in which names such as `toString` are not found unless configured. */
+export function freezeValues(values: Values | undefined): Values {
   return Object.freeze({ __proto__: null, ...values } as unknown as Values);
 }
 
-/** A text's bytes in UTF-8. */
+/** Encodes text as UTF-8. */
 export function encode(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
 }

@@ -1,5 +1,5 @@
-/** What {@linkcode Client.getSecure} rejects with: the message says why, and what would help. */
+/** The error of {@linkcode Client.getSecure}. The message says why and, where possible, what to do. */
 export class REPError extends Error {
-  /** `"REPError"`, also where class names are minified. */
+  /** `"REPError"`, also in minified code. */
   override name = "REPError";
 }

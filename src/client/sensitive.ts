@@ -1,13 +1,13 @@
 import type { ClientEnvironment } from "./environment.ts";
-import { encode, frozen, type Payload, type Values } from "./payload.ts";
+import { encode, freezeValues, type Payload, type Values } from "./payload.ts";
 import { REPError } from "./rep_error.ts";
 
-/** AES-256-GCM's nonce, at the head of the blob (REP-RFC-0001 §8.2). */
+/** The size of the nonce at the beginning of the blob (REP-RFC-0001 §8.2). */
 const NONCE_BYTES = 12;
 
 /**
- * Makes the function that reads SENSITIVE variables. All of them are decrypted by the first call, with one request
- * however many callers there are; after a failure the next call tries again.
+ * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, with one
+ * request for all concurrent callers; after a failure, the next call tries again.
  */
 export function createSensitiveReader(
   payload: Payload | undefined,
@@ -27,7 +27,7 @@ export function createSensitiveReader(
 
 async function decryptAll(payload: Payload | undefined, environment: ClientEnvironment): Promise<Values> {
   const { sensitive, _meta } = payload ?? {};
-  if (!sensitive || !_meta?.key_endpoint) return frozen({});
+  if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
   const { subtle } = environment.crypto;
   if (!subtle) throw new REPError("Cannot decrypt without HTTPS or localhost");
   const rawKey = await requestKey(_meta.key_endpoint, environment);
@@ -36,14 +36,14 @@ async function decryptAll(payload: Payload | undefined, environment: ClientEnvir
   const iv = blob.subarray(0, NONCE_BYTES);
   const algorithm = { name: "AES-GCM", iv, additionalData: encode(_meta.integrity) };
   const plaintext = await subtle.decrypt(algorithm, key, blob.subarray(NONCE_BYTES));
-  return frozen(await new Response(plaintext).json());
+  return freezeValues(await new Response(plaintext).json());
 }
 
 async function requestKey(url: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
   const response = await environment.fetch(url);
   const { status } = response;
   if (status !== 200) {
-    const advice = status === 410 ? ", reload the page" : ""; // the keys of a page that is too old are gone for good
+    const advice = status === 410 ? ", reload the page" : ""; // the key of the page has expired
     throw new REPError(`Cannot get the session key: ${status}${advice}`);
   }
   return fromBase64((await response.json()).key);

@@ -1,19 +1,22 @@
 import { encryptAesGcm } from "@std/crypto/aes-gcm";
 import { encodeBase64 } from "@std/encoding/base64";
 
-/** What {@linkcode encryptSensitive} encrypts with. */
+/** Options of {@linkcode encryptSensitive}. */
 export interface EncryptOptions {
-  /** 32 bytes. */
+  /** The AES-256 key, 32 bytes. */
   key: Uint8Array<ArrayBuffer>;
-  /** What the values belong to: the page's integrity token. */
+  /** The integrity token of the page, which is authenticated together with the values. */
   integrity: string;
 }
 
 const encoder = new TextEncoder();
 
 /**
- * Encrypts SENSITIVE values for a page (REP-RFC-0001 §8.2): base64 of nonce, ciphertext and tag of AES-256-GCM, with the
- * integrity token as additional data.
+ * Encrypts the SENSITIVE values of a page with AES-256-GCM, with the integrity token as additional data
+ * (REP-RFC-0001 §8.2).
+ *
+ * @param values Values by name, which are encrypted as one JSON object.
+ * @returns Base64 of nonce (12 bytes), ciphertext and tag (16 bytes).
  */
 export async function encryptSensitive(
   values: ReadonlyMap<string, string>,

@@ -2,7 +2,7 @@ import { encodeBase64 } from "@std/encoding/base64";
 
 const encoder = new TextEncoder();
 
-/** The one text of a map: names sorted by code units, no white space (REP-RFC-0001 §8.3). */
+/** Serializes a map as canonical JSON: names sorted by code units, no whitespace (REP-RFC-0001 §8.3). */
 export function canonicalJson(map: ReadonlyMap<string, string>): string {
   const members = [...map]
     .sort(([a], [b]) => a < b ? -1 : 1)
@@ -11,8 +11,11 @@ export function canonicalJson(map: ReadonlyMap<string, string>): string {
 }
 
 /**
- * The integrity token of the PUBLIC values: HMAC-SHA-256 over their canonical JSON and `|`. RFC §8.3 has the encrypted values
- * behind the bar, which in turn are bound to the token (§8.2): like the Go gateway, we read that as nothing.
+ * Returns the integrity token of the PUBLIC values: `hmac-sha256:` and base64 of HMAC-SHA-256 over their canonical JSON and
+ * `|`. REP-RFC-0001 §8.3 appends the encrypted values, but these depend on the token (§8.2), so nothing is appended, as in
+ * REP's own gateway.
+ *
+ * @param integrityKey 32 bytes.
  */
 export async function integrityToken(
   publicValues: ReadonlyMap<string, string>,
@@ -24,7 +27,7 @@ export async function integrityToken(
   return `hmac-sha256:${encodeBase64(signature)}`;
 }
 
-/** A hash in the form of Subresource Integrity (W3C SRI §3.1). */
+/** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
 export async function sriHash(text: string): Promise<string> {
   return `sha256-${encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))}`;
 }

@@ -3,9 +3,9 @@ import { methodNotAllowed, Problem } from "../http/problem.ts";
 import { type Hub, STORE_UNAVAILABLE } from "../events/hub.ts";
 import type { Tail } from "../events/tail.ts";
 
-/** What `GET /rep/changes` needs. */
+/** Options of {@linkcode handleChanges}. */
 export interface ChangesOptions {
-  /** Whether there is such an endpoint at all. */
+  /** Whether the endpoint exists. */
   hotReload: boolean;
   hub: Hub;
   tail: Tail;
@@ -14,39 +14,41 @@ export interface ChangesOptions {
 const METHODS = ["GET", "OPTIONS"];
 
 /**
- * `GET /rep/changes`: a stream of changes to PUBLIC variables (spec, GET /rep/changes; HTML standard §9.2).
+ * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (spec, GET /rep/changes; HTML standard §9.2).
  *
- * - 404 without hot reload, 405 for other methods; a stream in every other case, since any other status ends an
- *   `EventSource` for good.
- * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. Every event after it follows, in order, then
- *   live ones. A cursor that means nothing is answered with the whole public state; one of which only the store knows whether
- *   it does, while that does not answer, with the wish to come back.
+ * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
+ *   does not reconnect after another status than 200.
+ * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. The stream replays every event after it, in
+ *   order, and continues with live ones. For an invalid cursor it begins with the whole public state. If only the store
+ *   could validate the cursor, and it is unavailable, the stream ends at once and asks the client to reconnect.
+ *
+ * @throws {Problem} 404 or 405.
  */
 export async function handleChanges(
   request: Request,
-  question: OriginContext,
+  originContext: OriginContext,
   options: ChangesOptions,
 ): Promise<Response> {
   const { hotReload, hub, tail } = options;
-  const headers = corsHeaders(question);
+  const headers = corsHeaders(originContext);
   if (!hotReload) throw new Problem(404, { detail: "Hot reload is not enabled", headers });
   if (request.method === "OPTIONS") return preflight(headers);
   if (request.method !== "GET") throw methodNotAllowed(request.method, METHODS, headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const cursor = await readCursor(request, tail);
-  // The state as it is known here may be older than what the client has.
-  const stream = cursor === "away" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(cursor);
+  // Not the public state, which may be older in this process than what the client has.
+  const stream = cursor === "unknown" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(cursor);
   return new Response(stream, { headers });
 }
 
-/** `no-transform` and `X-Accel-Buffering` keep proxies from collecting the stream before they pass it on. */
+/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
 const STREAM_HEADERS = [
   ["content-type", "text/event-stream"],
   ["cache-control", "no-cache, no-store, no-transform"],
   ["x-accel-buffering", "no"],
 ] as const;
 
-/** Clients that are not an `EventSource` send `Last-Event-ID` themselves, which the browser asks about first. */
+/** For clients other than `EventSource`: a `Last-Event-ID` that a script sets requires a preflight. */
 function preflight(headers: Headers): Response {
   if (headers.has("access-control-allow-origin")) {
     headers.set("access-control-allow-methods", "GET");
@@ -57,25 +59,31 @@ function preflight(headers: Headers): Response {
   return new Response(null, { status: 204, headers });
 }
 
-/** Ids are digits and safe integers. */
+/** Event ids are safe integers. */
 const CURSOR = /^\d{1,15}$/;
 
-/** The newer part of the log may be what only the store knows: `"away"` is a cursor of which it cannot be told now. */
-async function readCursor(request: Request, tail: Tail): Promise<number | "state" | "away" | undefined> {
+/**
+ * Reads the cursor of a request.
+ *
+ * @returns The cursor; `undefined` without one; `"state"` for an invalid one; `"unknown"` if the store would have to
+ * validate it, but is unavailable.
+ */
+async function readCursor(request: Request, tail: Tail): Promise<number | "state" | "unknown" | undefined> {
   const text = request.headers.get("last-event-id") || new URL(request.url).searchParams.get("last_event_id");
   if (text === null || text === "") return undefined;
   if (!CURSOR.test(text)) return "state";
   const cursor = Number(text);
-  const isSure = cursor <= tail.head || await lookAgain(tail); // another process may have given it out a moment ago
+  const isKnown = cursor <= tail.head || await readNew(tail); // another process may have just issued it
   if (cursor <= tail.head) return cursor;
-  return isSure ? "state" : "away";
+  return isKnown ? "state" : "unknown";
 }
 
-async function lookAgain(tail: Tail): Promise<boolean> {
+/** Reads the newest events, and returns whether the store was available. */
+async function readNew(tail: Tail): Promise<boolean> {
   try {
     await tail.readNew();
     return true;
   } catch {
-    return false; // the store does not answer, as the log says
+    return false; // the circuit breaker logs the error
   }
 }

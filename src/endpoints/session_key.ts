@@ -1,48 +1,48 @@
 import { encodeBase64 } from "@std/encoding/base64";
+import type { StatusCode } from "@std/http/status";
 import type { Clock } from "../clock.ts";
 import type { Epochs } from "../crypto/epochs.ts";
 import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRefusal } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import type { Log } from "../log.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
-import type { StatusCode } from "@std/http/status";
+import type { Log } from "../log.ts";
 
-/** What `GET /rep/session-key` needs. */
+/** Options of {@linkcode handleSessionKey}. */
 export interface SessionKeyOptions {
-  /** How many SENSITIVE variables there are at this moment. */
+  /** The current number of SENSITIVE variables. */
   sensitiveCount: number;
   epochs: Epochs;
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;
-  /** How long a key may be used after it was issued. */
+  /** How long clients may use a key, in milliseconds. */
   ttlMs: number;
 }
 
-/** A session key (spec, Session key). */
-export interface SessionKey {
-  /** The AES-256 key, in base64. */
+/** The body of the response (spec, Session key). */
+interface SessionKey {
+  /** The AES-256 key in base64. */
   readonly key: string;
-  /** RFC 3339. */
+  /** An RFC 3339 timestamp. */
   readonly expires_at: string;
 }
 
-/** Whose request it is, and from where. */
+/** Who sent the request. */
 export interface SessionKeyCaller {
   readonly client: Client;
   readonly originContext: OriginContext;
 }
 
 const METHODS = ["GET", "OPTIONS"];
-/** Spec, GET /rep/session-key. */
+/** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
 /**
- * `GET /rep/session-key`: the key that opens the SENSITIVE values a page was given (spec, GET /rep/session-key).
+ * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (spec, GET /rep/session-key).
  *
- * In this order: 405, 404 (there is nothing to open), 403 (the origin may not), 400 and 410 (the epoch that `?kid=` names is
- * none, or over), 429 (too many requests), 503 (the store that keeps the master secret does not answer yet), then the key.
+ * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
+ * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master secret cannot be loaded from the store.
  */
 export async function handleSessionKey(
   request: Request,
@@ -70,7 +70,7 @@ function checkOrigin({ client, originContext }: SessionKeyCaller, log: Log, refu
   if (reason === undefined) return;
   log.warn("rep.session_key.rejected", {
     client_ip: client.address,
-    origin: shortened(originContext.origin),
+    origin: truncate(originContext.origin),
     reason: "origin_mismatch",
     detail: reason,
   });
@@ -83,12 +83,12 @@ function requireValidKid(
   options: SessionKeyOptions,
   refuse: Refuse,
 ): void {
-  const verdict = options.epochs.checkKid(kid);
-  if (verdict === "valid") return;
-  const fields = { client_ip: client.address, origin: shortened(originContext.origin), reason: verdict };
+  const check = options.epochs.checkKid(kid);
+  if (check === "valid") return;
+  const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason: check };
   options.log.warn("rep.session_key.rejected", fields);
-  if (verdict === "expired") throw refuse(410, "Cannot issue a key for this page: it is too old; load it again");
-  throw refuse(400, `Cannot read kid: expected what the page's key_endpoint holds, got "${kid.slice(0, 40)}"`);
+  if (check === "expired") throw refuse(410, "Cannot issue a session key: the page is too old and has to be reloaded");
+  throw refuse(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
 
 async function checkRate({ address, rateKey }: Client, { rateLimit, log }: SessionKeyOptions, headers: Headers) {
@@ -97,7 +97,10 @@ async function checkRate({ address, rateKey }: Client, { rateLimit, log }: Sessi
   log.warn("rep.session_key.rate_limited", { client_ip: address, requests_in_window: used });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
-  throw new Problem(429, { detail: `Cannot issue another session key yet: try again in ${seconds} s`, headers });
+  throw new Problem(429, {
+    detail: `Cannot issue a session key: too many requests, try again in ${seconds} s`,
+    headers,
+  });
 }
 
 async function issue(
@@ -106,22 +109,22 @@ async function issue(
   { epochs, clock, log, ttlMs }: SessionKeyOptions,
   refuse: Refuse,
 ): Promise<SessionKey> {
-  const keys = await epochs.keys(kid).catch((error) => {
+  const { blobKey } = await epochs.keys(kid).catch((error) => {
     log.error("rep.session_key.failed", { client_ip: client.address, detail: String(error) });
-    throw refuse(503, "Cannot issue a session key now: try again in some seconds");
+    throw refuse(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
   });
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
-  // Spec, Audit event. Neither the key nor a value is in it.
+  // The audit event of the spec. It contains neither the key nor a value.
   log.info("rep.session_key.issued", {
     client_ip: client.address,
-    origin: shortened(originContext.origin),
+    origin: truncate(originContext.origin),
     key_id: kid,
     expires_at: expiresAt,
   });
-  return { key: encodeBase64(keys.blobKey), expires_at: expiresAt };
+  return { key: encodeBase64(blobKey), expires_at: expiresAt };
 }
 
-/** Fetch standard, CORS preflight. */
+/** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
 function preflight(headers: Headers): Response {
   headers.set("access-control-allow-methods", "GET");
   headers.set("access-control-max-age", "600");
@@ -129,7 +132,7 @@ function preflight(headers: Headers): Response {
   return new Response(null, { status: 204, headers });
 }
 
-/** A header can be 64 KiB long; a log line should not. */
-function shortened(origin: string | null): string {
+/** Truncates a header for the log. It can be 64 KiB long. */
+function truncate(origin: string | null): string {
   return origin === null ? "none" : origin.slice(0, 200);
 }

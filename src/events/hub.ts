@@ -1,5 +1,5 @@
 import { type Clock, every } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, logTaskError } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import type { Frame, Tail } from "./tail.ts";
 
@@ -50,7 +50,10 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    this.#stopTicking = every(TICK_MS, () => this.#tick(), options.clock);
+    this.#stopTicking = every(TICK_MS, () => this.#tick(), {
+      clock: options.clock,
+      onError: logTaskError(options.log, "streams"),
+    });
   }
 
   /** The number of open streams. */
@@ -145,15 +148,6 @@ export class Hub {
 
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
-    try {
-      this.#endOrSendHeartbeats();
-    } catch (error) {
-      const detail = error instanceof Error ? error.stack ?? error.message : String(error);
-      this.#options.log.error("rep.stream.failed", { detail });
-    }
-  }
-
-  #endOrSendHeartbeats(): void {
     const now = this.#options.clock.now();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {

@@ -1,4 +1,4 @@
-/** The codings that can be undone, and what `DecompressionStream` calls them (RFC 9110 §8.4.1). */
+/** The supported content codings (RFC 9110 §8.4.1) and their names in `DecompressionStream`. */
 const FORMATS: Readonly<Record<string, CompressionFormat>> = {
   "br": "brotli",
   "deflate": "deflate",
@@ -6,55 +6,56 @@ const FORMATS: Readonly<Record<string, CompressionFormat>> = {
   "x-gzip": "gzip",
 };
 
-/** What is only true of the bytes as they were sent (RFC 9110 §8.6, RFC 9530 §2 and §3). */
-const TRUE_OF_CODED_BYTES = ["content-encoding", "content-length", "content-digest", "repr-digest", "digest"];
+/** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
+const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-digest", "repr-digest", "digest"];
 
 /**
- * Undoes the content codings of a response: gzip, deflate and br, one or several. The body streams.
+ * Decodes the content codings of a response: gzip, deflate and br, one or several. The body is streamed.
  *
- * A strong `ETag` becomes a weak one: the bytes are others now (RFC 9110 §8.8.1). A response that is not coded, that is
- * a part of a coded one, or that is coded by something else as well (zstd, for one) is given back as it is. Faults in
- * the coded bytes are errors of the body's stream, an early end as well (but not of deflate, where Deno overlooks it). So
- * is a gzip file of several members, which `DecompressionStream` does not take.
+ * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is not
+ * encoded, is partial, or has another coding, too, such as zstd. Invalid or truncated content makes the stream of the body
+ * fail (except truncated deflate, which Deno does not detect); so does gzip with several members, which
+ * `DecompressionStream` does not support.
  *
- * @param response Its body is used up; go on with the one returned.
+ * @param response Its body is consumed; use the returned response instead.
  */
 export function decodeContent(response: Response): Response {
-  const codings = listed(response.headers.get("content-encoding")).filter((coding) => coding !== "identity");
-  const isUndoable = codings.every((coding) => Object.hasOwn(FORMATS, coding));
-  if (codings.length === 0 || !isUndoable || response.headers.has("content-range")) return response;
+  const codings = parseList(response.headers.get("content-encoding")).filter((coding) => coding !== "identity");
+  const isSupported = codings.every((coding) => Object.hasOwn(FORMATS, coding));
+  if (codings.length === 0 || !isSupported || response.headers.has("content-range")) return response;
   const { status, statusText } = response;
-  // Some servers name a coding and send nothing; nothing is no gzip, but it is what they mean.
+  // Some servers send a coding with an empty body, which is not valid gzip.
   const isEmpty = response.headers.get("content-length") === "0";
-  // The coding that was applied last is listed last (RFC 9110 §8.4).
-  const body = isEmpty ? response.body : codings.reverse().reduce(undo, response.body);
-  return new Response(body, { status, statusText, headers: headersOfDecoded(response.headers) });
+  // Codings are listed in the order in which they were applied (RFC 9110 §8.4).
+  const body = isEmpty ? response.body : codings.reverse().reduce(decode, response.body);
+  return new Response(body, { status, statusText, headers: decodedHeaders(response.headers) });
 }
 
 /**
- * Takes the codings that {@linkcode decodeContent} cannot undo out of an `Accept-Encoding` header (RFC 9110 §12.5.3).
+ * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110 §12.5.3).
  *
- * @param accepted The header's value; `null` if there is none, which permits any coding.
+ * @param accepted The value of the header; `null` if it is absent, which permits any coding.
+ * @returns The new value; `identity` if no coding is left.
  */
 export function filterAcceptEncoding(accepted: string | null): string {
-  const kept = listed(accepted).filter((item) => {
+  const kept = parseList(accepted).filter((item) => {
     const [coding = ""] = item.split(";", 1).map((name) => name.trim());
     return coding === "identity" || Object.hasOwn(FORMATS, coding);
   });
   return kept.join(", ") || "identity";
 }
 
-function listed(header: string | null): string[] {
+function parseList(header: string | null): string[] {
   return (header ?? "").toLowerCase().split(",").map((item) => item.trim()).filter((item) => item !== "");
 }
 
-function undo(body: ReadableStream<Uint8Array<ArrayBuffer>> | null, coding: string) {
+function decode(body: ReadableStream<Uint8Array<ArrayBuffer>> | null, coding: string) {
   return body && body.pipeThrough(new DecompressionStream(FORMATS[coding]!));
 }
 
-function headersOfDecoded(coded: Headers): Headers {
-  const headers = new Headers(coded);
-  for (const name of TRUE_OF_CODED_BYTES) headers.delete(name);
+function decodedHeaders(encoded: Headers): Headers {
+  const headers = new Headers(encoded);
+  for (const name of ENCODED_CONTENT_HEADERS) headers.delete(name);
   const tag = headers.get("etag");
   if (tag?.startsWith('"')) headers.set("etag", `W/${tag}`);
   return headers;

@@ -1,18 +1,19 @@
-/** What the rule about origins looks at. */
+/** The parts of a request and of the configuration that decide about cross-origin access. */
 export interface OriginContext {
   /** The `Origin` header. */
   origin: string | null;
   /** The `Sec-Fetch-Site` header, which page scripts can neither set nor change. */
   secFetchSite: string | null;
-  /** The origin that the request itself was made to. */
+  /** The gateway's own origin, to which the request was made. */
   own: string;
-  /** The configured origins. */
+  /** The allowed origins that are configured; none means the own origin only. */
   allowed: readonly string[];
 }
 
 /**
- * Whether a text is an origin as browsers write it (RFC 6454 §6.2): scheme, host and port, without a slash at the end. Of
- * schemes that only an app's web view knows, such as `capacitor://localhost`, the URL standard has no origin to compare with.
+ * Returns whether text is an origin as browsers serialize it (RFC 6454 §6.2): scheme, host and a port that is not the
+ * default, without a trailing slash. Schemes of web views, such as `capacitor://localhost`, are accepted, although the URL
+ * standard defines no origin for them.
  */
 export function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
@@ -21,41 +22,41 @@ export function isOrigin(text: string): boolean {
 }
 
 /**
- * Decides whether a request may have a session key (spec, Authentication 1 and 2).
+ * Decides whether the origin of a request may get a session key (spec, Authentication 1 and 2).
  *
- * A browser sends no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`: so a page of our own is told
- * from a stranger by that header and by the origin it asked.
+ * Browsers send no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`. So a page of the gateway is
+ * recognized by that header and by the origin to which it made the request.
  *
- * @returns Nothing if it may; else the reason why not.
+ * @returns `undefined` if it may; otherwise the reason for the refusal.
  */
-export function originRefusal(question: OriginContext): string | undefined {
-  return question.allowed.length > 0 ? listedRefusal(question) : sameOriginRefusal(question);
+export function originRefusal(context: OriginContext): string | undefined {
+  return context.allowed.length > 0 ? listRefusal(context) : sameOriginRefusal(context);
 }
 
-function listedRefusal({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
+function listRefusal({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
   if (origin !== null) {
-    return allowed.includes(origin) ? undefined : "the origin is not one of the allowed origins";
+    return allowed.includes(origin) ? undefined : "the origin is not an allowed origin";
   }
-  if (secFetchSite !== "same-origin") return "there is no Origin header";
-  return allowed.includes(own) ? undefined : `the request's own origin, ${own}, is not one of the allowed origins`;
+  if (secFetchSite !== "same-origin") return "the Origin header is missing";
+  return allowed.includes(own) ? undefined : `the gateway's own origin, ${own}, is not an allowed origin`;
 }
 
 function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string | undefined {
   if (origin !== null) {
-    return origin === own ? undefined : "the origin is not the gateway's own, and no other is allowed";
+    return origin === own ? undefined : "the origin is not the gateway's own, and no other origin is allowed";
   }
-  const isForeign = secFetchSite === "cross-site" || secFetchSite === "same-site";
-  return isForeign ? `a ${secFetchSite} request is not a same-origin one` : undefined;
+  const isCrossOrigin = secFetchSite === "cross-site" || secFetchSite === "same-site";
+  return isCrossOrigin ? `the request is ${secFetchSite}, not same-origin` : undefined;
 }
 
 /**
- * The CORS headers for a request (Fetch standard, CORS protocol): an `Access-Control-Allow-Origin` for an origin that
- * is permitted, never `*`, and `Vary` in any case, so that no cache gives one origin's answer to another.
+ * Returns the CORS headers of a response (Fetch standard, CORS protocol): `Access-Control-Allow-Origin` with the origin
+ * of the request if it is allowed, never `*`, and always `Vary: Origin`, so that caches keep the responses apart.
  */
-export function corsHeaders(question: OriginContext): Headers {
+export function corsHeaders(context: OriginContext): Headers {
   const headers = new Headers({ vary: "Origin" });
-  const { origin } = question;
-  if (origin !== null && originRefusal(question) === undefined) {
+  const { origin } = context;
+  if (origin !== null && originRefusal(context) === undefined) {
     headers.set("access-control-allow-origin", origin);
   }
   return headers;

@@ -1,15 +1,16 @@
 import { STATUS_TEXT, type StatusCode } from "@std/http/status";
 
-/** What a refused request is told beside its status. */
+/** Options of {@linkcode Problem}. */
 export interface ProblemOptions {
-  /** One sentence for the person who debugs the client. */
+  /** One sentence for the developer of the client. It must not contain internal errors. */
   detail: string;
+  /** Further headers of the response. `Cache-Control` is `no-store` by default. */
   headers?: HeadersInit | undefined;
 }
 
 /**
- * A request that cannot be answered as asked. Handlers throw it; {@linkcode problemResponse} turns it into
- * `application/problem+json` (RFC 9457).
+ * A request that is refused. Handlers throw it; {@linkcode problemResponse} turns it into `application/problem+json`
+ * (RFC 9457).
  */
 export class Problem extends Error {
   override name = "Problem";
@@ -23,7 +24,7 @@ export class Problem extends Error {
   }
 }
 
-/** The response for a {@linkcode Problem}. `type` is left out: RFC 9457 §4.2.1 reads that as "see the status". */
+/** Returns the response for a problem. It has no `type`, so the status defines the problem (RFC 9457 §4.2.1). */
 export function problemResponse({ status, message, headers }: Problem): Response {
   const all = new Headers(headers);
   all.set("content-type", "application/problem+json");
@@ -32,11 +33,10 @@ export function problemResponse({ status, message, headers }: Problem): Response
   return new Response(body, { status, headers: all });
 }
 
-/** The problem of a method that a path does not have (RFC 9110 §15.5.6). */
-export function methodNotAllowed(method: string, allow: readonly string[], headers?: HeadersInit) {
+/** Returns the problem of a method that is not supported at a path (RFC 9110 §15.5.6). */
+export function methodNotAllowed(method: string, allow: readonly string[], headers?: HeadersInit): Problem {
   const all = new Headers(headers);
   all.set("allow", allow.join(", "));
-  const shown = method.slice(0, 20);
-  const detail = `Cannot ${shown} here: expected ${allow.join(", ")}`;
+  const detail = `Cannot ${method.slice(0, 20)} here: expected ${allow.join(", ")}`;
   return new Problem(405, { detail, headers: all });
 }

@@ -1,6 +1,7 @@
 import { injectScript } from "./inject_script.ts";
 import type { ConfigScript } from "./config_script.ts";
 import { decodeContent } from "../http/decode_content.ts";
+import { ifNoneMatchFails } from "../http/preconditions.ts";
 
 /** What of a request decides how it is answered. */
 export interface PageRequest {
@@ -82,11 +83,10 @@ function combinedTag(headers: Headers, revision: string): string | undefined {
   return `${OURS}${revision}-${encodeURIComponent(own.replace(/^W\//, ""))}"`; // without quotes and commas
 }
 
-/** RFC 9110 §13.1.2, by weak comparison. */
+/** A page without an `ETag` is always sent: one with SENSITIVE values must not be stored, so no client has it. */
 function isKnown({ method, headers }: PageRequest, etag: string | null): boolean {
   if (etag === null || (method !== "GET" && method !== "HEAD")) return false;
-  const known = (headers.get("if-none-match") ?? "").split(",").map((item) => item.trim());
-  return known.includes(etag) || known.includes(etag.slice("W/".length));
+  return ifNoneMatchFails(headers, etag);
 }
 
 /** RFC 9110 §15.4.5. */

@@ -9,7 +9,7 @@ import type { Snapshot } from "../variables/snapshot.ts";
 import { Rollout } from "./rollout.ts";
 
 /** A snapshot, and the cursor from which a page with it subscribes to changes. */
-interface ActiveConfiguration {
+export interface ActiveConfiguration {
   readonly snapshot: Snapshot;
   readonly cursor: number;
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { type Log, silentLog } from "../log.ts";
+import { type Log, logTaskError, silentLog } from "../log.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Ranked } from "./election.ts";
@@ -126,16 +126,10 @@ export class Rollout {
     try {
       await this.#enqueueUnlessLeft(async () => void await this.#heartbeat({ isScheduled: true }));
     } catch (error) {
-      this.#logError(error);
+      logTaskError(this.#options.log ?? silentLog, "rollout")(error);
     } finally {
       if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
     }
-  }
-
-  #logError(error: unknown): void {
-    const { log = silentLog } = this.#options;
-    const detail = error instanceof Error ? error.stack ?? error.message : String(error);
-    log.error("rep.rollout.failed", { detail });
   }
 
   #enqueueUnlessLeft(work: () => Promise<void>): Promise<void> {

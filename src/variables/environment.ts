@@ -1,17 +1,17 @@
 import { isGranted } from "../permissions.ts";
 import type { Environment } from "./classify.ts";
 
-/** The `REP_…` variables of the process; nothing without `--allow-env`, since asking would stop and prompt. */
+/** Returns the `REP_…` variables of the process; none without `--allow-env`, since reading them would prompt. */
 export function readEnvironment(): Environment {
-  return isGranted({ name: "env" }) ? onlyOurs(Deno.env.toObject()) : {};
+  return isGranted({ name: "env" }) ? pickRepVariables(Deno.env.toObject()) : {};
 }
 
-/** Leaves out everything that is not `REP_…`: what is not ours is not kept, not even in memory. */
-export function onlyOurs(environment: Environment): Environment {
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => isOurs(name)));
+/** Returns the `REP_…` variables of an environment. Others may be secrets of other programs and are not kept in memory. */
+export function pickRepVariables(environment: Environment): Environment {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => isRepName(name)));
 }
 
-/** Whether a name is one of ours. */
-export function isOurs(name: string): boolean {
+/** Returns whether a name begins with `REP_`. */
+export function isRepName(name: string): boolean {
   return name.startsWith("REP_");
 }

@@ -1,14 +1,14 @@
 import type { Variable } from "./tier.ts";
 
-/** A PUBLIC variable whose value looks like a secret. */
+/** A PUBLIC variable whose value looks like a secret (REP-RFC-0001 §3.3). */
 export interface GuardrailWarning {
   readonly name: string;
   readonly detection: "known_format" | "high_entropy" | "length_anomaly";
-  /** Why, in words that do not hold the value. */
+  /** The reason. The value is not named. */
   readonly detail: string;
 }
 
-/** Formats whose owners document them, by what a value of theirs looks like (REP-RFC-0001 §3.3). */
+/** Documented formats of secrets (REP-RFC-0001 §3.3), the most reliable detection. */
 const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\b(AKIA|ASIA)[0-9A-Z]{16}\b/, "an AWS access key"],
   [/\beyJ[\w-]{8,}\.eyJ?[\w-]*\./, "a JSON Web Token"],
@@ -32,8 +32,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * What is long or random, and yet made for the page: links, data URLs, public PEM blocks, hashes of scripts (SRI), client ids
- * of Google, and the keys that Mapbox, Stripe and PostHog call public.
+ * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI), client ids
+ * of Google, and the public keys of Mapbox, Stripe and PostHog.
  */
 const HARMLESS = new RegExp(
   [
@@ -49,15 +49,15 @@ const HARMLESS = new RegExp(
   "gis",
 );
 
-/** REP-RFC-0001 §3.3. No text of less than 23 characters reaches it. */
+/** REP-RFC-0001 §3.3. Text needs at least 23 characters to exceed it. */
 const MAX_ENTROPY_BITS = 4.5;
 /** REP-RFC-0001 §3.3. */
 const MAX_ENCODED_LENGTH = 64;
 
-/** Looks for values that are PUBLIC by mistake. A variable has at most one warning, of the surest kind. */
+/** Finds PUBLIC values that look like secrets. A variable gets at most one warning, of the most reliable kind. */
 export function scanForSecrets(variables: readonly Variable[]): GuardrailWarning[] {
   return variables.filter(({ tier }) => tier === "public").flatMap(({ name, value }) => {
-    const tokens = tokensOf(value);
+    const tokens = tokenize(value);
     return knownFormat(name, value) ?? lengthAnomaly(name, tokens) ?? highEntropy(name, tokens) ?? [];
   });
 }
@@ -68,19 +68,19 @@ function knownFormat(name: string, value: string): GuardrailWarning | undefined 
 }
 
 /**
- * The pieces of a value that could be a secret each. Prose, lists and JSON are random as a whole only because they have so
- * many different characters; a secret has no white space in it, nor is it made of words and numbers.
+ * Splits a value into the parts that could be secrets: printable ASCII without whitespace that does not consist of words
+ * and numbers. As a whole, prose, lists and JSON would have a high entropy, since they use many different characters.
  */
-function tokensOf(value: string): string[] {
+function tokenize(value: string): string[] {
   return value.replace(HARMLESS, " ").split(/[\s,"]+|[;&](?=\w+=)/)
     .map((piece) => piece.replace(/^[A-Za-z][\w.-]*[=:](?=[^=])/, "")) // the name in `name=value`
     .filter((piece) => /^[\x21-\x7e]+$/.test(piece) && !isWords(piece));
 }
 
-/** `checkout`, `Checkout`, `newCheckout2024`, `V2`, `20241121`, `1920x1080`. */
+/** Matches `checkout`, `Checkout`, `newCheckout2024`, `V2`, `20241121` and `1920x1080`. */
 const WORD = /^(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?\d{0,4}$|^\d+(?:[a-z]{1,2}\d*)?$/;
 
-/** `new-checkout-2024`, `com/example/app_v2`, `a|b`: random characters are not sorted like this. */
+/** Returns whether text consists of words and numbers, such as `new-checkout-2024`, `com/example/app_v2` or `a|b`. */
 function isWords(text: string): boolean {
   return text.split(/[^A-Za-z0-9]+/).every((word) => WORD.test(word));
 }
@@ -92,7 +92,7 @@ function lengthAnomaly(name: string, tokens: readonly string[]): GuardrailWarnin
   return { name, detection: "length_anomaly", detail };
 }
 
-/** Hex, base64 and their like. */
+/** Returns whether a token looks like hex, base64 or base64url. */
 function isEncoded(token: string): boolean {
   return /^[A-Za-z0-9+/_-]+={0,2}$/.test(token) && /\d/.test(token) && /[A-Za-z]/.test(token);
 }
@@ -103,7 +103,7 @@ function highEntropy(name: string, tokens: readonly string[]): GuardrailWarning 
   return { name, detection: "high_entropy", detail: `the value has ${bits.toFixed(2)} bits of entropy per character` };
 }
 
-/** Shannon's entropy of a text, in bits per character. */
+/** Returns the Shannon entropy of a text, in bits per character. */
 export function shannonEntropy(text: string): number {
   const characters = [...text];
   const counts = Map.groupBy(characters, (character) => character).values();

@@ -4,11 +4,11 @@ import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
-/** The configuration at one moment, whole and checked. It is never changed, only replaced. */
+/** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
-  /** Names only: nothing in the gateway needs a SERVER variable's value, so none is kept. */
+  /** The names of the SERVER variables. Their values are not needed, so they are not kept. */
   readonly server: ReadonlySet<string>;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
@@ -23,25 +23,25 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   deprecated: [],
 };
 
-/** What a snapshot is made from. */
+/** Input of {@linkcode buildSnapshot}. */
 export interface SnapshotInput {
   readonly environment: Environment;
-  /** The text of the manifest. */
+  /** The manifest, as YAML text. */
   readonly manifest?: string | undefined;
-  /** Whether a guardrail's warning refuses the snapshot. */
+  /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
 }
 
-/** A configuration that cannot be used. Nothing of it is. */
+/** An invalid configuration. No part of it becomes active. */
 export class ConfigurationError extends Error {
-  /** What an error of this kind is called. */
+  /** The name of the class. */
   override name = "ConfigurationError";
-  /** One sentence for each thing that is wrong; values of SENSITIVE and SERVER variables are never in them. */
+  /** One sentence per issue. Only values of PUBLIC variables are named. */
   readonly issues: readonly string[];
-  /** How many of the issues are guardrail warnings that strict mode made into issues. */
+  /** How many of the issues are guardrail warnings that are errors because of strict mode. */
   readonly blocked: number;
 
-  /** Makes the error of a configuration with these issues. */
+  /** Creates an error whose message lists the issues, one per line. */
   constructor(issues: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
     super(issues.join("\n"), options);
     this.issues = issues;
@@ -50,19 +50,19 @@ export class ConfigurationError extends Error {
 }
 
 /**
- * The largest PUBLIC value, in bytes of UTF-8. Deno KV takes 64 KiB with the name and the framing; a larger value could
- * not be kept for those who missed it.
+ * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect, and
+ * a Deno KV value holds 64 KiB, including the name and the encoding.
  */
 export const MAX_PUBLIC_BYTES = 64_000;
-/** A Deno KV key takes 2,048 bytes; this leaves room for what stands before the name. */
+/** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */
 export const MAX_NAME_BYTES = 1_024;
 
 const EMPTY: Manifest = { variables: new Map(), settings: {} };
 
 /**
- * Makes a snapshot of what the sources gave.
+ * Validates a configuration and builds a snapshot of it.
  *
- * @throws {ConfigurationError} If anything is wrong with it; all issues are in the error.
+ * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
 export function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Snapshot {
   const classified = classify(environment);
@@ -71,40 +71,39 @@ export function buildSnapshot({ environment, manifest: text, strict }: SnapshotI
     : parseManifest(text);
   const { variables, issues: valueIssues, deprecated } = applyManifest(classified.variables, manifest);
   const warnings = scanForSecrets(variables);
-  const blocked = strict ? warnings.map(blockedBy) : [];
+  const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...manifestIssues, ...valueIssues, ...sizeIssues(variables), ...blocked];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
-  const server = new Set(tierOf(variables, "server").keys());
   return {
-    public: tierOf(variables, "public"),
-    sensitive: tierOf(variables, "sensitive"),
-    server,
+    public: selectTier(variables, "public"),
+    sensitive: selectTier(variables, "sensitive"),
+    server: new Set(selectTier(variables, "server").keys()),
     warnings,
     deprecated,
   };
 }
 
-function tierOf(variables: readonly Variable[], tier: Tier): Map<string, string> {
-  const ofTier = variables.filter((variable) => variable.tier === tier);
-  return new Map(ofTier.map(({ name, value }) => [name, value]));
+function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {
+  const selected = variables.filter((variable) => variable.tier === tier);
+  return new Map(selected.map(({ name, value }) => [name, value]));
 }
 
-/** How many variables each tier has, defaults included (spec, Health report, rule 1). */
+/** Counts the variables of each tier, defaults of the manifest included (spec, Health report, rule 1). */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
 }
 
-/** Whether two snapshots hold the same variables. */
-export function isSame(a: Snapshot, b: Snapshot): boolean {
-  return isSameMap(a.public, b.public) && isSameMap(a.sensitive, b.sensitive) &&
+/** Returns whether two snapshots have the same variables. Values of SERVER variables are not compared. */
+export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
+  return isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive) &&
     a.server.size === b.server.size && a.server.isSubsetOf(b.server);
 }
 
-function isSameMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+function isEqualMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
   return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value);
 }
 
-function blockedBy({ name, detail }: GuardrailWarning): string {
+function strictIssue({ name, detail }: GuardrailWarning): string {
   return `Cannot publish ${environmentName({ name, tier: "public" })} in strict mode: ${detail}`;
 }
 
@@ -112,16 +111,18 @@ function sizeIssues(variables: readonly Variable[]): string[] {
   return variables.filter(({ tier }) => tier === "public").flatMap((variable) => {
     const name = environmentName(variable);
     return [
-      ...tooLong(`the name ${name.slice(0, 60)}…`, variable.name, MAX_NAME_BYTES),
-      ...tooLong(`the value of ${name}`, variable.value, MAX_PUBLIC_BYTES),
-      ...(variable.value.isWellFormed() ? [] : [`Cannot publish ${name}: expected Unicode text, got half a character`]),
+      ...sizeIssue(`the name ${name.slice(0, 60)}…`, variable.name, MAX_NAME_BYTES),
+      ...sizeIssue(`the value of ${name}`, variable.value, MAX_PUBLIC_BYTES),
+      ...(variable.value.isWellFormed()
+        ? []
+        : [`Cannot publish ${name}: expected Unicode text, got an unpaired surrogate`]),
     ];
   });
 }
 
 const encoder = new TextEncoder();
 
-function tooLong(what: string, text: string, most: number): string[] {
+function sizeIssue(what: string, text: string, maxBytes: number): string[] {
   const bytes = encoder.encode(text).length;
-  return bytes > most ? [`Cannot publish ${what}: expected at most ${most} bytes, got ${bytes}`] : [];
+  return bytes > maxBytes ? [`Cannot publish ${what}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
 }

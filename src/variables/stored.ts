@@ -3,51 +3,53 @@ import { batches } from "../store/batches.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Entry, Key, Store, Write } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
-import { formatValue } from "./manifest.ts";
+import { formatValue } from "./format_value.ts";
 import { environmentName } from "./tier.ts";
 
-/** A PUBLIC variable that the store holds. */
-export interface StoredVariable {
-  /** Its name without the tier's prefix. */
+/** A PUBLIC variable in the store. */
+interface StoredVariable {
+  /** The name without the prefix of the tier. */
   readonly name: string;
   readonly value: string;
-  /** The id of the write that gave it this value. */
+  /** The id of the write that set this value. */
   readonly id: number;
-  /** When that was, in milliseconds since the Unix epoch, by the clock of whoever wrote it. */
+  /** When it was written, by the writer's clock, in milliseconds since the Unix epoch. */
   readonly at: number;
 }
 
-/** One write to one variable. Without a value it was taken out. */
+/** One write to one variable. Without a value, the variable was removed. */
 export interface StoredWrite extends Omit<StoredVariable, "value"> {
   readonly value?: string;
 }
 
-/** Settings of {@linkcode setVariables} and {@linkcode unsetVariables}. */
+/** Options of {@linkcode setVariables} and {@linkcode unsetVariables}. */
 export interface WriteOptions extends RetryOptions {
-  /** The one variable that is written must have this id, or, with 0, must not be there. @default {undefined} */
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {undefined} */
   ifId?: number | undefined;
 }
 
-/** The variable is not what the writer believed it to be. Nothing was written. */
+/** The variable does not have the id that the writer expected. Nothing was written. */
 export class ConflictError extends Error {
-  /** What an error of this kind is called. */
+  /** The name of the class. */
   override name = "ConflictError";
-  /** What the variable is now; nothing if it is not there. */
+  /** The current state of the variable; `undefined` if it does not exist. */
   readonly current: StoredVariable | undefined;
 
-  /** Makes the error of a variable that has another id than was expected. */
+  /** Creates an error for a variable whose id is not the expected one. */
   constructor(name: string, expected: number, current: StoredVariable | undefined) {
-    const wanted = expected === 0 ? "it not to be there" : `its id to be ${expected}`;
-    super(`Cannot write ${environmentName({ name, tier: "public" })}: expected ${wanted}, but ${stateOf(current)}`);
+    const wanted = expected === 0 ? "it not to exist" : `its id to be ${expected}`;
+    super(
+      `Cannot write ${environmentName({ name, tier: "public" })}: expected ${wanted}, but ${describeState(current)}`,
+    );
     this.current = current;
   }
 }
 
-/** What every write checks and changes: so all writes of all processes stand in one sequence. */
+/** The head of the history. Every write checks and replaces it, so all writes of all processes form one sequence. */
 interface Head {
-  /** The newest write's id. */
+  /** The id of the newest write. */
   readonly id: number;
-  /** How many writes the history holds. */
+  /** How many writes the history contains. */
   readonly writes: number;
 }
 
@@ -56,7 +58,7 @@ interface Change {
   readonly value?: string;
 }
 
-/** UTF-8, since Deno KV counts two bytes a character as soon as one of them is not Latin. */
+/** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
 interface StoredValue {
   readonly value: Uint8Array;
   readonly id: number;
@@ -71,22 +73,23 @@ interface HistoryEntry {
 
 const NO_HEAD: Head = { id: 0, writes: 0 };
 
-/** Where the newest write's id stands: what changes with every write. */
-export const HEAD: Key = ["variables"];
+/** The key of the head of the history, which changes with every write. */
+export const HEAD_KEY: Key = ["variables"];
 const VARIABLES = ["variable"];
 const WRITES = ["write"];
 
-/** How many writes are remembered. */
+/** How many writes the history keeps. */
 export const MAX_HISTORY = 1_000;
 
 /**
- * Writes variables. What fits into one commit is there at once for everybody; 200 variables do, or 600 KB.
+ * Sets variables, in atomic commits of up to 200 variables or 600 KB.
  *
- * @param values Their names, without the tier's prefix, and their values.
- * @returns The writes, with the ids they were given: rising, and the milliseconds of their time unless that is taken.
- * @throws {ConflictError} If the variable has not the id `ifId`.
- * @throws {RangeError} If `ifId` is given for more or less than one variable.
- * @throws {StoreUnavailableError} If other writers are faster again and again.
+ * @param values Values by name, without the prefix of the tier.
+ * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is greater
+ * than the last id.
+ * @throws {ConflictError} If the variable does not have the id `ifId`.
+ * @throws {RangeError} If `ifId` is given and the number of variables is not one.
+ * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
  */
 export function setVariables(
   store: Store,
@@ -97,9 +100,9 @@ export function setVariables(
 }
 
 /**
- * Takes variables out; what is not there is left alone. Otherwise like {@linkcode setVariables}.
+ * Removes variables. Otherwise like {@linkcode setVariables}.
  *
- * @returns The writes, of those variables only that were there.
+ * @returns The writes. There is none for a variable that does not exist.
  */
 export function unsetVariables(
   store: Store,
@@ -124,25 +127,25 @@ async function writeAll(
   return all;
 }
 
-/** Nothing comes back if somebody else wrote since the head was read: what is read after it is as old as it, or the commit fails. */
+/** Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the rest. */
 async function tryToWrite(
   store: Store,
   changes: readonly Change[],
   { clock, ifId }: { clock: Clock; ifId: number | undefined },
 ): Promise<StoredWrite[] | undefined> {
-  const head = await store.get<Head>(HEAD);
+  const head = await store.get<Head>(HEAD_KEY);
   const before = await Promise.all(changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])));
-  if (ifId !== undefined) compare(changes[0]?.name ?? "", ifId, before[0]);
-  const real = changes.filter(({ value }, index) => value !== undefined || before[index] !== undefined);
-  if (real.length === 0) return [];
+  if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
+  const effective = changes.filter(({ value }, index) => value !== undefined || before[index] !== undefined);
+  if (effective.length === 0) return [];
   const at = clock.now();
   const first = Math.max((head?.value.id ?? 0) + 1, at);
-  const writes = real.map((change, index) => ({ ...change, id: first + index, at }));
-  const isDone = await commit(store, writes, head);
-  return isDone ? writes : undefined;
+  const writes = effective.map((change, index) => ({ ...change, id: first + index, at }));
+  const isCommitted = await commit(store, writes, head);
+  return isCommitted ? writes : undefined;
 }
 
-function compare(name: string, expected: number, entry: Entry<StoredValue> | undefined): void {
+function checkId(name: string, expected: number, entry: Entry<StoredValue> | undefined): void {
   const actual = entry?.value.id ?? 0;
   if (actual !== expected) throw new ConflictError(name, expected, entry && toVariable(entry));
 }
@@ -156,16 +159,16 @@ async function commit(
   const surplus = Math.max(0, kept + writes.length - MAX_HISTORY);
   const old = await store.list<HistoryEntry>(WRITES, { limit: surplus });
   const value: Head = { id: writes.at(-1)?.id ?? 0, writes: kept + writes.length - old.length };
-  const version = await store.commit([{ key: HEAD, version: head?.version ?? null }], [
-    { key: HEAD, value },
-    ...writes.flatMap(entriesOf),
+  const version = await store.commit([{ key: HEAD_KEY, version: head?.version ?? null }], [
+    { key: HEAD_KEY, value },
+    ...writes.flatMap(createEntries),
     ...old.map(({ key }) => ({ key })),
   ]);
   return version !== undefined;
 }
 
-/** A write stands in the history and, as long as it is its variable's newest, as the variable. */
-function entriesOf({ name, value: text, id, at }: StoredWrite): Write[] {
+/** Creates the entry in the history and the entry of the variable. */
+function createEntries({ name, value: text, id, at }: StoredWrite): Write[] {
   const value = text === undefined ? undefined : encoder.encode(text);
   const entry: HistoryEntry = { name, at, ...(value === undefined ? {} : { value }) };
   return [
@@ -174,34 +177,34 @@ function entriesOf({ name, value: text, id, at }: StoredWrite): Write[] {
   ];
 }
 
-/** All variables, by name. Up to 500 of them are read at one and the same moment. */
+/** Lists all variables by name. Up to 500 are read in one consistent snapshot. */
 export async function listVariables(store: Store): Promise<StoredVariable[]> {
   return (await store.list<StoredValue>(VARIABLES)).map(toVariable);
 }
 
-/** The variables as an environment holds them: a source for the gateway. */
+/** Returns the variables in the form of an environment, such as `REP_PUBLIC_API_URL`. */
 export async function storedEnvironment(store: Store): Promise<Environment> {
   const variables = await listVariables(store);
   return Object.fromEntries(variables.map(({ name, value }) => [environmentName({ name, tier: "public" }), value]));
 }
 
-/** The newest writes, the newest first. */
+/** Returns the newest writes, the newest first. */
 export async function readHistory(store: Store, limit: number): Promise<StoredWrite[]> {
   return (await store.list<HistoryEntry>(WRITES, { limit, reverse: true })).map(toWrite);
 }
 
-/** The writes after an id, in order, as far as the history still holds them. */
+/** Returns the writes after an id, in order, as far as the history still contains them. */
 export async function readWrites(store: Store, after: number): Promise<StoredWrite[]> {
   return (await store.list<HistoryEntry>(WRITES, { from: after + 1 })).map(toWrite);
 }
 
-/** The newest write's id; 0 if there has never been one. */
+/** Returns the id of the newest write; 0 if there has never been one. */
 export async function newestWrite(store: Store): Promise<number> {
-  return (await store.get<Head>(HEAD))?.value.id ?? 0;
+  return (await store.get<Head>(HEAD_KEY))?.value.id ?? 0;
 }
 
 const encoder = new TextEncoder();
-/** A value may begin with U+FEFF, and keeps it. */
+/** Keeps a U+FEFF at the beginning of a value. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 function toVariable({ key, value: { value, id, at } }: Entry<StoredValue>): StoredVariable {
@@ -212,8 +215,8 @@ function toWrite({ key, value: { name, value, at } }: Entry<HistoryEntry>): Stor
   return { name, ...(value === undefined ? {} : { value: decoder.decode(value) }), id: Number(key.at(-1)), at };
 }
 
-function stateOf(variable: StoredVariable | undefined): string {
-  if (variable === undefined) return "it is not there";
+function describeState(variable: StoredVariable | undefined): string {
+  if (variable === undefined) return "it does not exist";
   const { id, value, at } = variable;
-  return `it is ${id}, with the value ${formatValue(value)}, since ${new Date(at).toISOString()}`;
+  return `its id is ${id}, with the value ${formatValue(value)}, written at ${new Date(at).toISOString()}`;
 }

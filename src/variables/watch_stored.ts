@@ -1,59 +1,59 @@
 import { type Clock, sleep } from "../clock.ts";
 import { type Store, StoreUnavailableError } from "../store/store.ts";
-import { HEAD, newestWrite } from "./stored.ts";
+import { HEAD_KEY, newestWrite } from "./stored.ts";
 
-/** Settings of {@linkcode watchVariables}. */
+/** Options of {@linkcode watchVariables}. */
 export interface WatchVariablesOptions {
   clock: Clock;
-  /** Ends it. */
+  /** Ends the watch when it is aborted. */
   signal: AbortSignal;
-  /** The newest write that is known already; by default every one is news. @default {0} */
+  /** The id of the newest write that the caller already knows; -1 for a first call in any case. @default {0} */
   after?: number;
-  /** How often to look where the store gives no hint, in milliseconds. @default {1000} */
+  /** How often to poll, in milliseconds, since the store may not notify of a write. @default {1000} */
   pollMs?: number;
-  /** Whether it is of no use when nothing else keeps the process alive. @default {false} */
+  /** Whether the process may exit while the watch waits. @default {false} */
   isBackground?: boolean;
 }
 
 /**
- * Calls back after writes to the variables in the store, once for all that came together. If the store does not answer, or
- * the callback fails because of that, it is done again at the next look.
+ * Calls back after writes to the variables in the store, once for all writes since the last call. If polling or the
+ * callback fails with {@linkcode StoreUnavailableError}, it is repeated at the next poll.
  *
- * @param store One that fails in time, such as {@linkcode withCircuitBreaker} makes.
- * @param onChange Told the newest write's id, and waited for.
- * @returns When the signal was given, and nothing is under way any more.
- * @throws Whatever else `onChange` throws.
+ * @param store A store with timeouts, such as {@linkcode withCircuitBreaker} returns.
+ * @param onChange Called with the id of the newest write. The next call waits until its promise is settled.
+ * @returns A promise that resolves after the signal is aborted and the last call has ended.
+ * @throws Any error of `onChange` except {@linkcode StoreUnavailableError}.
  */
 export async function watchVariables(
   store: Store,
   onChange: (id: number) => void | Promise<void>,
   { clock, signal, after = 0, pollMs = 1_000, isBackground = false }: WatchVariablesOptions,
 ): Promise<void> {
-  let seen = after;
-  let nextLook = new AbortController();
-  const lookNow = () => nextLook.abort();
+  let known = after;
+  let pause = new AbortController();
+  const pollNow = () => pause.abort();
 
-  async function look(): Promise<void> {
+  async function poll(): Promise<void> {
     const newest = await newestWrite(store);
-    if (newest === seen || signal.aborted) return; // not "newest <= seen": who empties the database begins anew
+    if (newest === known || signal.aborted) return; // not `newest <= known`: ids start again in a database that was emptied
     await onChange(newest);
-    seen = newest;
+    known = newest;
   }
 
-  const stopHints = store.watch(HEAD, lookNow);
-  signal.addEventListener("abort", lookNow);
+  const stopWatching = store.watch(HEAD_KEY, pollNow);
+  signal.addEventListener("abort", pollNow);
   try {
     while (!signal.aborted) {
-      nextLook = new AbortController(); // before looking: a hint that comes meanwhile is a reason to look again
-      await look().catch(unlessUnavailable);
-      if (!signal.aborted) await sleep(pollMs, clock, { signal: nextLook.signal, isBackground });
+      pause = new AbortController(); // before polling: a notification that arrives meanwhile shortens the pause to nothing
+      await poll().catch(ignoreUnavailable);
+      if (!signal.aborted) await sleep(pollMs, clock, { signal: pause.signal, isBackground });
     }
   } finally {
-    stopHints();
-    signal.removeEventListener("abort", lookNow);
+    stopWatching();
+    signal.removeEventListener("abort", pollNow);
   }
 }
 
-function unlessUnavailable(error: unknown): void {
-  if (!(error instanceof StoreUnavailableError)) throw error; // else whoever guards the store has told
+function ignoreUnavailable(error: unknown): void {
+  if (!(error instanceof StoreUnavailableError)) throw error; // that one is logged by the circuit breaker
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { parseEnvText, readEnvFile } from "../../src/cli/env_file.ts";
-import { onlyOurs } from "../../src/variables/environment.ts";
+import { pickRepVariables } from "../../src/variables/environment.ts";
 import { TempDirectory } from "../_temp.ts";
 
 /** Values as written in the file, and as parsed. */
@@ -115,8 +115,8 @@ Deno.test("readEnvFile() fails for a dangling symlink in a directory", async () 
   await assertRejects(() => readEnvFile(directory.path), Deno.errors.NotFound);
 });
 
-Deno.test("onlyOurs() keeps the variables with the prefix REP_", () => {
-  assertEquals(onlyOurs({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
+Deno.test("pickRepVariables() keeps the variables with the prefix REP_", () => {
+  assertEquals(pickRepVariables({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
     REP_PUBLIC_A: "1",
     REP_GATEWAY_PORT: "2",
   });

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { parseCommandManifest } from "../../src/cli/manifest_settings.ts";
-import type { Declaration, Manifest } from "../../src/variables/manifest.ts";
+import type { Declaration } from "../../src/variables/declaration.ts";
+import type { Manifest } from "../../src/variables/manifest.ts";
 
 /** Parses a manifest without issues. */
 function manifestOf(text: string): Manifest {

@@ -15,7 +15,7 @@ const META = {
   ttl: 0,
 };
 const PAYLOAD = { public: { API_URL: "https://api.example.com", EMPTY: "", FLAGS: "a,b" }, _meta: META };
-/** The largest the client may be on the wire (REP-RFC-0001 §5.1). */
+/** The size limit of the compressed client (REP-RFC-0001 §5.1). */
 const MAX_GZIPPED_BYTES = 2_048;
 
 class FakeEventSource {
@@ -51,18 +51,35 @@ class FakeEventSource {
 }
 
 interface FakePage {
-  /** The text of the page's element; none for a page without one. */
+  /** The text of the element with the payload; `undefined` for a page without it. */
   text?: string | undefined;
   integrity?: string | null;
-  /** Answers the requests for a session key. */
-  answer?: () => Promise<Response>;
+  /** Responds to requests for a session key. */
+  respond?: () => Promise<Response>;
   crypto?: ClientEnvironment["crypto"];
   random?: () => number;
 }
 
-/** A page, its client, and all that the client did to it. */
+/** Web Crypto, and a function that waits until all hashes are computed and the client has seen them. */
+function recordDigests({ subtle }: ClientEnvironment["crypto"]) {
+  const digests: Promise<ArrayBuffer>[] = [];
+  const digest: SubtleCrypto["digest"] = (algorithm, data) => {
+    const hash = crypto.subtle.digest(algorithm, data);
+    digests.push(hash);
+    return hash;
+  };
+  const importKey = crypto.subtle.importKey.bind(crypto.subtle) as SubtleCrypto["importKey"];
+  const decrypt: SubtleCrypto["decrypt"] = (...args) => crypto.subtle.decrypt(...args);
+  const hashed = async () => {
+    await Promise.all(digests);
+    await new Promise((resolve) => setTimeout(resolve)); // after the promise reactions of the client
+  };
+  return { crypto: subtle ? { subtle: { decrypt, digest, importKey } } : {}, hashed };
+}
+
+/** Creates a page and its client, and records the effects of the client. */
 function open(page: FakePage = {}) {
-  const { answer = () => Promise.reject(new TypeError("no network")), crypto: ownCrypto = crypto } = page;
+  const { respond = () => Promise.reject(new TypeError("no network")), crypto: ownCrypto = crypto } = page;
   const { integrity = null, random = () => 0.5 } = page;
   const text = "text" in page ? page.text : JSON.stringify(PAYLOAD);
   const sources: FakeEventSource[] = [];
@@ -76,6 +93,7 @@ function open(page: FakePage = {}) {
     textContent: text ?? null,
     getAttribute: (name: string) => name === "data-rep-integrity" ? integrity : null,
   };
+  const { crypto: recorded, hashed } = recordDigests(ownCrypto);
   const environment: ClientEnvironment = {
     document: { getElementById: (id) => id === "__rep__" && text !== undefined ? element : null },
     EventSource: class extends FakeEventSource {
@@ -84,23 +102,23 @@ function open(page: FakePage = {}) {
         sources.push(this);
       }
     },
-    crypto: ownCrypto,
+    crypto: recorded,
     console: { warn: (message) => warnings.push(message) },
     Math: { random },
     reportError: (error) => errors.push(error),
     fetch(url) {
       requests.push(url);
-      return answer();
+      return respond();
     },
     addEventListener: (type, listener) => listeners.set(type, listener),
     setTimeout: (callback, ms) => timers.push({ callback, ms }),
   };
   const client = createClient(environment);
   const dispatch = (type: "online" | "pagehide" | "pageshow") => listeners.get(type)?.();
-  return { client, sources, requests, warnings, errors, timers, dispatch };
+  return { client, sources, requests, warnings, errors, timers, dispatch, hashed };
 }
 
-/** Writes down what a client's subscribers are told. */
+/** Subscribes to all changes and records them. */
 function recordChanges({ onAnyChange }: Client) {
   const changes: (string | undefined)[][] = [];
   const stop = onAnyChange((...change) => changes.push(change));
@@ -111,34 +129,29 @@ function toBase64(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes));
 }
 
-/** Encrypts as the gateway does; gives the page's text, and the answer of its session key endpoint. */
-async function seal(sensitive: Record<string, string>, additionalText = META.integrity) {
+/** Encrypts like the gateway, and returns the text of the page and the responder of the session key endpoint. */
+async function encrypt(sensitive: Record<string, string>, additionalText = META.integrity) {
   const rawKey = crypto.getRandomValues(new Uint8Array(32));
   const iv = crypto.getRandomValues(new Uint8Array(12));
   const key = await crypto.subtle.importKey("raw", rawKey, "AES-GCM", false, ["encrypt"]);
   const encoder = new TextEncoder();
   const algorithm = { name: "AES-GCM", iv, additionalData: encoder.encode(additionalText) };
-  const sealed = await crypto.subtle.encrypt(algorithm, key, encoder.encode(JSON.stringify(sensitive)));
-  const blob = toBase64(new Uint8Array([...iv, ...new Uint8Array(sealed)]));
-  const keyAnswer = { key: toBase64(rawKey), expires_at: "2026-02-18T14:30:30.000Z" };
+  const ciphertext = await crypto.subtle.encrypt(algorithm, key, encoder.encode(JSON.stringify(sensitive)));
+  const blob = toBase64(new Uint8Array([...iv, ...new Uint8Array(ciphertext)]));
+  const sessionKey = { key: toBase64(rawKey), expires_at: "2026-02-18T14:30:30.000Z" };
   return {
     text: JSON.stringify({ ...PAYLOAD, sensitive: blob }),
-    answer: () => Promise.resolve(Response.json(keyAnswer)),
+    respond: () => Promise.resolve(Response.json(sessionKey)),
   };
 }
 
-async function integrityOf(text: string): Promise<string> {
+async function computeIntegrity(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return `sha256-${toBase64(new Uint8Array(digest))}`;
 }
 
-/** Lets everything that is under way without a timer come to its end. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve));
-}
-
-Deno.test("createClient() asks the network for nothing", async () => {
-  const { client, sources, requests } = open(await seal({ TOKEN: "t" }));
+Deno.test("createClient() makes no network requests", async () => {
+  const { client, sources, requests } = open(await encrypt({ TOKEN: "t" }));
   client.get("API_URL");
   client.getAll();
   client.verify();
@@ -148,7 +161,7 @@ Deno.test("createClient() asks the network for nothing", async () => {
   assertEquals({ sources, requests }, { sources: [], requests: [] });
 });
 
-Deno.test("get() gives the value, else the default, else undefined", () => {
+Deno.test("get() returns the value, else the default, else undefined", () => {
   const { get } = open().client;
   assertEquals(get("API_URL"), "https://api.example.com");
   assertEquals(get("API_URL", "http://localhost"), "https://api.example.com");
@@ -157,14 +170,14 @@ Deno.test("get() gives the value, else the default, else undefined", () => {
   assertEquals(get("MISSING"), undefined);
 });
 
-Deno.test("get() and getAll() find nothing that every object has", () => {
+Deno.test("get() and getAll() do not find properties that all objects have", () => {
   const { get, getAll } = open().client;
   for (const name of ["toString", "constructor", "hasOwnProperty", "__proto__"]) {
     assertEquals([get(name), getAll()[name]], [undefined, undefined], name);
   }
 });
 
-Deno.test("get() takes __proto__ for a name like any other", () => {
+Deno.test("get() accepts __proto__ as a name", () => {
   const text = `{"public":{"__proto__":"own","A":"1"},"_meta":${JSON.stringify(META)}}`;
   const { client: { get, getAll, onAnyChange }, sources } = open({ text });
   assertEquals(get("__proto__"), "own");
@@ -174,7 +187,7 @@ Deno.test("get() takes __proto__ for a name like any other", () => {
   assertEquals(Object.entries(getAll()), [["__proto__", "changed"], ["A", "1"], ["B", "2"]]);
 });
 
-Deno.test("getAll() gives a frozen object, which a change replaces", () => {
+Deno.test("getAll() returns a frozen object, which a change replaces", () => {
   const { client: { getAll, onAnyChange }, sources } = open();
   const before = getAll();
   assertEquals({ ...before }, { ...PAYLOAD.public } as Record<string, string>);
@@ -188,8 +201,8 @@ Deno.test("getAll() gives a frozen object, which a change replaces", () => {
   assert(Object.isFrozen(getAll()));
 });
 
-Deno.test("meta() tells of the configuration as it is now", async () => {
-  const { client, sources } = open(await seal({ TOKEN: "t" }));
+Deno.test("meta() describes the current configuration", async () => {
+  const { client, sources } = open(await encrypt({ TOKEN: "t" }));
   const meta = {
     version: "0.1.0",
     injectedAt: new Date("2026-02-18T14:30:00.000Z"),
@@ -204,7 +217,7 @@ Deno.test("meta() tells of the configuration as it is now", async () => {
   assertEquals(client.meta(), { ...meta, publicCount: 2 });
 });
 
-Deno.test("meta() says what a page lacks", () => {
+Deno.test("meta() reports missing features of a page", () => {
   const { hot_reload: _, key_endpoint: __, ...rest } = META;
   const { client } = open({ text: JSON.stringify({ public: {}, _meta: rest }) });
   assertEquals(client.meta(), {
@@ -227,7 +240,7 @@ async function assertUnavailable(client: Client) {
   await assertRejects(() => client.getSecure("TOKEN"), REPError, 'Cannot find "TOKEN"');
 }
 
-Deno.test("createClient() makes an unavailable client for a page without a payload", async () => {
+Deno.test("createClient() returns an unavailable client for a page without a payload", async () => {
   const { client, errors, requests, sources, warnings } = open({ text: undefined });
   await assertUnavailable(client);
   client.onChange("API_URL", () => {})();
@@ -235,7 +248,7 @@ Deno.test("createClient() makes an unavailable client for a page without a paylo
   assertEquals(warnings, ["[REP] Hot reload is not available"]);
 });
 
-Deno.test("createClient() reports a malformed payload, and goes on without", async () => {
+Deno.test("createClient() reports a malformed payload and ignores it", async () => {
   const withoutMeta = JSON.stringify({ public: {} });
   const withoutPublic = JSON.stringify({ _meta: META });
   const withoutUrl = JSON.stringify({ public: {}, _meta: { ...META, hot_reload: "https://[" } });
@@ -246,46 +259,46 @@ Deno.test("createClient() reports a malformed payload, and goes on without", asy
   }
 });
 
-Deno.test("verify() holds for the text that the integrity was made for", async () => {
+Deno.test("verify() returns true if the hash of the text is correct", async () => {
   const text = JSON.stringify({ ...PAYLOAD, public: { NAME: "Zoë \\u003c" } });
-  const { client, errors } = open({ text, integrity: await integrityOf(text) });
+  const { client, errors, hashed } = open({ text, integrity: await computeIntegrity(text) });
   assertEquals(client.verify(), true);
-  await settled();
+  await hashed();
   assertEquals([client.verify(), client.meta()?.integrityValid, errors], [true, true, []]);
 });
 
-Deno.test("verify() fails for a text that was changed, and the page is told", async () => {
+Deno.test("verify() returns false if the hash of the text is incorrect, which is reported", async () => {
   const text = JSON.stringify(PAYLOAD);
-  for (const integrity of [await integrityOf(`${text} `), "sha256-", "md5-abc"]) {
-    const { client, errors } = open({ text, integrity });
-    await settled();
+  for (const integrity of [await computeIntegrity(`${text} `), "sha256-", "md5-abc"]) {
+    const { client, errors, hashed } = open({ text, integrity });
+    await hashed();
     assertEquals([client.verify(), client.meta()?.integrityValid], [false, false]);
     assertEquals(errors.map(String), ["REPError: Cannot trust the page's configuration"]);
   }
 });
 
-Deno.test("verify() does not hold plain HTTP against a page", async () => {
-  const { client, errors } = open({ integrity: "sha256-", crypto: {} });
-  await settled();
+Deno.test("verify() returns true over plain HTTP", async () => {
+  const { client, errors, hashed } = open({ integrity: "sha256-", crypto: {} });
+  await hashed();
   assertEquals([client.verify(), errors], [true, []]);
 });
 
-Deno.test("getSecure() decrypts what the gateway encrypted", async () => {
-  const { client, requests } = open(await seal({ TOKEN: "s3cret Zoë", EMPTY: "" }));
+Deno.test("getSecure() decrypts the values of the gateway", async () => {
+  const { client, requests } = open(await encrypt({ TOKEN: "s3cret Zoë", EMPTY: "" }));
   assertEquals(await client.getSecure("TOKEN"), "s3cret Zoë");
   assertEquals(await client.getSecure("EMPTY"), "");
   assertEquals(requests, ["/rep/session-key?kid=7"]);
 });
 
 Deno.test("getSecure() makes one request for all callers", async () => {
-  const { client, requests } = open(await seal({ A: "1", B: "2" }));
+  const { client, requests } = open(await encrypt({ A: "1", B: "2" }));
   const { getSecure } = client;
   assertEquals(await Promise.all([getSecure("A"), getSecure("B"), getSecure("A")]), ["1", "2", "1"]);
   assertEquals(requests.length, 1);
 });
 
-Deno.test("getSecure() rejects a name that is not there", async () => {
-  const { client: { getSecure } } = open(await seal({ A: "1" }));
+Deno.test("getSecure() rejects for a name that is not set", async () => {
+  const { client: { getSecure } } = open(await encrypt({ A: "1" }));
   for (const name of ["MISSING", "toString", "__proto__", "API_URL"]) {
     const error = await assertRejects(() => getSecure(name), REPError);
     assertEquals(error.message, `Cannot find "${name}" among the SENSITIVE variables`);
@@ -293,7 +306,7 @@ Deno.test("getSecure() rejects a name that is not there", async () => {
   assertEquals(await getSecure("A"), "1");
 });
 
-Deno.test("getSecure() asks for no key where nothing is encrypted", async () => {
+Deno.test("getSecure() requests no key if nothing is encrypted", async () => {
   const { client, requests } = open();
   for (const name of ["A", "toString"]) {
     const error = await assertRejects(() => client.getSecure(name), REPError);
@@ -302,35 +315,35 @@ Deno.test("getSecure() asks for no key where nothing is encrypted", async () => 
   assertEquals(requests, []);
 });
 
-Deno.test("getSecure() says with which status the key was refused", async () => {
-  const { text } = await seal({ A: "1" });
+Deno.test("getSecure() rejects with the status of the refused key", async () => {
+  const { text } = await encrypt({ A: "1" });
   const messages = { 403: "403", 410: "410, reload the page", 429: "429", 503: "503" };
   for (const [status, ending] of Object.entries(messages)) {
-    const answer = () => Promise.resolve(new Response(null, { status: Number(status) }));
-    const error = await assertRejects(() => open({ text, answer }).client.getSecure("A"), REPError);
+    const respond = () => Promise.resolve(new Response(null, { status: Number(status) }));
+    const error = await assertRejects(() => open({ text, respond }).client.getSecure("A"), REPError);
     assertEquals(error.message, `Cannot get the session key: ${ending}`);
   }
 });
 
 Deno.test("getSecure() tries again after a failure", async () => {
-  const { text, answer } = await seal({ A: "1" });
-  const answers = [() => Promise.resolve(new Response(null, { status: 429 })), answer];
-  const { client: { getSecure }, requests } = open({ text, answer: () => answers.shift()!() });
+  const { text, respond } = await encrypt({ A: "1" });
+  const responders = [() => Promise.resolve(new Response(null, { status: 429 })), respond];
+  const { client: { getSecure }, requests } = open({ text, respond: () => responders.shift()!() });
   const failed = await Promise.allSettled([getSecure("A"), getSecure("A")]);
   assertEquals(failed.map(({ status }) => status), ["rejected", "rejected"]);
   assertEquals(await getSecure("A"), "1");
   assertEquals(requests.length, 2);
 });
 
-Deno.test("getSecure() keeps the cause of what went wrong", async () => {
-  const { answer } = await seal({ A: "1" });
-  const { text: otherKey } = await seal({ A: "1" });
-  const otherIntegrity = await seal({ A: "1" }, "hmac-sha256:other");
+Deno.test("getSecure() rejects with the cause of a failure", async () => {
+  const { respond } = await encrypt({ A: "1" });
+  const { text: otherKey } = await encrypt({ A: "1" });
+  const otherIntegrity = await encrypt({ A: "1" }, "hmac-sha256:other");
   const cases = [
-    { page: { text: otherKey, answer }, cause: "OperationError" },
+    { page: { text: otherKey, respond }, cause: "OperationError" },
     { page: otherIntegrity, cause: "OperationError" },
     { page: { text: otherKey }, cause: "TypeError" },
-    { page: { text: otherKey, answer: () => Promise.resolve(new Response("<html>")) }, cause: "SyntaxError" },
+    { page: { text: otherKey, respond: () => Promise.resolve(new Response("<html>")) }, cause: "SyntaxError" },
   ];
   for (const { page, cause } of cases) {
     const error = await assertRejects(() => open(page).client.getSecure("A"), REPError);
@@ -339,14 +352,14 @@ Deno.test("getSecure() keeps the cause of what went wrong", async () => {
   }
 });
 
-Deno.test("getSecure() says that it needs a secure context, and spends no key on finding out", async () => {
-  const { client, requests } = open({ ...await seal({ A: "1" }), crypto: {} });
+Deno.test("getSecure() rejects outside a secure context without requesting a key", async () => {
+  const { client, requests } = open({ ...await encrypt({ A: "1" }), crypto: {} });
   const error = await assertRejects(() => client.getSecure("A"), REPError);
   assertEquals(error.message, "Cannot decrypt without HTTPS or localhost");
   assertEquals(requests, []);
 });
 
-Deno.test("onChange() opens the stream where the page stands, once for all subscribers", () => {
+Deno.test("onChange() opens one stream for all subscribers, at the cursor of the page", () => {
   const { client, sources } = open();
   client.onChange("A", () => {});
   client.onChange("B", () => {});
@@ -354,7 +367,7 @@ Deno.test("onChange() opens the stream where the page stands, once for all subsc
   assertEquals(sources.map(({ url }) => url), ["https://app.example.com/rep/changes?last_event_id=100"]);
 });
 
-Deno.test("onChange() tells of its own variable, onAnyChange() of every one", () => {
+Deno.test("onChange() is called for its variable, onAnyChange() for all of them", () => {
   const { client, sources } = open();
   const { changes } = recordChanges(client);
   const flags: (string | undefined)[][] = [];
@@ -368,7 +381,7 @@ Deno.test("onChange() tells of its own variable, onAnyChange() of every one", ()
   assertEquals(client.get("FLAGS", "default"), "default");
 });
 
-Deno.test("onAnyChange() is silent about what is as it was", () => {
+Deno.test("onAnyChange() is not called for values that do not change", () => {
   const { client, sources } = open();
   const { changes } = recordChanges(client);
   sources[0]?.send("update", { key: "FLAGS", tier: "public", value: "a,b" }, "101");
@@ -376,14 +389,14 @@ Deno.test("onAnyChange() is silent about what is as it was", () => {
   assertEquals(changes, []);
 });
 
-Deno.test("onAnyChange() takes a delete for one even if it has a value", () => {
+Deno.test("onAnyChange() ignores the value of a delete event", () => {
   const { client, sources } = open();
   const { changes } = recordChanges(client);
   sources[0]?.send("delete", { key: "FLAGS", tier: "public", value: "" }, "101");
   assertEquals(changes, [["FLAGS", undefined, "a,b"]]);
 });
 
-Deno.test("onAnyChange() calls the others when one throws, and reports it", () => {
+Deno.test("onAnyChange() reports an error of a callback and calls the others", () => {
   const { client, sources, errors } = open();
   client.onAnyChange(() => {
     throw new Error("mine");
@@ -395,7 +408,7 @@ Deno.test("onAnyChange() calls the others when one throws, and reports it", () =
   assertEquals(client.status().lastEventId, "101");
 });
 
-Deno.test("onAnyChange() tells each subscription of one callback, until it ends", () => {
+Deno.test("onAnyChange() calls a callback once per subscription", () => {
   const { client, sources } = open();
   const values: (string | undefined)[] = [];
   const callback = (_: string, value: string | undefined) => void values.push(value);
@@ -408,7 +421,7 @@ Deno.test("onAnyChange() tells each subscription of one callback, until it ends"
   assertEquals(values, ["1", "1", "2"]);
 });
 
-Deno.test("onChange() leaves the stream open until the last subscriber goes, and comes back to where it was", () => {
+Deno.test("onChange() closes the stream with the last subscription, and reopens it at its cursor", () => {
   const { client, sources } = open();
   const stopFirst = client.onChange("A", () => {});
   const stopSecond = client.onChange("B", () => {});
@@ -423,7 +436,7 @@ Deno.test("onChange() leaves the stream open until the last subscriber goes, and
   assertEquals(sources.map(({ url }) => new URL(url).search), ["?last_event_id=100", "?last_event_id=101"]);
 });
 
-Deno.test("onChange() warns where there is no hot reload, and opens nothing", () => {
+Deno.test("onChange() warns without hot reload, and opens no stream", () => {
   const { hot_reload: _, ...rest } = META;
   const { client, sources, warnings } = open({ text: JSON.stringify({ ...PAYLOAD, _meta: rest }) });
   client.onChange("A", () => {})();
@@ -432,7 +445,7 @@ Deno.test("onChange() warns where there is no hot reload, and opens nothing", ()
   assertEquals(warnings, ["[REP] Hot reload is not available", "[REP] Hot reload is not available"]);
 });
 
-Deno.test("onChange() follows a gateway whose pages name no cursor", () => {
+Deno.test("onChange() works with a gateway whose pages contain no cursor", () => {
   const text = JSON.stringify({ ...PAYLOAD, _meta: { ...META, hot_reload: "/rep/changes?site=a" } });
   const { client, sources, dispatch } = open({ text });
   client.onChange("A", () => {});
@@ -445,18 +458,18 @@ Deno.test("onChange() follows a gateway whose pages name no cursor", () => {
   assertEquals(searches, ["?site=a", "?site=a", "?site=a&last_event_id=101"]);
 });
 
-Deno.test("the stream is left to itself while the browser reconnects", () => {
+Deno.test("the stream is not reopened while the browser reconnects", () => {
   const { client, sources, timers } = open();
   client.onChange("A", () => {});
   sources[0]?.fail(0);
   assertEquals([sources.length, timers, client.status().state], [1, [], "connecting"]);
 });
 
-/** The pauses before the first tries of a stream that never opens. */
+/** Returns the pauses of a stream that never opens. */
 function pausesMs(random: () => number): number[] {
   const { client, sources, timers } = open({ random });
   client.onChange("A", () => {});
-  for (let tries = 0; tries < 7; tries++) {
+  for (let attempt = 0; attempt < 7; attempt++) {
     sources.at(-1)?.fail(2);
     timers.at(-1)?.callback();
   }
@@ -464,12 +477,12 @@ function pausesMs(random: () => number): number[] {
   return timers.map(({ ms }) => ms);
 }
 
-Deno.test("the stream is opened again after a growing, jittered pause when the browser has given up", () => {
+Deno.test("the stream is reopened with exponential backoff and jitter when the browser does not reconnect", () => {
   assertEquals(pausesMs(() => 0), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
   assertEquals(pausesMs(() => 1), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
 });
 
-Deno.test("the stream's pause is short again once it was open", () => {
+Deno.test("the backoff is reset once the stream is open", () => {
   const { client, sources, timers } = open();
   client.onChange("A", () => {});
   sources[0]?.fail(2);
@@ -479,7 +492,7 @@ Deno.test("the stream's pause is short again once it was open", () => {
   assertEquals(timers.map(({ ms }) => ms), [750, 750]);
 });
 
-Deno.test("the stream goes on at the last id when it is opened again", () => {
+Deno.test("the stream resumes at the last id when it is reopened", () => {
   const { client, sources, timers } = open();
   client.onChange("A", () => {});
   sources[0]?.send("delete", { key: "FLAGS", tier: "public" }, "105");
@@ -488,7 +501,7 @@ Deno.test("the stream goes on at the last id when it is opened again", () => {
   assertEquals(sources[1]?.url, "https://app.example.com/rep/changes?last_event_id=105");
 });
 
-Deno.test("the stream is not opened again by a pause that nobody waits for", () => {
+Deno.test("the stream is not reopened by an outdated timer", () => {
   const { client, sources, timers, dispatch } = open();
   const stop = client.onChange("A", () => {});
   sources[0]?.fail(2);
@@ -501,7 +514,7 @@ Deno.test("the stream is not opened again by a pause that nobody waits for", () 
   assertEquals(sources.length, 2);
 });
 
-Deno.test("the stream is opened anew at once when the network is back", () => {
+Deno.test("the stream is reopened at once when the network is back", () => {
   const { client, sources, dispatch } = open();
   client.onChange("A", () => {});
   sources[0]?.succeed();
@@ -509,10 +522,10 @@ Deno.test("the stream is opened anew at once when the network is back", () => {
   assertEquals(sources.map(({ readyState }) => readyState), [2, 0]);
 });
 
-Deno.test("the stream is closed for the back/forward cache, and goes on after it", () => {
+Deno.test("the stream is closed for the back/forward cache and resumed after it", () => {
   const { client, sources, dispatch } = open();
   client.onChange("A", () => {});
-  dispatch("pageshow"); // a page that is loaded has one too
+  dispatch("pageshow"); // fired for a new page, too
   sources[0]?.succeed();
   sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
   dispatch("pagehide");
@@ -521,7 +534,7 @@ Deno.test("the stream is closed for the back/forward cache, and goes on after it
   assertEquals(sources.map(({ url }) => new URL(url).search), ["?last_event_id=100", "?last_event_id=101"]);
 });
 
-Deno.test("the stream is opened by no event of the page while nobody is subscribed", () => {
+Deno.test("the stream is not opened by events of the page without subscribers", () => {
   const { client, sources, dispatch } = open();
   dispatch("pageshow");
   dispatch("online");
@@ -531,24 +544,24 @@ Deno.test("the stream is opened by no event of the page while nobody is subscrib
   assertEquals(sources.length, 1);
 });
 
-Deno.test("onStatus() tells how the stream is doing, until it is ended", () => {
+Deno.test("onStatus() is called with the state of the stream until the subscription ends", () => {
   const { client, sources, timers } = open();
   const statuses: string[] = [];
   const stop = client.onStatus(({ state, lastEventId }) => statuses.push(`${state} ${lastEventId}`));
-  const stopFollowing = client.onChange("A", () => {});
+  const unsubscribe = client.onChange("A", () => {});
   sources[0]?.succeed();
   sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
   sources[0]?.fail(2);
   timers[0]?.callback();
   sources[1]?.succeed();
-  stopFollowing();
+  unsubscribe();
   stop();
   client.onChange("A", () => {});
   const expected = ["connecting 100", "open 100", "open 101", "connecting 101", "connecting 101", "open 101"];
   assertEquals(statuses, [...expected, "closed 101"]);
 });
 
-Deno.test("mod.ts has the interface of REP's SDK, its values as one object too", () => {
+Deno.test("mod.ts exports the interface of REP's SDK, individually and as one object", () => {
   const { REPError: error, default: byDefault, rep, ...functions } = published;
   assertStrictEquals(byDefault, rep);
   assertStrictEquals(error, REPError);
@@ -557,21 +570,21 @@ Deno.test("mod.ts has the interface of REP's SDK, its values as one object too",
   assertEquals({ ...functions }, { ...rep });
 });
 
-Deno.test("mod.ts is unavailable outside a page", async () => {
+Deno.test("mod.ts exports an unavailable client outside a page", async () => {
   await assertUnavailable(published.rep);
 });
 
-Deno.test("CLIENT_JS is what bundle_client.ts makes of mod.ts", async () => {
+Deno.test("CLIENT_JS is the current output of bundle_client.ts", async () => {
   const hint = "src/client was changed: run `deno run -A tools/bundle_client.ts`";
   assertEquals(CLIENT_JS, await bundleClient(), hint);
 });
 
-Deno.test("CLIENT_JS is a module that exports what mod.ts exports, and imports nothing", async () => {
+Deno.test("CLIENT_JS is a module with the exports of mod.ts and without imports", async () => {
   const module = await import(`data:text/javascript,${encodeURIComponent(CLIENT_JS)}`);
   assertEquals(Object.keys(module).sort(), Object.keys(published).sort());
 });
 
-Deno.test("CLIENT_JS has less than 2 KB when it is compressed", async () => {
+Deno.test("CLIENT_JS has less than 2 KB when compressed", async () => {
   const stream = new Blob([CLIENT_JS]).stream().pipeThrough(new CompressionStream("gzip"));
   const { length } = await new Response(stream).bytes();
   assert(length < MAX_GZIPPED_BYTES, `it has ${length} bytes`);

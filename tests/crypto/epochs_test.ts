@@ -1,5 +1,5 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { createEpochs, type EpochOptions, type Epochs } from "../../src/crypto/epochs.ts";
+import { type EpochOptions, Epochs } from "../../src/crypto/epochs.ts";
 import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/crypto/hkdf.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { encodeHex } from "../_hex.ts";
@@ -7,31 +7,31 @@ import { encodeHex } from "../_hex.ts";
 const MASTER = new Uint8Array(32).fill(7);
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** An epoch of ten minutes begins here. */
+/** The start of an epoch of ten minutes. */
 const START = 1_700_000_400_000;
 const KID = "1700000400";
 
 function epochsAt(now: number, options: Partial<EpochOptions> = {}): Epochs & { clock: FakeClock } {
   const clock = new FakeClock(now);
   const masterKey = () => Promise.resolve(MASTER);
-  const epochs = createEpochs({ clock, masterKey, rotationMs: 10 * MINUTE, retentionMs: 24 * HOUR, ...options });
-  return { ...epochs, clock };
+  const epochs = new Epochs({ clock, masterKey, rotationMs: 10 * MINUTE, retentionMs: 24 * HOUR, ...options });
+  return Object.assign(epochs, { clock });
 }
 
-Deno.test("current() is the second in which the epoch began", () => {
-  const names = [START - 1, START, START + 1, START + 10 * MINUTE - 1, START + 10 * MINUTE]
+Deno.test("Epochs.current() returns the second in which the epoch began", () => {
+  const kids = [START - 1, START, START + 1, START + 10 * MINUTE - 1, START + 10 * MINUTE]
     .map((now) => epochsAt(now).current());
-  assertEquals(names, ["1699999800", KID, KID, KID, "1700001000"]);
+  assertEquals(kids, ["1699999800", KID, KID, KID, "1700001000"]);
 });
 
-Deno.test("current() is the same in every process with the same rotation, whenever it was started", async () => {
+Deno.test("Epochs.current() returns the same in all processes with the same rotation, whenever they were started", async () => {
   const early = epochsAt(START - 3 * HOUR);
   const late = epochsAt(START + 7 * MINUTE);
   await early.clock.tick(3 * HOUR + 9 * MINUTE);
   assertEquals(early.current(), late.current());
 });
 
-Deno.test("current() can be asked for at every time of every rotation", () => {
+Deno.test("Epochs.current() returns a valid kid at any time, with any rotation", () => {
   for (const rotationMs of [1_000, 7_000, MINUTE, 24 * HOUR]) {
     for (const now of [0, 1, 999, 1_000, START, 10_000_000_000_000]) {
       const epochs = epochsAt(now, { rotationMs, retentionMs: 1_000 });
@@ -40,27 +40,27 @@ Deno.test("current() can be asked for at every time of every rotation", () => {
   }
 });
 
-Deno.test("checkKid() finds an epoch valid until its retention after its end, so that each page has all of it", () => {
+Deno.test("Epochs.checkKid() accepts an epoch until its retention has passed after its end", () => {
   const end = START + 10 * MINUTE;
-  const verdicts = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
-  assertEquals(verdicts, ["valid", "valid", "valid", "expired"]);
+  const checks = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
+  assertEquals(checks, ["valid", "valid", "valid", "expired"]);
 });
 
-Deno.test("checkKid() keeps a page of a long epoch as long as one of a short", () => {
+Deno.test("Epochs.checkKid() counts the retention from the end of an epoch, however long that is", () => {
   const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
   const kid = epochsAt(START, options).current();
   const end = Number(kid) * 1_000 + 24 * HOUR;
-  const verdicts = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).checkKid(kid));
-  assertEquals(verdicts, ["valid", "valid", "expired"]);
+  const checks = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).checkKid(kid));
+  assertEquals(checks, ["valid", "valid", "expired"]);
 });
 
-Deno.test("checkKid() allows for another process's clock that is up to a minute ahead", () => {
-  const verdicts = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
-  assertEquals(verdicts, ["valid", "malformed"]);
+Deno.test("Epochs.checkKid() accepts an epoch of another process whose clock is up to a minute ahead", () => {
+  const checks = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
+  assertEquals(checks, ["valid", "malformed"]);
 });
 
-Deno.test("checkKid() finds malformed whatever is no second of ours", () => {
-  const { checkKid } = epochsAt(START);
+Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in seconds", () => {
+  const epochs = epochsAt(START);
   for (
     const kid of [
       "",
@@ -77,18 +77,18 @@ Deno.test("checkKid() finds malformed whatever is no second of ours", () => {
       "NaN",
     ]
   ) {
-    assertEquals([kid, checkKid(kid)], [kid, "malformed"]);
+    assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
   }
   for (const kid of ["Infinity", "१७००००००००", "k", "1".repeat(12), "9".repeat(10_000), "99999999999", "__proto__"]) {
-    assertEquals([kid, checkKid(kid)], [kid, "malformed"]);
+    assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
   }
 });
 
-Deno.test("checkKid() finds the earliest second expired", () => {
+Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
   assertEquals(epochsAt(START).checkKid("1"), "expired");
 });
 
-Deno.test("keys() derives both keys from the master secret and the epoch's name", async () => {
+Deno.test("Epochs.keys() derives both keys from the master secret and the kid", async () => {
   assertEquals(await epochsAt(START).keys(KID), {
     kid: KID,
     blobKey: await deriveKey(MASTER, { salt: KID, info: BLOB_KEY_INFO }),
@@ -96,44 +96,44 @@ Deno.test("keys() derives both keys from the master secret and the epoch's name"
   });
 });
 
-Deno.test("keys() gives each epoch its own keys, and none of them is the master secret", async () => {
-  const { keys } = epochsAt(START);
-  const [one, other] = [await keys("1700000400"), await keys("1700001000")];
+Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master secret", async () => {
+  const epochs = epochsAt(START);
+  const [one, other] = [await epochs.keys("1700000400"), await epochs.keys("1700001000")];
   const all = [one.blobKey, one.integrityKey, other.blobKey, other.integrityKey, MASTER];
   assertEquals(new Set(all.map(encodeHex)).size, 5);
 });
 
-Deno.test("keys() gives two processes with the same master secret the same keys, others other ones", async () => {
+Deno.test("Epochs.keys() returns the same keys in processes with the same master secret only", async () => {
   const mine = await epochsAt(START).keys(KID);
   assertEquals(await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(KID), mine);
   const masterKey = () => Promise.resolve(new Uint8Array(32).fill(8));
   assertNotEquals(await epochsAt(START, { masterKey }).keys(KID), mine);
 });
 
-Deno.test("keys() asks for the master secret once, however many ask it for keys of however many epochs", async () => {
-  let asked = 0;
-  const { keys } = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => asked++) });
-  await Promise.all(["1", "2", "1", "3"].map(keys));
-  await keys("4");
-  assertEquals(asked, 1);
+Deno.test("Epochs.keys() loads the master secret once for all callers and epochs", async () => {
+  let loads = 0;
+  const epochs = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => loads++) });
+  await Promise.all(["1", "2", "1", "3"].map((kid) => epochs.keys(kid)));
+  await epochs.keys("4");
+  assertEquals(loads, 1);
 });
 
-Deno.test("keys() fails while there is no master secret, and asks again the next time", async () => {
-  let asked = 0;
-  const masterKey = () => ++asked < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
-  const { keys } = epochsAt(START, { masterKey });
-  await assertRejects(() => keys(KID), TypeError, "The store is down");
-  await assertRejects(() => keys(KID), TypeError, "The store is down");
-  assertEquals(await keys(KID), await epochsAt(START).keys(KID));
-  assertEquals(asked, 3);
+Deno.test("Epochs.keys() rejects if the master secret cannot be loaded, and loads it again the next time", async () => {
+  let loads = 0;
+  const masterKey = () => ++loads < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
+  const epochs = epochsAt(START, { masterKey });
+  await assertRejects(() => epochs.keys(KID), TypeError, "The store is down");
+  await assertRejects(() => epochs.keys(KID), TypeError, "The store is down");
+  assertEquals(await epochs.keys(KID), await epochsAt(START).keys(KID));
+  assertEquals(loads, 3);
 });
 
-Deno.test("keys() keeps what it derived, but not of more than 200 epochs", async () => {
-  const { keys } = epochsAt(START);
-  const first = await keys("1");
-  for (let kid = 2; kid <= 200; kid++) await keys(String(kid));
-  assertEquals(await keys("1") === first, true);
-  await keys("201");
-  assertEquals(await keys("1") === first, false);
-  assertEquals(await keys("1"), first);
+Deno.test("Epochs.keys() caches the keys of up to 200 epochs", async () => {
+  const epochs = epochsAt(START);
+  const first = await epochs.keys("1");
+  for (let kid = 2; kid <= 200; kid++) await epochs.keys(String(kid));
+  assertEquals(await epochs.keys("1") === first, true);
+  await epochs.keys("201");
+  assertEquals(await epochs.keys("1") === first, false);
+  assertEquals(await epochs.keys("1"), first);
 });

@@ -5,8 +5,8 @@ import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/crypto/h
 const MASTER = new Uint8Array(32).fill(7);
 
 /**
- * HKDF-SHA-256 as RFC 5869 §2 writes it down, over HMAC alone: the RFC's own vectors take salts and infos that are no text,
- * which `deriveKey()` cannot be given. So they test this, and this tests `deriveKey()`.
+ * A reference implementation of HKDF-SHA-256 (RFC 5869 §2). The test vectors of the RFC have salts and infos that are not
+ * text, which `deriveKey()` does not accept. So they test this function, and this function tests `deriveKey()`.
  */
 async function hkdf(
   { material, salt, info, length }: Record<"material" | "salt" | "info", Uint8Array<ArrayBuffer>> & { length: number },
@@ -28,7 +28,7 @@ async function hmac(key: Uint8Array<ArrayBuffer>, data: Uint8Array<ArrayBuffer>)
 
 const range = (from: number, to: number) => Uint8Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
-/** RFC 5869, Appendix A.1 to A.3: the three with SHA-256. */
+/** The test vectors for SHA-256 (RFC 5869, Appendix A.1 to A.3). */
 const VECTORS = [
   {
     name: "A.1",
@@ -50,17 +50,17 @@ const VECTORS = [
 ];
 
 for (const { name, input, output } of VECTORS) {
-  Deno.test(`The measure for deriveKey() agrees with RFC 5869, ${name}`, async () => {
+  Deno.test(`The reference implementation agrees with RFC 5869, ${name}`, async () => {
     assertEquals(encodeHex(await hkdf(input)), output);
   });
 }
 
-Deno.test("deriveKey() agrees with RFC 5869, A.3, in the bytes that it has of it", async () => {
+Deno.test("deriveKey() agrees with RFC 5869, A.3, in the first 32 bytes", async () => {
   const key = await deriveKey(new Uint8Array(22).fill(0x0b), { salt: "", info: "" });
   assertEquals(encodeHex(key), VECTORS[2]?.output.slice(0, 64));
 });
 
-Deno.test("deriveKey() is HKDF-SHA-256 over the UTF-8 of salt and info", async () => {
+Deno.test("deriveKey() applies HKDF-SHA-256 to the UTF-8 of salt and info", async () => {
   const bytes = (text: string) => new TextEncoder().encode(text);
   for (
     const [salt, info] of [
@@ -75,20 +75,20 @@ Deno.test("deriveKey() is HKDF-SHA-256 over the UTF-8 of salt and info", async (
   }
 });
 
-Deno.test("deriveKey() gives 32 bytes that change with the master secret, the epoch and the purpose", async () => {
+Deno.test("deriveKey() returns 32 bytes that depend on the master secret, the epoch and the purpose", async () => {
   const keys = await Promise.all([
     deriveKey(MASTER, { salt: "1", info: "a" }),
     deriveKey(MASTER, { salt: "2", info: "a" }),
     deriveKey(MASTER, { salt: "1", info: "b" }),
     deriveKey(new Uint8Array(32).fill(8), { salt: "1", info: "a" }),
-    deriveKey(MASTER, { salt: "1a", info: "" }), // salt and info are not just put one behind the other
+    deriveKey(MASTER, { salt: "1a", info: "" }), // salt and info are not concatenated
   ]);
   assertEquals(keys.map((key) => key.length), [32, 32, 32, 32, 32]);
   assertEquals(new Set(keys.map(encodeHex)).size, 5);
   assertEquals(await deriveKey(MASTER, { salt: "1", info: "a" }), keys[0]);
 });
 
-Deno.test("deriveKey() leaves the master secret as it is", async () => {
+Deno.test("deriveKey() does not modify the master secret", async () => {
   const master = MASTER.slice();
   await deriveKey(master, { salt: "1", info: "a" });
   assertEquals(master, MASTER);

@@ -13,10 +13,10 @@ function deletion(key: string, id: number): Message {
   return { event: "rep:config:delete", data: { key, tier: "public" }, id };
 }
 
-/** The clock's first instant, which is the first event's id. */
+/** The start of the clock and the id of the first event. */
 const T = 1_700_000_000_000;
 
-Deno.test("GET /rep/changes is 404 without hot reload, whatever the method", async () => {
+Deno.test("GET /rep/changes is 404 without hot reload, for any method", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { hotReload: false });
   for (const method of ["GET", "POST", "OPTIONS"]) {
     const response = await gate.ask("/rep/changes", { method });
@@ -34,7 +34,7 @@ Deno.test("GET /rep/changes is 405 for other methods", async () => {
   }
 });
 
-Deno.test("GET /rep/changes answers with the headers of a stream that nobody keeps or changes", async () => {
+Deno.test("GET /rep/changes returns the headers of a stream that must not be cached or transformed", async () => {
   await using gate = await setUp({});
   const response = await gate.ask("/rep/changes");
   assertEquals([response.status, Object.fromEntries(response.headers)], [200, {
@@ -46,7 +46,7 @@ Deno.test("GET /rep/changes answers with the headers of a stream that nobody kee
   await response.body?.cancel();
 });
 
-Deno.test("GET /rep/changes gives permitted origins a CORS header, and others the stream without one", async () => {
+Deno.test("GET /rep/changes returns a CORS header to permitted origins only", async () => {
   await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
   for (const [origin, allowed] of [["https://app.example", "https://app.example"], ["https://evil.example", null]]) {
     const response = await gate.ask("/rep/changes", { headers: { origin: origin ?? "" } });
@@ -56,7 +56,7 @@ Deno.test("GET /rep/changes gives permitted origins a CORS header, and others th
   }
 });
 
-Deno.test("OPTIONS /rep/changes lets a permitted origin send a Last-Event-ID", async () => {
+Deno.test("OPTIONS /rep/changes permits Last-Event-ID for permitted origins", async () => {
   await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
   const ask = (origin: string) => gate.ask("/rep/changes", { method: "OPTIONS", headers: { origin } });
   const allowed = await ask("https://app.example");
@@ -68,7 +68,7 @@ Deno.test("OPTIONS /rep/changes lets a permitted origin send a Last-Event-ID", a
   assertEquals([refused.status, refused.headers.get("access-control-allow-headers")], [204, null]);
 });
 
-Deno.test("a stream begins with its retry, a comment and where it stands, at once", async () => {
+Deno.test("a stream begins at once with retry, a comment and the current id", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock: new FakeClock(T), random: () => 0.5 });
   const reader = await gate.listen();
   await reader.pull();
@@ -76,7 +76,7 @@ Deno.test("a stream begins with its retry, a comment and where it stands, at onc
   await reader.close();
 });
 
-Deno.test("a stream tells updates, additions and deletions of PUBLIC variables as they come", async () => {
+Deno.test("a stream sends updates, additions and deletions of PUBLIC variables", async () => {
   const clock = new FakeClock(T);
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { clock });
   const reader = await gate.listen();
@@ -87,7 +87,7 @@ Deno.test("a stream tells updates, additions and deletions of PUBLIC variables a
   await reader.close();
 });
 
-Deno.test("changes of SENSITIVE and SERVER variables are not told", async () => {
+Deno.test("a stream does not send changes of SENSITIVE and SERVER variables", async () => {
   const clock = new FakeClock(T);
   await using gate = await setUp({ REP_SENSITIVE_S: "1", REP_SERVER_V: "1" }, { clock });
   const reader = await gate.listen();
@@ -107,7 +107,7 @@ Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are 
   await reader.close();
 });
 
-Deno.test("a client gets every event after its Last-Event-ID, in order, then live ones", async () => {
+Deno.test("a stream replays every event after the Last-Event-ID, in order, and continues with live ones", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
   for (let i = 1; i <= 5; i++) await gate.set({ REP_PUBLIC_A: String(i) });
   const reader = await gate.listen({ "last-event-id": String(T + 2) });
@@ -117,7 +117,7 @@ Deno.test("a client gets every event after its Last-Event-ID, in order, then liv
   await reader.close();
 });
 
-Deno.test("the opening id is the client's own, so that one who is cut off during the replay misses nothing", async () => {
+Deno.test("the first id is the client's own, so that it misses nothing if it is disconnected during the replay", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T), random: () => 0 });
   await gate.set({ REP_PUBLIC_A: "1" });
   const reader = await gate.listen({ "last-event-id": String(T) });
@@ -130,7 +130,7 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "re
   ["the header", { "last-event-id": String(T) }, "", "replay"],
   ["the query parameter", {}, `?last_event_id=${T}`, "replay"],
   ["the header before the query parameter", { "last-event-id": String(T) }, `?last_event_id=${T + 1}`, "replay"],
-  ["neither", {}, "", "now"],
+  ["absent", {}, "", "now"],
   ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "replay"],
   ["an empty query parameter", {}, "?last_event_id=", "now"],
   ["the newest id", { "last-event-id": String(T + 1) }, "", "now"],
@@ -145,20 +145,20 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "re
 ];
 
 for (const [what, headers, query, expected] of CURSORS) {
-  Deno.test(`the cursor ${what} means: ${expected}`, async () => {
+  Deno.test(`a stream with the cursor ${what} begins with: ${expected}`, async () => {
     await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
     await gate.set({ REP_PUBLIC_A: "1" });
     const reader = await gate.listen(headers, query);
     await reader.pull();
     await gate.set({ REP_PUBLIC_A: "2" });
-    const told = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
-    assertEquals(await reader.take(told.length), told.map((i) => update("A", String(i), T + i)));
+    const ids = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
+    assertEquals(await reader.take(ids.length), ids.map((i) => update("A", String(i), T + i)));
     assertEquals(reader.text().includes("unknown event id"), expected === "state");
     await reader.close();
   });
 }
 
-Deno.test("a cursor that means nothing is answered with the newest event of each variable, deletes included", async () => {
+Deno.test("a stream with an invalid cursor begins with the newest event of each variable, deletions included", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0", REP_PUBLIC_C: "0" }, {
     clock: new FakeClock(T),
   });
@@ -168,11 +168,11 @@ Deno.test("a cursor that means nothing is answered with the newest event of each
   await reader.close();
 });
 
-Deno.test("a cursor that another process gave out a moment ago is no future", async () => {
+Deno.test("a cursor that another process has just issued is valid", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
   await ahead.set({ REP_PUBLIC_A: "1" });
   const reader = await behind.listen({ "last-event-id": String(T + 1) });
   await reader.pull();
@@ -180,20 +180,20 @@ Deno.test("a cursor that another process gave out a moment ago is no future", as
   await reader.close();
 });
 
-Deno.test("a cursor that only the store knows, while that does not answer, is told to come back", async () => {
+Deno.test("a client whose cursor cannot be validated while the store is unavailable is told to reconnect", async () => {
   const store = memoryStore();
   let isDown = false;
   const list: Store["list"] = (prefix, options) =>
     isDown ? Promise.reject(new Error("down")) : store.list(prefix, options);
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
-  const options = { store: { ...withoutHints(store), list }, clock, random: () => 0 };
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
+  const options = { store: { ...withoutNotifications(store), list }, clock, random: () => 0 };
   await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
   await ahead.set({ REP_PUBLIC_A: "1" });
   isDown = true;
   const cursor = { "last-event-id": String(T + 1) };
-  const told = await behind.ask("/rep/changes", { headers: cursor });
-  assertEquals(await told.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
+  const refused = await behind.ask("/rep/changes", { headers: cursor });
+  assertEquals(await refused.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
   isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
@@ -203,11 +203,11 @@ Deno.test("a cursor that only the store knows, while that does not answer, is to
   await reader.close();
 });
 
-Deno.test("events of another process arrive by polling where the store gives no hint", async () => {
+Deno.test("events of another process arrive by polling if the store does not notify", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutHints(store), clock });
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
   const reader = await behind.listen();
   await reader.pull();
   await ahead.set({ REP_PUBLIC_A: "1" });
@@ -216,8 +216,8 @@ Deno.test("events of another process arrive by polling where the store gives no 
   await reader.close();
 });
 
-/** A store as another process on the same file sees it. */
-function withoutHints(store: Store): Store {
+/** Wraps a store so that it does not notify, as for writes of another process. */
+function withoutNotifications(store: Store): Store {
   return {
     get: (key) => store.get(key),
     list: (prefix, options) => store.list(prefix, options),
@@ -227,7 +227,7 @@ function withoutHints(store: Store): Store {
   };
 }
 
-Deno.test("the hand-over from replay to live neither loses nor repeats, whenever something is published", async () => {
+Deno.test("the transition from replay to live events loses and repeats nothing, whenever an event is published", async () => {
   for (let publishAt = 0; publishAt < 40; publishAt++) {
     const store = memoryStore();
     await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
@@ -246,11 +246,11 @@ Deno.test("the hand-over from replay to live neither loses nor repeats, whenever
   }
 });
 
-Deno.test("the hand-over neither loses nor repeats when something is published at every reading of the store", async () => {
+Deno.test("the transition loses and repeats nothing if an event is published during every read of the store", async () => {
   const inner = memoryStore();
   let publishNext: (() => Promise<void>) | undefined;
   const store: Store = {
-    ...withoutHints(inner),
+    ...withoutNotifications(inner),
     async list(prefix, options) {
       const before = publishNext;
       publishNext = undefined;
@@ -262,7 +262,7 @@ Deno.test("the hand-over neither loses nor repeats when something is published a
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
   let count = 0;
   const more = async () => await gate.set({ REP_PUBLIC_A: String(++count) });
-  while (count < 2_000) await more(); // more than is read at the start: a new process has to ask the store for the rest
+  while (count < 2_000) await more(); // more than a new process reads at the start
   const clock = new FakeClock(T);
   await using late = await setUp({ REP_PUBLIC_A: "2000" }, { store, clock });
   const reader = await late.listen({ "last-event-id": String(T) });
@@ -279,7 +279,7 @@ Deno.test("the hand-over neither loses nor repeats when something is published a
   await reader.close();
 });
 
-Deno.test("a client that stops reading gets everything once it reads again", async () => {
+Deno.test("a client that pauses receives all events when it continues", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
   const slow = await gate.listen();
   const quick = await gate.listen();
@@ -291,19 +291,19 @@ Deno.test("a client that stops reading gets everything once it reads again", asy
   await Promise.all([slow.close(), quick.close()]);
 });
 
-Deno.test("a client that stops reading costs nothing but its place: nothing is queued for it", async () => {
+Deno.test("no events are queued for a client that does not read", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
   const response = await gate.ask("/rep/changes");
   const reader = response.body!.getReader();
   await reader.read();
   for (let i = 1; i <= 500; i++) await gate.set({ REP_PUBLIC_A: "y".repeat(1_000) + i });
-  const { value } = await reader.read(); // all at once, in one chunk of a bounded size, made when it is asked for
+  const { value } = await reader.read(); // one chunk of limited size, created on demand
   const size = value?.length ?? 0;
   assert(size > 60_000 && size <= 64 << 10, `${size} bytes`);
   await reader.cancel();
 });
 
-Deno.test("a quiet stream hears a heartbeat with the newest id within 15 s, and no sooner than needed", async () => {
+Deno.test("an idle stream receives a heartbeat with the newest id after 15 s", async () => {
   const clock = new FakeClock(T);
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => 1 });
   const reader = await gate.listen();
@@ -318,7 +318,7 @@ Deno.test("a quiet stream hears a heartbeat with the newest id within 15 s, and 
   await reader.close();
 });
 
-Deno.test("a stream ends at its age, 80 to 100 % of the most, and the client can go on from where it was", async () => {
+Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
   for (const [random, age] of [[0, 48_000], [0.999, 60_000]] as const) {
     const clock = new FakeClock(T);
     await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => random, maxStreamAgeMs: 60_000 });
@@ -332,7 +332,7 @@ Deno.test("a stream ends at its age, 80 to 100 % of the most, and the client can
   }
 });
 
-Deno.test("one stream too many is told to come back, with a 200 that ends", async () => {
+Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
   await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
   const open = [await gate.listen(), await gate.listen()];
   const refused = await gate.ask("/rep/changes");
@@ -345,7 +345,7 @@ Deno.test("one stream too many is told to come back, with a 200 that ends", asyn
   await Promise.all([open[1]?.close(), third.close()]);
 });
 
-Deno.test("close() ends streams spread over the drain, and refuses new ones with a retry", async () => {
+Deno.test("close() ends streams over the drain time, and refuses new ones with a retry", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock, random: () => 0 });
   const readers: SseReader[] = [];
@@ -368,11 +368,11 @@ Deno.test("close() ends streams spread over the drain, and refuses new ones with
   await Promise.all([...ends, closed]);
 });
 
-Deno.test("a stream that cannot catch up because the store is down ends, and the client comes back with its cursor", async () => {
+Deno.test("a stream that cannot catch up while the store is unavailable ends, and the client resumes at its cursor", async () => {
   const inner = memoryStore();
   let isDown = false;
   const store: Store = {
-    ...withoutHints(inner),
+    ...withoutNotifications(inner),
     list: (prefix, options) => isDown ? Promise.reject(new Error("down")) : inner.list(prefix, options),
   };
   const clock = new FakeClock(T);

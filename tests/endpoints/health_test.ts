@@ -10,22 +10,22 @@ import { countedStore } from "../_store.ts";
 
 const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
 
-/** The report of a gateway that has just started, with what is different. */
-function report(different: Record<string, unknown> = {}, status = 200): Answer {
+/** Returns the report of a gateway that has just started, with changed fields. */
+function report(changes: Record<string, unknown> = {}, status = 200): Answer {
   const body = {
     status: "healthy",
     version: config.version,
     variables: { public: 0, sensitive: 0, server: 0 },
     guardrails: { warnings: 0, blocked: 0 },
     uptime_seconds: 0,
-    ...different,
+    ...changes,
   };
   return { status, headers: HEADERS, body };
 }
 
 function notFound(): Answer {
   const headers = { "content-type": "application/problem+json", "cache-control": "no-store" };
-  return { status: 404, headers, body: { title: "Not Found", status: 404, detail: "There is nothing here" } };
+  return { status: 404, headers, body: { title: "Not Found", status: 404, detail: "Nothing found at this path" } };
 }
 
 async function ask(gateway: Gateway, path = "/rep/health", method = "GET"): Promise<Answer> {
@@ -58,12 +58,12 @@ Deno.test("GET /rep/health reports status, version, variables, guardrails and up
   );
 });
 
-Deno.test("GET /rep/health reports zeros where there is nothing", async () => {
+Deno.test("GET /rep/health reports zeros without variables", async () => {
   await using gateway = await start();
   assertEquals(await ask(gateway), report());
 });
 
-Deno.test("GET /rep/health counts the manifest's defaults of variables that are unset (spec, Health report, rule 1)", async () => {
+Deno.test("GET /rep/health counts the manifest's defaults of variables that are not set (spec, Health report, rule 1)", async () => {
   const manifest = `
 version: "0.1.0"
 variables:
@@ -77,7 +77,7 @@ variables:
   assertEquals(await ask(gateway), report({ variables: { public: 2, sensitive: 1, server: 1 } }));
 });
 
-Deno.test("GET /rep/health reports the variables that are in force, not those of the start", async () => {
+Deno.test("GET /rep/health reports the active variables after a reload", async () => {
   let variables: Record<string, string> = { REP_PUBLIC_A: "1" };
   await using gateway = await start({ variables: () => variables });
   variables = { REP_PUBLIC_B: "1", REP_PUBLIC_C: "AKIAIOSFODNN7EXAMPLE", REP_SERVER_A: "1" };
@@ -99,13 +99,13 @@ Deno.test("GET /rep/health reports the uptime in whole seconds, rounded down", a
   assertEquals(uptimes, [0, 1, 2, 3].map((seconds) => report({ uptime_seconds: seconds }).body));
 });
 
-Deno.test("HEAD /rep/health has the headers of GET and no body", async () => {
+Deno.test("HEAD /rep/health returns the headers of GET without a body", async () => {
   await using gateway = await start();
   assertEquals(await ask(gateway, "/rep/health", "HEAD"), { ...report(), body: undefined });
 });
 
 for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "foo", "patch"]) {
-  Deno.test(`${method} /rep/health is 405 and says what is allowed`, async () => {
+  Deno.test(`${method} /rep/health is 405 with the allowed methods`, async () => {
     await using gateway = await start();
     const headers = { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" };
     const detail = `Cannot ${method} here: expected GET, HEAD`;
@@ -115,7 +115,7 @@ for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "foo",
   });
 }
 
-Deno.test("GET /rep/health is degraded, and still 200, from a refused reload to the next good one", async () => {
+Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the next valid one", async () => {
   const good = { REP_PUBLIC_A: "1" };
   let variables: Record<string, string> = good;
   await using gateway = await start({ variables: () => variables });
@@ -137,7 +137,7 @@ Deno.test("GET /rep/health is degraded when the sources cannot be read", async (
   assertEquals(await ask(gateway), report({ status: "degraded" }));
 });
 
-Deno.test("GET /rep/health counts what strict mode has refused since the start", async () => {
+Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
   const good = { REP_PUBLIC_A: "1" };
   let variables: Record<string, string> = good;
   await using gateway = await start({ variables: () => variables, strict: true });
@@ -153,7 +153,7 @@ Deno.test("GET /rep/health counts what strict mode has refused since the start",
   assertEquals(await ask(gateway), report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }));
 });
 
-Deno.test("GET /rep/health is degraded, and still 200, as long as the store does not answer", async () => {
+Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable", async () => {
   const healthy = memoryStore();
   let isBroken = false;
   const broken = () => Promise.reject(new TypeError("disk I/O error"));
@@ -175,7 +175,7 @@ Deno.test("GET /rep/health is degraded, and still 200, as long as the store does
   assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 1 }));
 });
 
-Deno.test("GET /rep/health notices by itself that the store works again, with hot reload", async () => {
+Deno.test("GET /rep/health reports by itself that the store is available again, with hot reload", async () => {
   const healthy = memoryStore();
   let isBroken = false;
   const list: Store["list"] = (prefix, options) =>
@@ -190,7 +190,7 @@ Deno.test("GET /rep/health notices by itself that the store works again, with ho
   assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
 });
 
-Deno.test("GET /rep/health notices by itself that the store can be written to again, when nobody writes", async () => {
+Deno.test("GET /rep/health reports by itself that the store is writable again, without writes", async () => {
   const healthy = memoryStore();
   let isBroken = false;
   const commit: Store["commit"] = (checks, writes) =>
@@ -208,7 +208,7 @@ Deno.test("GET /rep/health notices by itself that the store can be written to ag
   assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));
 });
 
-Deno.test("GET /rep/health is stopping, with 503, from the first moment of the shutdown on", async () => {
+Deno.test("GET /rep/health is stopping, with 503, from the start of the shutdown", async () => {
   const clock = new FakeClock();
   await using gateway = await start({ clock, hotReload: true });
   const stream = await gateway.fetch(new Request("http://gateway.test/rep/changes"));
@@ -240,12 +240,12 @@ Deno.test("close() can be called again", async () => {
   assertEquals((await ask(gateway)).status, 503);
 });
 
-Deno.test("GET /rep/health is on both ports when it has none of its own", async () => {
+Deno.test("GET /rep/health is served on both ports without separateHealth", async () => {
   await using gateway = await start();
   assertEquals([await ask(gateway), await askHealth(gateway)], [report(), report()]);
 });
 
-Deno.test("GET /rep/health is on its own port only, when it has one", async () => {
+Deno.test("GET /rep/health is served on its own port only with separateHealth", async () => {
   await using gateway = await start({ separateHealth: true });
   assertEquals([await ask(gateway), await askHealth(gateway)], [notFound(), report()]);
   assertEquals(await ask(gateway, "/rep/health", "POST"), notFound());

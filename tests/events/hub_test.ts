@@ -32,7 +32,7 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   clock.isBroken = false;
   await clock.tick(15_000);
   assertEquals((await heartbeat).value, ": heartbeat\nid: 0\n\n");
-  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.stream.failed"]]);
+  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.task.failed"]]);
 
   await hub.close(0);
   await reader.cancel();

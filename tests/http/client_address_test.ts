@@ -1,54 +1,56 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type Client, clientOf, peerAddress, trustRule } from "../../src/http/client_address.ts";
+import { type Client, peerAddress, resolveClient, trustRule } from "../../src/http/client_address.ts";
 
-/** The proxies of all these tests: a load balancer at 10.1.1.1 and its like, and those of a mesh. */
+/** The trusted proxies: load balancers such as 10.1.1.1, a single address, and a service mesh. */
 const PROXIES = ["10.0.0.0/8", "192.0.2.7", "fd00::/8"];
 
-interface Asking {
+interface RequestFields {
   peer?: string;
   url?: string;
   headers?: HeadersInit;
   proxies?: readonly string[];
 }
 
-function client({ peer = "10.1.1.1", url = "http://gateway.test/", headers = {}, proxies = PROXIES }: Asking): Client {
-  return clientOf(new Request(url, { headers }), peer, trustRule(proxies));
+function client(
+  { peer = "10.1.1.1", url = "http://gateway.test/", headers = {}, proxies = PROXIES }: RequestFields,
+): Client {
+  return resolveClient(new Request(url, { headers }), peer, trustRule(proxies));
 }
 
-Deno.test("trustRule() trusts nobody when no proxy is named", () => {
+Deno.test("trustRule() trusts no address without proxies", () => {
   const isTrusted = trustRule([]);
   assertEquals(["127.0.0.1", "::1", "10.0.0.1", "unix", "unknown", ""].filter(isTrusted), []);
 });
 
-Deno.test("trustRule() trusts an address and no other", () => {
+Deno.test("trustRule() trusts the given addresses only", () => {
   const isTrusted = trustRule(["192.0.2.7", "2001:db8::7"]);
-  const asked = ["192.0.2.7", "192.0.2.6", "192.0.2.8", "2001:db8::7", "2001:DB8:0::7", "2001:db8::8", "::"];
-  assertEquals(asked.filter(isTrusted), ["192.0.2.7", "2001:db8::7", "2001:DB8:0::7"]);
+  const addresses = ["192.0.2.7", "192.0.2.6", "192.0.2.8", "2001:db8::7", "2001:DB8:0::7", "2001:db8::8", "::"];
+  assertEquals(addresses.filter(isTrusted), ["192.0.2.7", "2001:db8::7", "2001:DB8:0::7"]);
 });
 
-Deno.test("trustRule() trusts a block to its ends and not beyond", () => {
+Deno.test("trustRule() trusts a CIDR block from its first to its last address", () => {
   const isTrusted = trustRule(["10.2.0.0/15", "2001:db8:1::/48"]);
-  const asked = [
+  const addresses = [
     ...["10.1.255.255", "10.2.0.0", "10.3.255.255", "10.4.0.0"],
     ...["2001:db8:0:ffff::", "2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff", "2001:db8:2::"],
   ];
-  assertEquals(asked.filter(isTrusted), [
+  assertEquals(addresses.filter(isTrusted), [
     ...["10.2.0.0", "10.3.255.255"],
     ...["2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff"],
   ]);
 });
 
-Deno.test("trustRule() takes a block with bits behind its prefix for the block they lie in", () => {
+Deno.test("trustRule() ignores the host bits of a CIDR block", () => {
   const isTrusted = trustRule(["10.9.8.7/8"]);
   assertEquals(["10.0.0.0", "10.255.255.255", "11.0.0.0"].map(isTrusted), [true, true, false]);
 });
 
-Deno.test("trustRule() trusts all of one family, and only it, with a prefix of 0", () => {
+Deno.test("trustRule() trusts all addresses of one family with a prefix length of 0", () => {
   assertEquals(["192.0.2.1", "2001:db8::1"].map(trustRule(["0.0.0.0/0"])), [true, false]);
   assertEquals(["2001:db8::1"].map(trustRule(["::/0"])), [true]);
 });
 
-Deno.test("trustRule() knows an IPv4 address that is written as an IPv6 one", () => {
+Deno.test("trustRule() recognizes IPv4-mapped IPv6 addresses", () => {
   assertEquals(["::ffff:10.1.1.1", "::ffff:a01:101", "::ffff:b00:1"].map(trustRule(["10.0.0.0/8"])), [
     true,
     true,
@@ -57,7 +59,7 @@ Deno.test("trustRule() knows an IPv4 address that is written as an IPv6 one", ()
   assertEquals(["10.1.1.1", "11.0.0.1"].map(trustRule(["::ffff:10.0.0.0/104"])), [true, false]);
 });
 
-Deno.test("trustRule() refuses what is neither address nor block, and names it", () => {
+Deno.test("trustRule() throws for anything but an address or a CIDR block", () => {
   for (
     const proxy of [
       ...[
@@ -91,7 +93,7 @@ Deno.test("trustRule() refuses what is neither address nor block, and names it",
   }
 });
 
-Deno.test("clientOf() believes no header of a peer that is not trusted", () => {
+Deno.test("resolveClient() ignores the headers of an untrusted peer", () => {
   const headers = {
     "x-forwarded-for": "203.0.113.9",
     "x-forwarded-host": "app.example.com",
@@ -104,7 +106,7 @@ Deno.test("clientOf() believes no header of a peer that is not trusted", () => {
   assertEquals(client({ peer: "198.51.100.1", headers, proxies: [] }), expected);
 });
 
-Deno.test("clientOf() believes a peer that is trusted", () => {
+Deno.test("resolveClient() uses the headers of a trusted peer", () => {
   const headers = {
     "x-forwarded-for": "203.0.113.9",
     "x-forwarded-host": "app.example.com",
@@ -115,24 +117,24 @@ Deno.test("clientOf() believes a peer that is trusted", () => {
   assertEquals(client({ headers, peer: "::ffff:10.1.1.1" }), expected);
 });
 
-/** `X-Forwarded-For`, sent by the trusted 10.1.1.1, and whose request it is then. */
+/** Values of `X-Forwarded-For` from the trusted 10.1.1.1, and the address of the client. */
 const CHAINS: readonly [chain: string | undefined, address: string][] = [
-  // one hop, and none
+  // no hop, one hop
   [undefined, "10.1.1.1"],
   ["", "10.1.1.1"],
   [",", "10.1.1.1"],
   ["203.0.113.9", "203.0.113.9"],
   ["  203.0.113.9\t", "203.0.113.9"],
-  // what stands left of the first stranger is what that stranger says
+  // entries to the left of the first untrusted address are ignored
   ["1.1.1.1, 203.0.113.9", "203.0.113.9"],
   ["10.9.9.9, 203.0.113.9", "203.0.113.9"],
   ["203.0.113.9, 10.9.9.9", "203.0.113.9"],
   ["203.0.113.9,10.9.9.9,192.0.2.7,fd00::7", "203.0.113.9"],
   ["1.1.1.1, 203.0.113.9, 10.9.9.9", "203.0.113.9"],
-  // all of them ours: the farthest
+  // only trusted proxies: the leftmost one
   ["10.9.9.9", "10.9.9.9"],
   ["10.3.3.3, 10.2.2.2", "10.3.3.3"],
-  // nonsense ends the reading
+  // an invalid entry ends the list
   ["unknown", "10.1.1.1"],
   ["203.0.113.9, unknown", "10.1.1.1"],
   ["203.0.113.9, unknown, 10.2.2.2", "10.2.2.2"],
@@ -158,7 +160,7 @@ const CHAINS: readonly [chain: string | undefined, address: string][] = [
   ["[203.0.113.9]:4711", "203.0.113.9"],
   ["1.1.1.1, 203.0.113.9:4711, 10.2.2.2:80", "203.0.113.9"],
   ["1.1.1.1, [fd00::1]:80", "1.1.1.1"],
-  // IPv6 and IPv4 written as such
+  // IPv6 and IPv4-mapped IPv6
   ["2001:db8::9", "2001:db8::9"],
   ["2001:db8::9, ::ffff:10.2.2.2", "2001:db8::9"],
   ["::ffff:203.0.113.9", "203.0.113.9"],
@@ -175,18 +177,18 @@ const CHAINS: readonly [chain: string | undefined, address: string][] = [
 ];
 
 for (const [chain, address] of CHAINS) {
-  const shown = chain === undefined ? "none" : JSON.stringify(chain.slice(0, 50));
-  Deno.test(`clientOf() reads X-Forwarded-For ${shown} of ${chain?.length ?? 0} characters as ${address}`, () => {
+  const value = chain === undefined ? "none" : JSON.stringify(chain.slice(0, 50));
+  Deno.test(`resolveClient() reads X-Forwarded-For ${value} of ${chain?.length ?? 0} characters as ${address}`, () => {
     assertEquals(client({ headers: chain === undefined ? {} : { "x-forwarded-for": chain } }).address, address);
   });
 }
 
-Deno.test("clientOf() joins several X-Forwarded-For headers in their order", () => {
+Deno.test("resolveClient() joins several X-Forwarded-For headers in order", () => {
   const headers: [string, string][] = [["x-forwarded-for", "1.1.1.1"], ["x-forwarded-for", "203.0.113.9, 10.2.2.2"]];
   assertEquals(client({ headers }).address, "203.0.113.9");
 });
 
-/** Addresses, and what they are counted under. */
+/** Addresses of peers and their rate keys. */
 const RATE_KEYS: readonly [address: string, rateKey: string][] = [
   ["203.0.113.9", "203.0.113.9"],
   ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
@@ -208,14 +210,14 @@ const RATE_KEYS: readonly [address: string, rateKey: string][] = [
 ];
 
 for (const [address, rateKey] of RATE_KEYS) {
-  Deno.test(`clientOf() counts the peer ${address} under ${rateKey}`, () => {
+  Deno.test(`resolveClient() returns the rate key ${rateKey} for ${address}`, () => {
     assertEquals(client({ peer: address, proxies: [] }).rateKey, rateKey);
   });
 }
 
 const APP = "https://app.example.com";
 
-/** What a trusted proxy says of the scheme and the host, and what the request's own origin is then. */
+/** `X-Forwarded-Proto` and `X-Forwarded-Host` from a trusted proxy, and the origin. */
 const ORIGINS: readonly [proto: string | undefined, host: string | undefined, origin: string][] = [
   [undefined, undefined, "http://gateway.test:8080"],
   ["https", undefined, "https://gateway.test:8080"],
@@ -227,11 +229,11 @@ const ORIGINS: readonly [proto: string | undefined, host: string | undefined, or
   ["https", "app.example.com:8443", "https://app.example.com:8443"],
   ["https", "[2001:db8::1]:8443", "https://[2001:db8::1]:8443"],
   [" https ", " app.example.com ", APP],
-  // what stands left of the nearest proxy's word may be the client's own
+  // earlier items of a list may be the client's
   ["http, https", "evil.example, app.example.com", APP],
   ["", "", "http://gateway.test:8080"],
   ["https,", "app.example.com,", "http://gateway.test:8080"],
-  // nonsense is no origin, and never the opaque one: that would let every sandboxed frame in
+  // invalid values are ignored, and never yield the opaque origin, which every sandboxed frame has
   ["https", "a b", "http://gateway.test:8080"],
   ["https", "app.example.com:99999", "http://gateway.test:8080"],
   ["capacitor", "localhost", "http://gateway.test:8080"],
@@ -241,8 +243,8 @@ const ORIGINS: readonly [proto: string | undefined, host: string | undefined, or
 ];
 
 for (const [proto, host, origin] of ORIGINS) {
-  const said = `scheme ${JSON.stringify(proto ?? "none")} and host ${JSON.stringify(host ?? "none")}`;
-  Deno.test(`clientOf() takes ${said} for ${origin}`, () => {
+  const headers = `scheme ${JSON.stringify(proto ?? "none")} and host ${JSON.stringify(host ?? "none")}`;
+  Deno.test(`resolveClient() returns the origin ${origin} for ${headers}`, () => {
     const headers = new Headers();
     if (proto !== undefined) headers.set("x-forwarded-proto", proto);
     if (host !== undefined) headers.set("x-forwarded-host", host);
@@ -250,12 +252,12 @@ for (const [proto, host, origin] of ORIGINS) {
   });
 }
 
-Deno.test("clientOf() has no opaque origin for a request through a Unix socket", () => {
-  const asked = client({ peer: "unix", url: "http+unix://app.example.com/rep/session-key" });
-  assertEquals(asked, { address: "unix", rateKey: "unix", origin: "http+unix://app.example.com" });
+Deno.test("resolveClient() does not return the opaque origin for a Unix socket", () => {
+  const result = client({ peer: "unix", url: "http+unix://app.example.com/rep/session-key" });
+  assertEquals(result, { address: "unix", rateKey: "unix", origin: "http+unix://app.example.com" });
 });
 
-Deno.test("peerAddress() is the address of the other side, if it has one", () => {
+Deno.test('peerAddress() returns the IP address of a peer, or "unix"', () => {
   assertEquals(peerAddress({ transport: "tcp", hostname: "203.0.113.9", port: 4711 }), "203.0.113.9");
   assertEquals(peerAddress({ transport: "unix", path: "/run/gateway.sock" }), "unix");
 });

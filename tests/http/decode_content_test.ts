@@ -6,7 +6,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const TEXT = "<p>Grüße</p>".repeat(500);
 const PLAIN = new TextEncoder().encode(TEXT);
 
-async function coded(bytes: Bytes, ...formats: CompressionFormat[]): Promise<Bytes> {
+async function encode(bytes: Bytes, ...formats: CompressionFormat[]): Promise<Bytes> {
   let stream = new Response(bytes).body!;
   for (const format of formats) stream = stream.pipeThrough(new CompressionStream(format));
   return await new Response(stream).bytes();
@@ -16,27 +16,27 @@ function response(body: BodyInit | null, coding: string, headers: Record<string,
   return new Response(body, { headers: { "content-encoding": coding, ...headers } });
 }
 
-Deno.test("decodeContent() undoes gzip, br and deflate, however they are written", async () => {
+Deno.test("decodeContent() decodes gzip, br and deflate, whatever their case", async () => {
   for (
     const [coding, format] of [["gzip", "gzip"], ["x-gzip", "gzip"], ["GZip", "gzip"], ["br", "brotli"], [
       "deflate",
       "deflate",
     ]]
   ) {
-    const bytes = await coded(PLAIN, format as CompressionFormat);
+    const bytes = await encode(PLAIN, format as CompressionFormat);
     assertEquals(await decodeContent(response(bytes, coding!)).text(), TEXT, coding);
   }
 });
 
-Deno.test("decodeContent() undoes several codings, the last one first", async () => {
-  assertEquals(await decodeContent(response(await coded(PLAIN, "gzip", "brotli"), "gzip, br")).text(), TEXT);
+Deno.test("decodeContent() decodes several codings, the last one first", async () => {
+  assertEquals(await decodeContent(response(await encode(PLAIN, "gzip", "brotli"), "gzip, br")).text(), TEXT);
   assertEquals(
-    await decodeContent(response(await coded(PLAIN, "deflate", "gzip"), "deflate,identity , gzip")).text(),
+    await decodeContent(response(await encode(PLAIN, "deflate", "gzip"), "deflate,identity , gzip")).text(),
     TEXT,
   );
 });
 
-Deno.test("decodeContent() says nothing any more that was true of the coded bytes only", async () => {
+Deno.test("decodeContent() removes headers that describe the encoded bytes", async () => {
   const headers = {
     "content-length": "20",
     "content-digest": "sha-256=:x:",
@@ -46,28 +46,28 @@ Deno.test("decodeContent() says nothing any more that was true of the coded byte
     "vary": "Accept-Encoding",
   };
   const answer = decodeContent(
-    new Response(await coded(PLAIN, "gzip"), { status: 404, headers: { ...headers, "content-encoding": "gzip" } }),
+    new Response(await encode(PLAIN, "gzip"), { status: 404, headers: { ...headers, "content-encoding": "gzip" } }),
   );
   await answer.body?.cancel();
   assertEquals(answer.status, 404);
   assertEquals([...answer.headers], [["content-type", "text/html"], ["etag", 'W/"a"'], ["vary", "Accept-Encoding"]]);
 });
 
-Deno.test("decodeContent() leaves a weak ETag weak, and what is no ETag alone", () => {
+Deno.test("decodeContent() keeps a weak ETag and an invalid one", () => {
   assertEquals(decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"), 'W/"a"');
   assertEquals(decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"), "a");
 });
 
-Deno.test("decodeContent() gives back as it is what is not coded, or not by what it knows", () => {
+Deno.test("decodeContent() returns a response unchanged if it is not encoded or has an unsupported coding", () => {
   const plain = new Response("x", { headers: { "content-length": "1", "etag": '"a"' } });
   assertStrictEquals(decodeContent(plain), plain);
   for (const coding of ["identity", "", "zstd", "gzip, zstd", "zstd, gzip", "constructor"]) {
-    const given = response("x", coding);
-    assertStrictEquals(decodeContent(given), given, coding);
+    const unsupported = response("x", coding);
+    assertStrictEquals(decodeContent(unsupported), unsupported, coding);
   }
 });
 
-Deno.test("decodeContent() gives back a part of a coded response as it is", () => {
+Deno.test("decodeContent() returns a partial response unchanged", () => {
   const part = new Response("x", {
     status: 206,
     headers: { "content-encoding": "gzip", "content-range": "bytes 0-0/9" },
@@ -75,7 +75,7 @@ Deno.test("decodeContent() gives back a part of a coded response as it is", () =
   assertStrictEquals(decodeContent(part), part);
 });
 
-Deno.test("decodeContent() takes a response without a body: an answer to HEAD, a 304, an empty one", async () => {
+Deno.test("decodeContent() accepts responses without a body: for HEAD, with 304, and empty ones", async () => {
   const head = decodeContent(response(null, "gzip", { "content-length": "20" }));
   assertEquals([head.body, [...head.headers]], [null, []]);
   const notModified = decodeContent(
@@ -85,9 +85,9 @@ Deno.test("decodeContent() takes a response without a body: an answer to HEAD, a
   assertEquals(await decodeContent(response("", "gzip", { "content-length": "0" })).text(), "");
 });
 
-Deno.test("decodeContent() makes corrupt and cut bytes an error of the stream", async () => {
+Deno.test("decodeContent() makes the stream fail for invalid and truncated content", async () => {
   for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
-    const whole = await coded(PLAIN, format);
+    const whole = await encode(PLAIN, format);
     await assertRejects(() => decodeContent(response(new Uint8Array(9).fill(7), coding)).text(), TypeError);
     if (format !== "deflate") {
       await assertRejects(() => decodeContent(response(whole.subarray(0, whole.length / 2), coding)).text(), TypeError);
@@ -95,18 +95,18 @@ Deno.test("decodeContent() makes corrupt and cut bytes an error of the stream", 
   }
 });
 
-Deno.test("decodeContent() passes an error of the body on", async () => {
+Deno.test("decodeContent() forwards an error of the body", async () => {
   const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
   await assertRejects(() => decodeContent(response(broken, "gzip")).text(), Error, "gone");
 });
 
-Deno.test("decodeContent() gives each piece as soon as it is there", async () => {
+Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () => {
   const { readable, writable } = new TransformStream<Bytes, Bytes>();
   const reader = decodeContent(response(readable, "gzip")).body!.getReader();
   const writer = writable.getWriter();
   const { createGzip } = await import("node:zlib");
   const gzip = createGzip();
-  gzip.on("data", (piece: Bytes) => void writer.write(new Uint8Array(piece)));
+  gzip.on("data", (chunk: Bytes) => void writer.write(new Uint8Array(chunk)));
   gzip.write("first");
   gzip.flush();
   assertEquals(new TextDecoder().decode((await reader.read()).value), "first");
@@ -114,9 +114,9 @@ Deno.test("decodeContent() gives each piece as soon as it is there", async () =>
   gzip.destroy();
 });
 
-Deno.test("decodeContent() cancels the coded body when its reader leaves", async () => {
+Deno.test("decodeContent() cancels the encoded body when its reader is cancelled", async () => {
   const cancelled = Promise.withResolvers<unknown>();
-  const bytes = await coded(PLAIN, "gzip");
+  const bytes = await encode(PLAIN, "gzip");
   const endless = new ReadableStream({ start: (controller) => controller.enqueue(bytes), cancel: cancelled.resolve });
   const reader = decodeContent(response(endless, "gzip")).body!.getReader();
   await reader.read();
@@ -124,7 +124,7 @@ Deno.test("decodeContent() cancels the coded body when its reader leaves", async
   assertEquals(await cancelled.promise, "left");
 });
 
-Deno.test("filterAcceptEncoding() leaves no coding that decoded() cannot undo", () => {
+Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {
   assertEquals(filterAcceptEncoding("gzip, deflate, br, zstd"), "gzip, deflate, br");
   assertEquals(filterAcceptEncoding("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"), "br;q=0.5, identity;q=0");
   assertEquals(filterAcceptEncoding("zstd, *"), "identity");

@@ -2,22 +2,22 @@ import { assertEquals } from "@std/assert";
 import { corsHeaders, type OriginContext, originRefusal } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
-function question(given: Partial<OriginContext>): OriginContext {
-  return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...given };
+function context(fields: Partial<OriginContext>): OriginContext {
+  return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...fields };
 }
 
 Deno.test("originRefusal() and corsHeaders() agree with the table of all combinations", () => {
   for (const { rule, allowed, origin = null, site = null, may } of ORIGIN_CASES) {
-    const asked = question({ origin, secFetchSite: site, allowed });
+    const request = context({ origin, secFetchSite: site, allowed });
     const cors = may && origin !== null ? [["access-control-allow-origin", origin]] : [];
     assertEquals(
-      { rule, origin, site, may: originRefusal(asked) === undefined, headers: [...corsHeaders(asked)] },
+      { rule, origin, site, may: originRefusal(request) === undefined, headers: [...corsHeaders(request)] },
       { rule, origin, site, may, headers: [...cors, ["vary", "Origin"]] as [string, string][] },
     );
   }
 });
 
-Deno.test("originRefusal() says why", () => {
+Deno.test("originRefusal() returns the reason", () => {
   const reasons = [
     { origin: "https://evil.example" },
     { secFetchSite: "cross-site" },
@@ -25,19 +25,19 @@ Deno.test("originRefusal() says why", () => {
     { origin: "https://evil.example", allowed: [LISTED] },
     { allowed: [LISTED] },
     { secFetchSite: "same-origin", allowed: [LISTED] },
-  ].map((given) => originRefusal(question(given)));
+  ].map((fields) => originRefusal(context(fields)));
   assertEquals(reasons, [
-    "the origin is not the gateway's own, and no other is allowed",
-    "a cross-site request is not a same-origin one",
-    "a same-site request is not a same-origin one",
-    "the origin is not one of the allowed origins",
-    "there is no Origin header",
-    `the request's own origin, ${OWN}, is not one of the allowed origins`,
+    "the origin is not the gateway's own, and no other origin is allowed",
+    "the request is cross-site, not same-origin",
+    "the request is same-site, not same-origin",
+    "the origin is not an allowed origin",
+    "the Origin header is missing",
+    `the gateway's own origin, ${OWN}, is not an allowed origin`,
   ]);
 });
 
-Deno.test("originRefusal() lets an origin in that only an app's web view has, when it is listed", () => {
+Deno.test("originRefusal() accepts the origin of a web view only if it is allowed", () => {
   const allowed = ["capacitor://localhost"];
-  assertEquals(originRefusal(question({ origin: "capacitor://localhost", allowed })), undefined);
-  assertEquals(originRefusal(question({ origin: "capacitor://localhost" })) === undefined, false);
+  assertEquals(originRefusal(context({ origin: "capacitor://localhost", allowed })), undefined);
+  assertEquals(originRefusal(context({ origin: "capacitor://localhost" })) === undefined, false);
 });

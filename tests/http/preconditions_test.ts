@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { failedPrecondition, ifRangeHolds, type Validators } from "../../src/http/preconditions.ts";
+import { failedPrecondition, ifNoneMatchFails, ifRangeHolds, type Validators } from "../../src/http/preconditions.ts";
 
 const AT = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE = "Sun, 06 Nov 1994 08:49:36 GMT";
@@ -30,7 +30,7 @@ const CASES: Case[] = [
   [{ "if-modified-since": "2026-11-06T00:00:00Z" }, undefined],
   [{ "if-modified-since": "Sun, 99 Nov 9999 08:49:37 GMT" }, undefined],
   [{ "if-modified-since": `${AFTER}, ${AFTER}` }, undefined],
-  [{ "if-none-match": '"old"', "if-modified-since": AFTER }, undefined], // §13.1.3: the tag decides alone
+  [{ "if-none-match": '"old"', "if-modified-since": AFTER }, undefined], // §13.1.3: If-Modified-Since is ignored
   [{ "if-none-match": '"now"', "if-modified-since": BEFORE }, 304],
   [{ "if-match": '"now"' }, undefined],
   [{ "if-match": '"old", "now"' }, undefined],
@@ -46,7 +46,7 @@ const CASES: Case[] = [
 ];
 
 for (const [headers, status] of CASES) {
-  Deno.test(`failedPrecondition() says ${status ?? "none"} to ${JSON.stringify(headers)}`, () => {
+  Deno.test(`failedPrecondition() returns ${status} for ${JSON.stringify(headers)}`, () => {
     assertEquals(failedPrecondition(new Headers(headers), VALIDATORS), status);
   });
 }
@@ -63,16 +63,36 @@ const WITHOUT_VALIDATORS: Case[] = [
 ];
 
 for (const [headers, status] of WITHOUT_VALIDATORS) {
-  Deno.test(`failedPrecondition() says ${status ?? "none"} to ${JSON.stringify(headers)} without validators`, () => {
+  Deno.test(`failedPrecondition() returns ${status} for ${JSON.stringify(headers)} without validators`, () => {
     assertEquals(failedPrecondition(new Headers(headers), NOTHING), status);
   });
 }
 
-Deno.test("failedPrecondition() reads a list of 60 KB of spaces in linear time", () => {
+Deno.test("failedPrecondition() parses a list with 60 KB of spaces in linear time", () => {
   const before = performance.now();
   assertEquals(failedPrecondition(new Headers({ "if-none-match": `a${" ".repeat(60_000)}b` }), VALIDATORS), undefined);
-  assertEquals(performance.now() - before < 500, true); // a quadratic reading takes some three seconds
+  assertEquals(performance.now() - before < 500, true); // a quadratic parser takes about three seconds
 });
+
+const IF_NONE_MATCH: [header: string | undefined, etag: string | undefined, fails: boolean][] = [
+  [undefined, '"now"', false],
+  ['"now"', '"now"', true],
+  ['W/"now"', '"now"', true],
+  ['"now"', 'W/"now"', true],
+  ['W/"now"', 'W/"now"', true],
+  ['"old", W/"now"', 'W/"now"', true],
+  ['"old"', 'W/"now"', false],
+  ["*", 'W/"now"', true],
+  ["*", undefined, true],
+  ["undefined", undefined, false],
+];
+
+for (const [header, etag, fails] of IF_NONE_MATCH) {
+  Deno.test(`ifNoneMatchFails() returns ${fails} for ${header} when the entity tag is ${etag}`, () => {
+    const headers = new Headers(header === undefined ? {} : { "if-none-match": header });
+    assertEquals(ifNoneMatchFails(headers, etag), fails);
+  });
+}
 
 const IF_RANGE: [value: string, holds: boolean][] = [
   ['"now"', true],
@@ -82,21 +102,21 @@ const IF_RANGE: [value: string, holds: boolean][] = [
   ["*", false],
   [AT, true],
   [BEFORE, false],
-  [AFTER, false], // the very date, not a later one
+  [AFTER, false], // the exact date only
   ["undefined", false],
 ];
 
 for (const [value, holds] of IF_RANGE) {
-  Deno.test(`ifRangeHolds() says ${holds ? "yes" : "no"} to ${value}`, () => {
+  Deno.test(`ifRangeHolds() returns ${holds} for ${value}`, () => {
     assertEquals(ifRangeHolds(new Headers({ "if-range": value }), VALIDATORS), holds);
   });
 }
 
-Deno.test("ifRangeHolds() says yes without a condition", () => {
+Deno.test("ifRangeHolds() returns true without a condition", () => {
   assertEquals(ifRangeHolds(new Headers(), VALIDATORS), true);
   assertEquals(ifRangeHolds(new Headers(), NOTHING), true);
 });
 
-Deno.test("ifRangeHolds() says no to any condition without validators", () => {
+Deno.test("ifRangeHolds() returns false for any condition without validators", () => {
   assertEquals(ifRangeHolds(new Headers({ "if-range": '"now"' }), NOTHING), false);
 });

@@ -2,15 +2,15 @@ import { assertEquals } from "@std/assert";
 import { methodNotAllowed, Problem, problemResponse } from "../../src/http/problem.ts";
 import { answerOf } from "../_answer.ts";
 
-Deno.test("problemResponse() is application/problem+json with title, status and detail", async () => {
-  assertEquals(await answerOf(problemResponse(new Problem(404, { detail: "There is nothing here" }))), {
+Deno.test("problemResponse() returns application/problem+json with title, status and detail", async () => {
+  assertEquals(await answerOf(problemResponse(new Problem(404, { detail: "Nothing found at this path" }))), {
     status: 404,
     headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-    body: { title: "Not Found", status: 404, detail: "There is nothing here" },
+    body: { title: "Not Found", status: 404, detail: "Nothing found at this path" },
   });
 });
 
-Deno.test("problemResponse() keeps the problem's headers, and what they say of caching", async () => {
+Deno.test("problemResponse() keeps the problem's headers, Cache-Control included", async () => {
   const headers = { "retry-after": "7", "cache-control": "no-cache", "content-type": "text/html", "vary": "Origin" };
   assertEquals(await answerOf(problemResponse(new Problem(429, { detail: "Later", headers }))), {
     status: 429,
@@ -24,19 +24,19 @@ Deno.test("problemResponse() keeps the problem's headers, and what they say of c
   });
 });
 
-Deno.test("problemResponse() can be made again from the same problem", async () => {
+Deno.test("problemResponse() can be called again for the same problem", async () => {
   const problem = new Problem(403, { detail: "No" });
   const first = await answerOf(problemResponse(problem));
   assertEquals(await answerOf(problemResponse(problem)), first);
 });
 
-Deno.test("problemResponse() says whatever a client sent as JSON", async () => {
+Deno.test("problemResponse() escapes the detail as JSON", async () => {
   const detail = '</script>"\\\u2028\0ä';
   const { body } = await answerOf(problemResponse(new Problem(400, { detail })));
   assertEquals(body, { title: "Bad Request", status: 400, detail });
 });
 
-Deno.test("methodNotAllowed() names what is allowed, in the header and in words", async () => {
+Deno.test("methodNotAllowed() lists the allowed methods in the header and in the detail", async () => {
   assertEquals(await answerOf(problemResponse(methodNotAllowed("POST", ["GET", "HEAD"]))), {
     status: 405,
     headers: { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" },
@@ -44,13 +44,13 @@ Deno.test("methodNotAllowed() names what is allowed, in the header and in words"
   });
 });
 
-Deno.test("methodNotAllowed() keeps other headers, and leaves those it was given as they are", () => {
+Deno.test("methodNotAllowed() keeps other headers and does not modify its argument", () => {
   const headers = new Headers({ vary: "Origin" });
   const problem = methodNotAllowed("PUT", ["GET"], headers);
   assertEquals([...problem.headers], [["allow", "GET"], ["vary", "Origin"]]);
   assertEquals([...headers], [["vary", "Origin"]]);
 });
 
-Deno.test("methodNotAllowed() repeats no more than the beginning of a long method", () => {
+Deno.test("methodNotAllowed() truncates a long method", () => {
   assertEquals(methodNotAllowed("X".repeat(9_000), ["GET"]).message, `Cannot ${"X".repeat(20)} here: expected GET`);
 });

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Clock } from "../../src/clock.ts";
-import { createRateLimit, type RateLimit } from "../../src/http/rate_limit.ts";
+import { RateLimit } from "../../src/http/rate_limit.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -10,38 +10,38 @@ import { type CountedStore, countedStore } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 
-/** A clock that is set by hand: where nobody waits, there is nobody to call back. */
-class HandClock implements Clock {
+/** A clock that tests set directly. It has no timers. */
+class ManualClock implements Clock {
   constructor(public time = START) {}
   now = () => this.time;
   after = (): never => {
-    throw new Error("Nobody should have to wait here");
+    throw new Error("Expected no timer to be started");
   };
 }
 
-function limitOn(store: Store, clock: Clock, limit = 10): RateLimit {
-  return createRateLimit({ store, clock, random: () => 0.5, limit });
+function createLimit(store: Store, clock: Clock, limit = 10): RateLimit {
+  return new RateLimit({ store, clock, random: () => 0.5, limit });
 }
 
-/** How many of so many requests, one after the other, are allowed. */
+/** Sends requests one after the other, and returns how many are allowed. */
 async function takeMany(limit: RateLimit, client: string, count: number): Promise<number> {
   let allowed = 0;
   for (let index = 0; index < count; index++) allowed += Number((await limit.take(client)).isAllowed);
   return allowed;
 }
 
-/** Lets the clock go on until something has ended. */
-async function outlast<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
-  let isDone = false;
-  const end = () => void (isDone = true);
-  work.then(end, end);
-  while (!isDone) await clock.tick(1);
+/** Advances the clock until a promise is settled. */
+async function tickUntilSettled<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
+  let isSettled = false;
+  const settle = () => void (isSettled = true);
+  work.then(settle, settle);
+  while (!isSettled) await clock.tick(1);
   return await work;
 }
 
-Deno.test("take() counts up to the limit and then refuses", async () => {
-  const clock = new HandClock();
-  const limit = limitOn(memoryStore(), clock, 2);
+Deno.test("RateLimit.take() allows requests up to the limit", async () => {
+  const clock = new ManualClock();
+  const limit = createLimit(memoryStore(), clock, 2);
   const first = await limit.take("a");
   clock.time += 20_000;
   const second = await limit.take("a");
@@ -53,9 +53,9 @@ Deno.test("take() counts up to the limit and then refuses", async () => {
   ]);
 });
 
-Deno.test("take() allows the next request 60 s after the first one, and not a millisecond before", async () => {
-  const clock = new HandClock();
-  const limit = limitOn(memoryStore(), clock);
+Deno.test("RateLimit.take() allows the next request exactly 60 s after the first one", async () => {
+  const clock = new ManualClock();
+  const limit = createLimit(memoryStore(), clock);
   await takeMany(limit, "a", 10);
   clock.time = START + 59_999;
   assertEquals(await limit.take("a"), { isAllowed: false, used: 10, retryAfterMs: 1 });
@@ -63,9 +63,9 @@ Deno.test("take() allows the next request 60 s after the first one, and not a mi
   assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
 });
 
-Deno.test("take() does not count what it refuses", async () => {
-  const clock = new HandClock();
-  const limit = limitOn(memoryStore(), clock, 1);
+Deno.test("RateLimit.take() does not count refused requests", async () => {
+  const clock = new ManualClock();
+  const limit = createLimit(memoryStore(), clock, 1);
   await limit.take("a");
   for (clock.time = START; clock.time < START + 60_000; clock.time += 500) {
     assertEquals((await limit.take("a")).isAllowed, false);
@@ -73,14 +73,14 @@ Deno.test("take() does not count what it refuses", async () => {
   assertEquals((await limit.take("a")).isAllowed, true);
 });
 
-Deno.test("take() counts each client for itself", async () => {
-  const limit = limitOn(memoryStore(), new HandClock());
+Deno.test("RateLimit.take() counts each client separately", async () => {
+  const limit = createLimit(memoryStore(), new ManualClock());
   assertEquals(await takeMany(limit, "a", 12), 10);
   assertEquals(await takeMany(limit, "b", 12), 10);
   assertEquals(await takeMany(limit, "__proto__", 12), 10);
 });
 
-/** The rule in its plainest form: every request is compared with all that were allowed before it. */
+/** A model of the limit: every request is compared with all requests allowed before it. */
 function bruteForce(limit: number): (client: string, now: number) => boolean {
   const allowed: { client: string; at: number }[] = [];
   return (client, now) => {
@@ -92,11 +92,11 @@ function bruteForce(limit: number): (client: string, now: number) => boolean {
 }
 
 for (const seed of [1, 2, 3]) {
-  Deno.test(`take() agrees with a brute-force model over 3,000 requests, on two processes, seed ${seed}`, async () => {
+  Deno.test(`RateLimit.take() agrees with a brute-force model over 3,000 requests, on two processes, seed ${seed}`, async () => {
     const random = seededRandom(seed);
-    const clock = new HandClock();
+    const clock = new ManualClock();
     const store = memoryStore();
-    const processes = [limitOn(store, clock), limitOn(store, clock)];
+    const processes = [createLimit(store, clock), createLimit(store, clock)];
     const model = bruteForce(10);
     const tally = { allowed: 0, refused: 0 };
     for (let step = 0; step < 3_000; step++) {
@@ -105,76 +105,76 @@ for (const seed of [1, 2, 3]) {
       const decision = await processes[Math.floor(random() * 2)]?.take(client);
       assertEquals([step, decision?.isAllowed], [step, model(client, clock.time)]);
       tally[decision?.isAllowed ? "allowed" : "refused"]++;
-      if (!decision?.isAllowed) await comesBackInTime(clock, { client, retryAfterMs: decision?.retryAfterMs ?? 0 });
+      if (!decision?.isAllowed) await checkRetryAfter(clock, { client, retryAfterMs: decision?.retryAfterMs ?? 0 });
     }
-    assert(tally.allowed > 500 && tally.refused > 500, `Both happen: ${JSON.stringify(tally)}`);
+    assert(tally.allowed > 500 && tally.refused > 500, `Expected both outcomes: ${JSON.stringify(tally)}`);
 
-    /** A process that starts at that moment, on a copy of the store, refuses until then, and then no more. */
-    async function comesBackInTime(
-      { time }: HandClock,
+    /** Checks retryAfterMs with new processes on copies of the store. */
+    async function checkRetryAfter(
+      { time }: ManualClock,
       { client, retryAfterMs }: { client: string; retryAfterMs: number },
     ) {
       const copy = memoryStore();
       for (const { key, value } of await store.list(["rate"])) await copy.commit([], [{ key, value }]);
-      const before = await limitOn(copy, new HandClock(time + retryAfterMs - 1)).take(client);
-      const after = await limitOn(copy, new HandClock(time + retryAfterMs)).take(client);
+      const before = await createLimit(copy, new ManualClock(time + retryAfterMs - 1)).take(client);
+      const after = await createLimit(copy, new ManualClock(time + retryAfterMs)).take(client);
       assertEquals([before.isAllowed, after.isAllowed], [false, true]);
     }
   });
 }
 
-Deno.test("take() allows exactly 10 of 200 at once, with no more of the store than these 10 need", async () => {
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with 10 commits", async () => {
   const store = countedStore(memoryStore());
-  const limit = limitOn(store, new HandClock());
+  const limit = createLimit(store, new ManualClock());
   const decisions = await Promise.all(Array.from({ length: 200 }, () => limit.take("a")));
   assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
   assertEquals(decisions.map(({ used }) => used), [...Array(10).keys(), ...Array(190).fill(9)].map((used) => used + 1));
   assertEquals(store.counts, { get: 10, list: 0, commit: 10 });
 });
 
-Deno.test("take() lets clients at once not wait for each other", async () => {
+Deno.test("RateLimit.take() does not make clients wait for each other", async () => {
   const store = countedStore(memoryStore());
-  const limit = limitOn(store, new HandClock());
+  const limit = createLimit(store, new ManualClock());
   const clients = Array.from({ length: 200 }, (_, index) => `client ${index}`);
   const decisions = await Promise.all(clients.map((client) => limit.take(client)));
   assertEquals(decisions.every(({ isAllowed, used }) => isAllowed && used === 1), true);
   assertEquals(store.counts, { get: 200, list: 0, commit: 200 });
 });
 
-Deno.test("take() allows exactly 10 of 200 at once on two processes, with few tries lost to each other", async () => {
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two processes, with few conflicts", async () => {
   const clock = new FakeClock();
   const store = countedStore(memoryStore());
-  const processes = [limitOn(store, clock), limitOn(store, clock)];
-  const asked = Array.from({ length: 200 }, (_, index) => processes[index % 2]?.take("a"));
-  const decisions = await outlast(clock, Promise.all(asked));
+  const processes = [createLimit(store, clock), createLimit(store, clock)];
+  const requests = Array.from({ length: 200 }, (_, index) => processes[index % 2]?.take("a"));
+  const decisions = await tickUntilSettled(clock, Promise.all(requests));
   assertEquals(decisions.filter((decision) => decision?.isAllowed).length, 10);
   assert(store.counts.commit <= 40, `${store.counts.commit} commits for 10 requests`);
-  assert(store.counts.get <= 60, `${store.counts.get} readings for 10 requests`);
+  assert(store.counts.get <= 60, `${store.counts.get} reads for 10 requests`);
 });
 
-Deno.test("take() goes on counting in a process that starts later", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.take() continues the count of other processes in one that starts later", async () => {
+  const clock = new ManualClock();
   const store = memoryStore();
-  assertEquals(await takeMany(limitOn(store, clock), "a", 7), 7);
+  assertEquals(await takeMany(createLimit(store, clock), "a", 7), 7);
   clock.time += 59_999;
-  assertEquals(await takeMany(limitOn(store, clock), "a", 7), 3);
+  assertEquals(await takeMany(createLimit(store, clock), "a", 7), 3);
 });
 
-Deno.test("take() refuses a client that is known to be over the limit without asking the store", async () => {
+Deno.test("RateLimit.take() refuses a client known to be over the limit without a request to the store", async () => {
   const store = countedStore(memoryStore());
-  const clock = new HandClock();
-  const [counting, refusing] = [limitOn(store, clock), limitOn(store, clock)];
+  const clock = new ManualClock();
+  const [counting, refusing] = [createLimit(store, clock), createLimit(store, clock)];
   await takeMany(counting, "a", 10);
   store.reset();
   assertEquals(await takeMany(counting, "a", 50), 0);
   assertEquals(store.counts, { get: 0, list: 0, commit: 0 });
-  assertEquals(await takeMany(refusing, "a", 50), 0); // this one has to ask once
+  assertEquals(await takeMany(refusing, "a", 50), 0); // this process reads the store once
   assertEquals(store.counts, { get: 1, list: 0, commit: 0 });
 });
 
-Deno.test("take() remembers no more than 10,000 clients", async () => {
+Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () => {
   const store = countedStore(memoryStore());
-  const limit = limitOn(store, new HandClock(), 1);
+  const limit = createLimit(store, new ManualClock(), 1);
   await limit.take("first");
   for (let index = 0; index < 9_999; index++) await limit.take(`other ${index}`);
   store.reset();
@@ -183,12 +183,12 @@ Deno.test("take() remembers no more than 10,000 clients", async () => {
   await limit.take("one more");
   store.reset();
   assertEquals((await limit.take("first")).isAllowed, false);
-  assertEquals(store.counts.get, 1); // forgotten here, but not there
+  assertEquals(store.counts.get, 1); // no longer in memory, but in the store
 });
 
-/** A store that fails at reading, writing or both as long as it is told to. */
+/** A store whose reads, commits or both reject, as `fails` says. */
 function failingStore(store: Store): Store & { fails: "" | "get" | "commit" | "all" } {
-  const fail = () => Promise.reject(new StoreUnavailableError("Cannot use the store: it has just failed"));
+  const fail = () => Promise.reject(new StoreUnavailableError("Cannot use the store: a test made it fail"));
   const failing = {
     ...countedStore(store),
     fails: "" as "" | "get" | "commit" | "all",
@@ -200,28 +200,28 @@ function failingStore(store: Store): Store & { fails: "" | "get" | "commit" | "a
 }
 
 for (const fails of ["get", "commit", "all"] as const) {
-  Deno.test(`take() goes on counting in memory when the store fails at ${fails}`, async () => {
-    const clock = new HandClock();
+  Deno.test(`RateLimit.take() counts in memory while the store fails at ${fails}`, async () => {
+    const clock = new ManualClock();
     const store = failingStore(memoryStore());
-    const limit = limitOn(store, clock);
+    const limit = createLimit(store, clock);
     store.fails = fails;
     assertEquals(await takeMany(limit, "a", 20), 10);
     clock.time += 60_000;
     assertEquals(await takeMany(limit, "a", 20), 10);
   });
 
-  Deno.test(`take() counts on from what it knew when the store fails at ${fails}`, async () => {
+  Deno.test(`RateLimit.take() continues the count in memory when the store fails at ${fails}`, async () => {
     const store = failingStore(memoryStore());
-    const limit = limitOn(store, new HandClock());
+    const limit = createLimit(store, new ManualClock());
     assertEquals(await takeMany(limit, "a", 4), 4);
     store.fails = fails;
     assertEquals(await takeMany(limit, "a", 20), 6);
   });
 
-  Deno.test(`take() keeps what it counted while the store failed at ${fails}`, async () => {
-    const clock = new HandClock();
+  Deno.test(`RateLimit.take() keeps the requests counted while the store failed at ${fails}`, async () => {
+    const clock = new ManualClock();
     const store = failingStore(memoryStore());
-    const limit = limitOn(store, clock);
+    const limit = createLimit(store, clock);
     assertEquals(await takeMany(limit, "a", 2), 2);
     store.fails = fails;
     clock.time += 1_000;
@@ -229,15 +229,15 @@ for (const fails of ["get", "commit", "all"] as const) {
     store.fails = "";
     clock.time += 1_000;
     assertEquals(await takeMany(limit, "a", 20), 3);
-    assertEquals(await takeMany(limitOn(store, clock), "a", 20), 0); // and told the others
+    assertEquals(await takeMany(createLimit(store, clock), "a", 20), 0); // other processes count them, too
   });
 }
 
-Deno.test("save() tells others what was counted while the store did not answer", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.save() stores what was counted while the store was unavailable", async () => {
+  const clock = new ManualClock();
   const store = failingStore(memoryStore());
-  const limit = limitOn(store, clock);
-  const other = limitOn(store, clock);
+  const limit = createLimit(store, clock);
+  const other = createLimit(store, clock);
   await takeMany(other, "a", 2);
   await takeMany(limit, "a", 2);
   store.fails = "all";
@@ -247,30 +247,30 @@ Deno.test("save() tells others what was counted while the store did not answer",
   store.fails = "";
   clock.time += 1_000;
   assertEquals([await limit.save(), await other.save(), await limit.save()], [2, 1, 0]);
-  const third = limitOn(store, clock);
+  const third = createLimit(store, clock);
   assertEquals(await Promise.all(["a", "b", "c"].map((client) => takeMany(third, client, 20))), [0, 7, 9]);
 });
 
-Deno.test("save() goes on next time with those that it could not write down", async () => {
+Deno.test("RateLimit.save() retries clients that it could not store", async () => {
   const store = failingStore(memoryStore());
-  const limit = limitOn(store, new HandClock());
+  const limit = createLimit(store, new ManualClock());
   store.fails = "all";
   await takeMany(limit, "a", 10);
   await assertRejects(() => limit.save(), StoreUnavailableError);
   store.fails = "";
   assertEquals(await limit.save(), 1);
-  assertEquals(await takeMany(limitOn(store, new HandClock()), "a", 20), 0);
+  assertEquals(await takeMany(createLimit(store, new ManualClock()), "a", 20), 0);
 });
 
-Deno.test("take() counts what others counted before a store on which only writing fails", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.take() counts the requests of other processes when only commits fail", async () => {
+  const clock = new ManualClock();
   const store = failingStore(memoryStore());
-  await takeMany(limitOn(store, clock), "a", 8);
+  await takeMany(createLimit(store, clock), "a", 8);
   store.fails = "commit";
-  assertEquals(await takeMany(limitOn(store, clock), "a", 20), 2);
+  assertEquals(await takeMany(createLimit(store, clock), "a", 20), 2);
 });
 
-Deno.test("take() passes on an error that nobody foresaw, to the one request that met with it", async () => {
+Deno.test("RateLimit.take() rejects with an unexpected error for the affected request only", async () => {
   const store = memoryStore();
   let isFirst = true;
   const broken: Store = {
@@ -281,38 +281,38 @@ Deno.test("take() passes on an error that nobody foresaw, to the one request tha
       return Promise.reject(new TypeError("a bug"));
     },
   };
-  const limit = limitOn(broken, new HandClock());
+  const limit = createLimit(broken, new ManualClock());
   const [first, second, third] = [limit.take("a"), limit.take("a"), limit.take("a")];
   await assertRejects(() => first, TypeError, "a bug");
   assertEquals([(await second).used, (await third).used], [1, 2]);
 });
 
-Deno.test("take() counts what a process whose clock is ahead has noted", async () => {
+Deno.test("RateLimit.take() counts requests recorded by a process whose clock is ahead", async () => {
   const store = memoryStore();
-  assertEquals(await takeMany(limitOn(store, new HandClock(START + 5_000)), "a", 4), 4);
-  assertEquals(await takeMany(limitOn(store, new HandClock(START)), "a", 20), 6);
-  assertEquals(await takeMany(limitOn(store, new HandClock(START + 5_000)), "a", 20), 0);
+  assertEquals(await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 4), 4);
+  assertEquals(await takeMany(createLimit(store, new ManualClock(START)), "a", 20), 6);
+  assertEquals(await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 20), 0);
 });
 
-Deno.test("take() locks nobody out whose requests were noted by a clock that has been set back since", async () => {
+Deno.test("RateLimit.take() ignores requests recorded before the clock was set back", async () => {
   const store = memoryStore();
-  const clock = new HandClock(START + 3_600_000);
-  const limit = limitOn(store, clock);
+  const clock = new ManualClock(START + 3_600_000);
+  const limit = createLimit(store, clock);
   await takeMany(limit, "a", 10);
   clock.time = START;
   assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
-  assertEquals(await takeMany(limitOn(store, clock), "a", 20), 9);
+  assertEquals(await takeMany(createLimit(store, clock), "a", 20), 9);
 });
 
-Deno.test("take() notes more requests than would fit into a value of Deno KV as plain times", async () => {
+Deno.test("RateLimit.take() packs more requests into a Deno KV value than would fit as plain times", async () => {
   const memory = memoryStore();
-  const clock = new HandClock();
-  const limit = limitOn(memory, clock, 8_000);
+  const clock = new ManualClock();
+  const limit = createLimit(memory, clock, 8_000);
   for (let index = 0; index < 7_999; index++, clock.time += index % 3 * 5) await limit.take("a");
   const kv = kvStore(await Deno.openKv(":memory:"));
   try {
     for (const { key, value } of await memory.list(["rate"])) await kv.commit([], [{ key, value }]);
-    const onKv = limitOn(kv, clock, 8_000);
+    const onKv = createLimit(kv, clock, 8_000);
     assertEquals(await onKv.take("a"), { isAllowed: true, used: 8_000, retryAfterMs: 0 });
     assertEquals((await onKv.take("a")).isAllowed, false);
   } finally {
@@ -320,13 +320,13 @@ Deno.test("take() notes more requests than would fit into a value of Deno KV as 
   }
 });
 
-/** Every store has to be swept alike. */
+/** Both kinds of store. */
 for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:"))]) {
-  Deno.test(`sweep() removes who was not seen for 60 s, and only those, over many pages (${open.name || "kvStore"})`, async () => {
+  Deno.test(`RateLimit.sweep() removes exactly the clients without requests for 60 s, across pages (${open.name || "kvStore"})`, async () => {
     const store: CountedStore = countedStore(await open());
     try {
-      const clock = new HandClock();
-      const limit = limitOn(store, clock);
+      const clock = new ManualClock();
+      const limit = createLimit(store, clock);
       const clients = Array.from({ length: 1_200 }, (_, index) => `192.0.${index >> 8}.${index & 255}`);
       const stays = (_: string, index: number) => index % 100 === 7;
       await Promise.all(clients.map((client) => limit.take(client)));
@@ -348,16 +348,16 @@ for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:
   });
 }
 
-Deno.test("sweep() leaves a client alone that comes back while it is under way", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.sweep() keeps a client that sends a request meanwhile", async () => {
+  const clock = new ManualClock();
   const store = memoryStore();
-  const limit = limitOn(store, clock);
+  const limit = createLimit(store, clock);
   await limit.take("a");
   clock.time += 60_000;
-  const sweeping = limitOn({
+  const sweeping = createLimit({
     ...countedStore(store),
     commit: async (checks, writes) => {
-      await limit.take("a"); // between the listing and the removing
+      await limit.take("a"); // between listing and removing
       return await store.commit(checks, writes);
     },
   }, clock);
@@ -365,10 +365,10 @@ Deno.test("sweep() leaves a client alone that comes back while it is under way",
   assertEquals((await limit.take("a")).used, 2);
 });
 
-Deno.test("sweep() is done by one of many processes, once a minute", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.sweep() is done by one process, once a minute", async () => {
+  const clock = new ManualClock();
   const store = countedStore(memoryStore());
-  const processes = Array.from({ length: 10 }, () => limitOn(store, clock));
+  const processes = Array.from({ length: 10 }, () => createLimit(store, clock));
   const lists = async () => {
     const before = store.counts.list;
     await Promise.all(processes.map((limit) => limit.sweep()));
@@ -379,15 +379,15 @@ Deno.test("sweep() is done by one of many processes, once a minute", async () =>
   assertEquals(await lists(), 0);
   clock.time += 1;
   assertEquals(await lists(), 1);
-  clock.time -= 3_600_000; // a clock that was wrong by an hour does not end it
+  clock.time -= 3_600_000; // a clock that was an hour ahead does not stop it
   assertEquals(await lists(), 1);
 });
 
-Deno.test("sweep() removes nothing else", async () => {
-  const clock = new HandClock();
+Deno.test("RateLimit.sweep() removes no other entries", async () => {
+  const clock = new ManualClock();
   const store = memoryStore();
   await store.commit([], [{ key: ["master-key"], value: 1 }, { key: ["rates", "a"], value: [] }]);
-  await limitOn(store, clock).sweep();
+  await createLimit(store, clock).sweep();
   assertEquals((await store.get(["master-key"]))?.value, 1);
   assertEquals((await store.get(["rates", "a"]))?.value, []);
 });

@@ -5,20 +5,20 @@ import { Problem } from "../../src/http/problem.ts";
 import { findHandler, notFound } from "../../src/http/routes.ts";
 import { answerOf } from "../_answer.ts";
 
-Deno.test("findHandler() finds the handler of exactly this path", () => {
+Deno.test("findHandler() returns the handler of exactly this path", () => {
   const handler = () => new Response();
   const routes = { "/rep/health": handler };
   assertStrictEquals(findHandler(routes, "/rep/health"), handler);
   assertStrictEquals(findHandler(routes, "/rep/health/"), notFound);
 });
 
-Deno.test("findHandler() answers itself for every other path under /rep/", () => {
+Deno.test("findHandler() returns notFound for every other path under /rep/", () => {
   for (const path of ["/rep/", "/rep/healthy", "/rep/HEALTH", "/rep/a/b", "/rep/__proto__", "/rep/constructor"]) {
     assertStrictEquals(findHandler({}, path), notFound);
   }
 });
 
-Deno.test("findHandler() leaves all other paths to others", () => {
+Deno.test("findHandler() returns undefined for all other paths", () => {
   for (
     const path of ["/", "/rep", "/REP/health", "//rep/health", "/report", "/a/rep/health", "__proto__", "toString", ""]
   ) {
@@ -26,8 +26,8 @@ Deno.test("findHandler() leaves all other paths to others", () => {
   }
 });
 
-Deno.test("notFound() is a 404 that says so", () => {
-  const problem = assertThrows(notFound, Problem, "There is nothing here");
+Deno.test("notFound() throws a 404", () => {
+  const problem = assertThrows(notFound, Problem, "Nothing found at this path");
   assertEquals(problem.status, 404);
 });
 
@@ -35,10 +35,10 @@ const OPTIONS: GatewayOptions = { variables: { REP_PUBLIC_A: "1", REP_SENSITIVE_
 const NOT_FOUND = {
   status: 404,
   headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-  body: { title: "Not Found", status: 404, detail: "There is nothing here" },
+  body: { title: "Not Found", status: 404, detail: "Nothing found at this path" },
 };
 
-/** What the URL standard makes `/rep/health` of, and so every client that follows it. */
+/** URLs that the URL standard normalizes to `/rep/health`. */
 const ALIASES = [
   ...["/rep/health", "/rep/health?", "/rep/health?a=b", "/rep/health#top", "/rep/health ", "/rep/he\tal\nth"],
   ...[
@@ -52,7 +52,7 @@ const ALIASES = [
   ...["\\rep\\health", "/rep\\health", "/rep/health\0"],
 ];
 
-Deno.test("fetch() answers GET /rep/health in every way of writing it", async () => {
+Deno.test("fetch() responds to every spelling of /rep/health that the URL standard normalizes", async () => {
   await using gateway = await createGateway(OPTIONS);
   for (const path of ALIASES) {
     const { status, headers } = await gateway.fetch(new Request(`http://gateway.test${path}`));
@@ -60,8 +60,8 @@ Deno.test("fetch() answers GET /rep/health in every way of writing it", async ()
   }
 });
 
-/** What only looks like a path of ours. */
-const STRANGERS = [
+/** Paths that only resemble those of the gateway. */
+const SIMILAR_PATHS = [
   ...[
     "",
     "/",
@@ -121,9 +121,9 @@ const STRANGERS = [
   ],
 ];
 
-Deno.test("fetch() answers what only looks like a path of ours with 404, whatever the method", async () => {
+Deno.test("fetch() responds with 404 to paths that only resemble those of the gateway, for any method", async () => {
   await using gateway = await createGateway(OPTIONS);
-  for (const path of STRANGERS) {
+  for (const path of SIMILAR_PATHS) {
     for (const method of ["GET", "POST", "OPTIONS", "FOO"]) {
       const answer = await answerOf(await gateway.fetch(new Request(`http://gateway.test${path}`, { method })));
       assertEquals({ path, method, answer }, { path, method, answer: NOT_FOUND });
@@ -131,7 +131,7 @@ Deno.test("fetch() answers what only looks like a path of ours with 404, whateve
   }
 });
 
-/** What each endpoint does with each method; those that are not named are 405. */
+/** The status of each method at each endpoint; 405 for all others. */
 const METHODS: Record<string, { allow: string; statuses: Record<string, number> }> = {
   "/rep/health": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
   "/rep/session-key": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
@@ -139,7 +139,7 @@ const METHODS: Record<string, { allow: string; statuses: Record<string, number> 
 };
 
 for (const [path, { allow, statuses }] of Object.entries(METHODS)) {
-  Deno.test(`fetch() takes ${Object.keys(statuses).join(", ")} for ${path}, and names them to all others`, async () => {
+  Deno.test(`fetch() responds to ${Object.keys(statuses).join(", ")} ${path}, and with 405 to other methods`, async () => {
     await using gateway = await createGateway(OPTIONS);
     for (
       const method of [
@@ -156,7 +156,7 @@ for (const [path, { allow, statuses }] of Object.entries(METHODS)) {
   });
 }
 
-Deno.test("fetch() answers GET /rep/changes with 404 without hot reload, whatever the method", async () => {
+Deno.test("fetch() responds to /rep/changes with 404 without hot reload, for any method", async () => {
   await using gateway = await createGateway({ ...OPTIONS, hotReload: false });
   for (const method of ["GET", "HEAD", "OPTIONS", "POST", "FOO"]) {
     const request = new Request("http://gateway.test/rep/changes", { method });

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { createProxy, type Proxy, type ProxyCallOptions } from "../../src/proxy/proxy.ts";
-import { clientOf, peerAddress } from "../../src/http/client_address.ts";
+import { peerAddress, resolveClient } from "../../src/http/client_address.ts";
 import { Problem, problemResponse } from "../../src/http/problem.ts";
 import type { Log, LogFields } from "../../src/log.ts";
 
@@ -34,7 +34,7 @@ export function proxied(upstream: { port: number }, options: ProxiedOptions = {}
   const proxy = createProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}${base}`), log, clock });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
-      return await proxy(request, clientOf(request, peerAddress(info.remoteAddr), () => false), call);
+      return await proxy(request, resolveClient(request, peerAddress(info.remoteAddr), () => false), call);
     } catch (error) {
       if (error instanceof Problem) return problemResponse(error);
       throw error;

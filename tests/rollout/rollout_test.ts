@@ -241,7 +241,7 @@ Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one
   const old = await cluster.start("a", { onChange, log });
   await cluster.start("b");
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.rollout.failed"]]);
+  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.task.failed"]]);
   assertStringIncludes(String(lines[0]?.detail), "broken listener");
   store.reset();
   await cluster.clock.tick(PERIOD_MS);

@@ -1,20 +1,20 @@
 import { assertEquals } from "@std/assert";
-import { applyManifest, type ManifestResult } from "../../src/variables/apply_manifest.ts";
+import { type AppliedManifest, applyManifest } from "../../src/variables/apply_manifest.ts";
 import { classify, type Environment } from "../../src/variables/classify.ts";
 import { parseManifest } from "../../src/variables/manifest.ts";
 
-function apply(declarations: Record<string, unknown>, environment: Environment = {}): ManifestResult {
+function apply(declarations: Record<string, unknown>, environment: Environment = {}): AppliedManifest {
   const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
   assertEquals(issues, []);
   return applyManifest(classify(environment).variables, manifest);
 }
 
-/** The issues of a PUBLIC variable V with this declaration and this value. */
-function faultsOf(declaration: Record<string, unknown>, value: string): readonly string[] {
+/** Returns the issues of a PUBLIC variable V with this declaration and this value. */
+function issuesFor(declaration: Record<string, unknown>, value: string): readonly string[] {
   return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).issues;
 }
 
-Deno.test("applyManifest() injects the defaults of optional variables that are unset", () => {
+Deno.test("applyManifest() adds the defaults of optional variables that are not set", () => {
   const declarations = {
     SET: { tier: "public", default: "from the manifest" },
     UNSET: { tier: "public", default: "from the manifest" },
@@ -36,12 +36,12 @@ Deno.test("applyManifest() injects the defaults of optional variables that are u
   });
 });
 
-Deno.test("applyManifest() takes an empty value for a value", () => {
+Deno.test("applyManifest() accepts an empty value as a value", () => {
   const { variables, issues } = apply({ V: { tier: "public", default: "x" } }, { REP_PUBLIC_V: "" });
   assertEquals({ variables, issues }, { variables: [{ name: "V", tier: "public", value: "" }], issues: [] });
 });
 
-Deno.test("applyManifest() lets variables be that the manifest does not name", () => {
+Deno.test("applyManifest() keeps variables that the manifest does not declare", () => {
   assertEquals(apply({}, { REP_PUBLIC_V: "x" }), {
     variables: [{ name: "V", tier: "public", value: "x" }],
     issues: [],
@@ -49,7 +49,7 @@ Deno.test("applyManifest() lets variables be that the manifest does not name", (
   });
 });
 
-Deno.test("applyManifest() tells every required variable that is missing, by its name in the environment", () => {
+Deno.test("applyManifest() reports every required variable that is not set, by its name in the environment", () => {
   const declarations = {
     A: { tier: "public", required: true },
     B: { tier: "sensitive", required: true },
@@ -58,13 +58,13 @@ Deno.test("applyManifest() tells every required variable that is missing, by its
     E: { tier: "public", required: false },
   };
   assertEquals(apply(declarations, { REP_PUBLIC_D: "x" }).issues, [
-    "Cannot do without REP_PUBLIC_A: the manifest requires it, but it is not set",
-    "Cannot do without REP_SENSITIVE_B: the manifest requires it, but it is not set",
-    "Cannot do without REP_SERVER_C: the manifest requires it, but it is not set",
+    "Cannot find REP_PUBLIC_A: the manifest requires it, but it is not set",
+    "Cannot find REP_SENSITIVE_B: the manifest requires it, but it is not set",
+    "Cannot find REP_SERVER_C: the manifest requires it, but it is not set",
   ]);
 });
 
-Deno.test("applyManifest() refuses a variable in another tier than the manifest's, and does not tell its value", () => {
+Deno.test("applyManifest() reports a variable in another tier than declared, without its value", () => {
   const declarations = { A: { tier: "sensitive", type: "number" }, B: { tier: "public", type: "number" } };
   assertEquals(apply(declarations, { REP_PUBLIC_A: "s3cret", REP_SERVER_B: "s3cret" }).issues, [
     "Cannot use REP_PUBLIC_A: the manifest declares it as REP_SENSITIVE_A",
@@ -72,7 +72,7 @@ Deno.test("applyManifest() refuses a variable in another tier than the manifest'
   ]);
 });
 
-Deno.test("applyManifest() tells deprecated variables that are set, with what the manifest says about them", () => {
+Deno.test("applyManifest() returns deprecated variables that are set, with the manifest's message", () => {
   const declarations = {
     OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
     OLDER: { tier: "sensitive", deprecated: true },
@@ -87,9 +87,9 @@ Deno.test("applyManifest() tells deprecated variables that are set, with what th
   ]);
 });
 
-/** For each type: what it takes, what it does not take, and how that is called. */
+/** Declarations with the expectation in the message, valid values and invalid values. */
 const TYPES:
-  readonly (readonly [declaration: Record<string, unknown>, wanted: string, good: string[], bad: string[]])[] = [
+  readonly (readonly [declaration: Record<string, unknown>, expected: string, valid: string[], invalid: string[]])[] = [
     [{}, "", ["", "x", " ", "a\nb", "😀"], []],
     [{ type: "csv" }, "", ["", "a", "a,b", ",,"], []],
     [
@@ -143,52 +143,52 @@ const TYPES:
     ],
     [
       { pattern: "^UA-\\d+-\\d+$" },
-      "what matches ^UA-\\d+-\\d+$",
+      "a value that matches ^UA-\\d+-\\d+$",
       ["UA-1-2"],
       ["", "xUA-1-2", "UA-1-2x", "UA-1-2\n", "ua-1-2"],
     ],
-    [{ pattern: "[a-z]+" }, "what matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
-    [{ pattern: "a|b" }, "what matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
-    [{ pattern: "^\\d+\\-\\d+$" }, "what matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
-    [{ pattern: "\\p{Lu}." }, "what matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
+    [{ pattern: "[a-z]+" }, "a value that matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
+    [{ pattern: "a|b" }, "a value that matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
+    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "\\p{Lu}." }, "a value that matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
   ];
 
-for (const [declaration, wanted, good, bad] of TYPES) {
-  const what = JSON.stringify(declaration);
-  for (const value of good) {
-    Deno.test(`applyManifest() takes ${JSON.stringify(value)} for ${what}`, () => {
-      assertEquals(faultsOf(declaration, value), []);
+for (const [declaration, expected, valid, invalid] of TYPES) {
+  const declared = JSON.stringify(declaration);
+  for (const value of valid) {
+    Deno.test(`applyManifest() accepts ${JSON.stringify(value)} for ${declared}`, () => {
+      assertEquals(issuesFor(declaration, value), []);
     });
   }
-  for (const value of bad) {
-    Deno.test(`applyManifest() refuses ${JSON.stringify(value)} for ${what}`, () => {
-      assertEquals(faultsOf(declaration, value), [
-        `Cannot use REP_PUBLIC_V: expected ${wanted}, got ${JSON.stringify(value)}`,
+  for (const value of invalid) {
+    Deno.test(`applyManifest() rejects ${JSON.stringify(value)} for ${declared}`, () => {
+      assertEquals(issuesFor(declaration, value), [
+        `Cannot use REP_PUBLIC_V: expected ${expected}, got ${JSON.stringify(value)}`,
       ]);
     });
   }
 }
 
-Deno.test("applyManifest() tells what is wrong with the type and with the pattern", () => {
-  assertEquals(faultsOf({ type: "number", pattern: "\\d" }, "ten"), [
+Deno.test("applyManifest() reports both the type and the pattern", () => {
+  assertEquals(issuesFor({ type: "number", pattern: "\\d" }, "ten"), [
     'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
-    'Cannot use REP_PUBLIC_V: expected what matches \\d, got "ten"',
+    'Cannot use REP_PUBLIC_V: expected a value that matches \\d, got "ten"',
   ]);
 });
 
-Deno.test("applyManifest() says so when it is the default that is wrong", () => {
+Deno.test("applyManifest() reports an invalid default as such", () => {
   const declarations = {
     A: { tier: "public", type: "number", default: "ten" },
     B: { tier: "sensitive", type: "number", default: "s3cret" },
   };
   assertEquals(apply(declarations).issues, [
     'Cannot use the default of REP_PUBLIC_A: expected a number, got "ten"',
-    "Cannot use the default of REP_SENSITIVE_B: expected a number, its value is something else",
+    "Cannot use the default of REP_SENSITIVE_B: expected a number, got a value that is not shown",
   ]);
 });
 
 for (const tier of ["sensitive", "server"]) {
-  Deno.test(`applyManifest() tells neither the value of a ${tier} variable nor what it may be`, () => {
+  Deno.test(`applyManifest() reports neither the value of a ${tier} variable nor its allowed values`, () => {
     const types = {
       A: { tier, type: "url" },
       B: { tier, type: "number" },
@@ -200,12 +200,12 @@ for (const tier of ["sensitive", "server"]) {
     const prefix = `REP_${tier.toUpperCase()}_`;
     const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
     assertEquals(apply(types, environment).issues, [
-      `Cannot use ${prefix}A: expected a URL, its value is something else`,
-      `Cannot use ${prefix}B: expected a number, its value is something else`,
-      `Cannot use ${prefix}C: expected true or false, its value is something else`,
-      `Cannot use ${prefix}D: expected JSON, its value is something else`,
-      `Cannot use ${prefix}E: expected one of the values in the manifest, its value is something else`,
-      `Cannot use ${prefix}F: expected what matches the pattern in the manifest, its value is something else`,
+      `Cannot use ${prefix}A: expected a URL, got a value that is not shown`,
+      `Cannot use ${prefix}B: expected a number, got a value that is not shown`,
+      `Cannot use ${prefix}C: expected true or false, got a value that is not shown`,
+      `Cannot use ${prefix}D: expected JSON, got a value that is not shown`,
+      `Cannot use ${prefix}E: expected one of the values in the manifest, got a value that is not shown`,
+      `Cannot use ${prefix}F: expected a value that matches the pattern in the manifest, got a value that is not shown`,
     ]);
   });
 }

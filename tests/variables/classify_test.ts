@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { classify } from "../../src/variables/classify.ts";
 
-Deno.test("classify() sorts by prefix, and strips it", () => {
+Deno.test("classify() sorts variables by prefix and strips the prefix", () => {
   assertEquals(
     classify({ REP_PUBLIC_API_URL: "https://api.example.com", REP_SENSITIVE_KEY: "s3cret", REP_SERVER_TOKEN: "t0ken" }),
     {
@@ -15,13 +15,13 @@ Deno.test("classify() sorts by prefix, and strips it", () => {
   );
 });
 
-Deno.test("classify() keeps values as they are, the empty one included", () => {
+Deno.test("classify() keeps values unchanged, the empty one included", () => {
   const values = ["", " ", "a=b", "line\nline", "ünïcödé", "$HOME"];
   const environment = Object.fromEntries(values.map((value, index) => [`REP_PUBLIC_V${index}`, value]));
   assertEquals(classify(environment).variables.map(({ value }) => value), values);
 });
 
-Deno.test("classify() ignores everything without one of the three prefixes", () => {
+Deno.test("classify() ignores variables without one of the three prefixes", () => {
   const names = [
     "PATH",
     "HOME",
@@ -47,13 +47,13 @@ Deno.test("classify() strips one prefix only", () => {
   ]);
 });
 
-Deno.test("classify() names both variables of a collision, and no value", () => {
+Deno.test("classify() reports both names of a collision, and no value", () => {
   assertEquals(classify({ REP_SENSITIVE_KEY: "s3cret", REP_PUBLIC_KEY: "p", REP_PUBLIC_OTHER: "o" }).issues, [
     "Cannot tell REP_PUBLIC_KEY and REP_SENSITIVE_KEY apart: expected a name to be in one tier only",
   ]);
 });
 
-Deno.test("classify() names all of three colliding variables, and every collision", () => {
+Deno.test("classify() reports all names of a collision, and all collisions", () => {
   const environment = {
     REP_SERVER_A: "1",
     REP_PUBLIC_A: "2",
@@ -67,15 +67,15 @@ Deno.test("classify() names all of three colliding variables, and every collisio
   ]);
 });
 
-Deno.test("classify() lets names be that differ in case", () => {
+Deno.test("classify() accepts names in two tiers that differ in case", () => {
   assertEquals(classify({ REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" }).issues, []);
 });
 
-Deno.test("classify() refuses a prefix without a name", () => {
+Deno.test("classify() reports a prefix without a name", () => {
   assertEquals(classify({ REP_PUBLIC_: "x" }).issues, ["Cannot use REP_PUBLIC_: expected a name after the prefix"]);
 });
 
-Deno.test("classify() takes names that objects have by themselves for names", () => {
+Deno.test("classify() accepts names of properties that all objects have", () => {
   const environment = { REP_PUBLIC___proto__: "a", REP_PUBLIC_constructor: "b", REP_PUBLIC_toString: "c" };
   assertEquals(classify(environment), {
     variables: [

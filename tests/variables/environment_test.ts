@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { isGranted } from "../../src/permissions.ts";
 import { readEnvironment } from "../../src/variables/environment.ts";
 
-Deno.test("readEnvironment() gives the variables that are ours, and no others", () => {
+Deno.test("readEnvironment() returns the REP_ variables only", () => {
   Deno.env.set("REP_PUBLIC_ENVIRONMENT_TEST", "1");
   Deno.env.set("ENVIRONMENT_TEST", "2");
   try {
@@ -15,19 +14,10 @@ Deno.test("readEnvironment() gives the variables that are ours, and no others", 
   }
 });
 
-Deno.test("readEnvironment() gives nothing without --allow-env", { permissions: { env: false } }, () => {
+Deno.test("readEnvironment() returns nothing without --allow-env", { permissions: { env: false } }, () => {
   assertEquals(readEnvironment(), {});
 });
 
-Deno.test("readEnvironment() gives nothing when only some variables may be read", {
+Deno.test("readEnvironment() returns nothing if --allow-env is limited to some variables", {
   permissions: { env: ["REP_PUBLIC_A"] },
 }, () => assertEquals(readEnvironment(), {}));
-
-Deno.test("isGranted() tells what may be done", { permissions: { env: true, read: ["tests"] } }, () => {
-  assertEquals(
-    [{ name: "env" }, { name: "read", path: "tests/x" }, { name: "read", path: "src" }, { name: "net" }].map((one) =>
-      isGranted(one as Deno.PermissionDescriptor)
-    ),
-    [true, true, false, false],
-  );
-});

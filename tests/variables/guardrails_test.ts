@@ -10,10 +10,10 @@ function knownFormat(what: string): GuardrailWarning {
   return { name: "NAME", detection: "known_format", detail: `the value looks like ${what}` };
 }
 
-/** 20 different characters that no checksum of a real token fits. */
+/** 20 different characters, with which no real token has a valid checksum. */
 const RANDOM = "aB3dE6gH9jK2mN5pQ8sT";
 
-/** Formats in two pieces: tools that look for secrets in repositories shall find none in this one. */
+/** Secrets in two parts, so that secret scanners do not report this file. */
 const SECRETS: readonly (readonly [what: string, head: string, tail: string])[] = [
   ["an AWS access key", "AKIA", "IOSFODNN7EXAMPLE"],
   ["an AWS access key", "ASIA", "IOSFODNN7EXAMPLE"],
@@ -62,7 +62,7 @@ for (const [what, head, tail] of SECRETS) {
   });
 }
 
-Deno.test("scanForSecrets() warns of more than 4.5 bits of entropy for each character", () => {
+Deno.test("scanForSecrets() warns of more than 4.5 bits of entropy per character", () => {
   assertEquals(shannonEntropy("acegikmoqsuwy1357924680").toFixed(2), "4.52");
   assertEquals(scan("acegikmoqsuwy1357924680"), [{
     name: "NAME",
@@ -104,22 +104,22 @@ Deno.test("scanForSecrets() warns of encoded text of more than 64 characters", (
   assertEquals(scan(`{"hash":"${hex}0"}`).map(({ detection }) => detection), ["length_anomaly"]);
 });
 
-Deno.test("scanForSecrets() warns of a VAPID public key for its length, as REP asks", () => {
+Deno.test("scanForSecrets() warns of a VAPID public key because of its length, as REP requires", () => {
   const key = "BEl62iUYgUivxIkv69yViEuiBIa-Ib9-SkvMeAtA3LFgDzkrxZJjSgSnfckjBJuBkr3qBUYIHBQFLXYp5Nksh8U";
   assertEquals(scan(key).map(({ detection }) => detection), ["length_anomaly"]);
 });
 
-Deno.test("scanForSecrets() tells the surest kind only, and never the value", () => {
+Deno.test("scanForSecrets() reports the most reliable detection only, and never the value", () => {
   const secret = `AKIAIOSFODNN7EXAMPLE ${"0123456789abcdef".repeat(5)} ${RANDOM_40}`;
   assertEquals(scan(secret), [knownFormat("an AWS access key")]);
 });
 
-Deno.test("scanForSecrets() looks at PUBLIC variables only", () => {
+Deno.test("scanForSecrets() scans PUBLIC variables only", () => {
   assertEquals(scan("AKIAIOSFODNN7EXAMPLE", "sensitive"), []);
   assertEquals(scan("AKIAIOSFODNN7EXAMPLE", "server"), []);
 });
 
-Deno.test("scanForSecrets() warns once for each variable, in their order", () => {
+Deno.test("scanForSecrets() warns once per variable, in their order", () => {
   const value = "AKIAIOSFODNN7EXAMPLE";
   const variables = ["B", "A", "C"].map((name) => ({
     name,
@@ -200,16 +200,16 @@ const HARMLESS = {
 };
 
 for (const [what, value] of Object.entries(HARMLESS)) {
-  Deno.test(`scanForSecrets() lets ${what} be`, () => assertEquals(scan(value), []));
+  Deno.test(`scanForSecrets() does not warn of ${what}`, () => assertEquals(scan(value), []));
 }
 
-Deno.test("scanForSecrets() takes a large value in its stride", () => {
+Deno.test("scanForSecrets() scans large values in linear time", () => {
   const parts = ["a-", "sk-", "eyJ", "a:b@", "://", "-----BEGIN A-----", "aB"];
   const started = performance.now();
   for (const part of parts) scan(part.repeat(64_000 / part.length));
-  assertEquals(performance.now() - started < 5_000, true); // squares of the length would take minutes
+  assertEquals(performance.now() - started < 5_000, true); // quadratic time would take minutes
 });
 
-Deno.test("shannonEntropy() counts bits for each character", () => {
+Deno.test("shannonEntropy() returns bits per character", () => {
   assertEquals(["", "aaaa", "abab", "abcd", "😀😁"].map(shannonEntropy), [0, 0, 1, 2, 1]);
 });

@@ -1,38 +1,39 @@
 import { assertEquals } from "@std/assert";
-import { type Declaration, type Manifest, parseManifest } from "../../src/variables/manifest.ts";
+import type { Declaration } from "../../src/variables/declaration.ts";
+import { type Manifest, parseManifest } from "../../src/variables/manifest.ts";
 
-/** The manifest of a text that has no fault. */
-function manifestOf(text: string): Manifest {
+/** Parses a manifest that has no issues. */
+function parseValid(text: string): Manifest {
   const { manifest, issues } = parseManifest(text);
   assertEquals(issues, []);
   return manifest;
 }
 
-/** The declaration of A with these fields. */
-function declarationOf(fields: Record<string, unknown>): Declaration | undefined {
-  return manifestOf(withVariables({ A: fields })).variables.get("A");
+/** Parses a declaration with these fields. */
+function parseDeclaration(fields: Record<string, unknown>): Declaration | undefined {
+  return parseValid(withVariables({ A: fields })).variables.get("A");
 }
 
-/** The issues of a manifest, without the words that they all begin with. */
-function faultsOf(text: string): string[] {
-  return parseManifest(text).issues.map((fault) => fault.replace("Cannot use the manifest: ", ""));
+/** Returns the issues of a manifest without their common beginning. */
+function issuesOf(text: string): string[] {
+  return parseManifest(text).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
 }
 
-/** JSON is YAML. */
+/** Returns a manifest as JSON, which is YAML. */
 function withVariables(variables: unknown): string {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
 const MINIMAL: Declaration = { tier: "public", type: "string", required: false, deprecated: false };
 
-Deno.test("parseManifest() needs a version, variables, and a tier for each of them, and nothing else", () => {
-  assertEquals(manifestOf(withVariables({ A: { tier: "public" } })), {
+Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
+  assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {
     variables: new Map([["A", MINIMAL]]),
     settings: {},
   });
 });
 
-Deno.test("parseManifest() takes every key of a declaration", () => {
+Deno.test("parseManifest() reads every key of a declaration", () => {
   const fields = {
     tier: "sensitive",
     type: "enum",
@@ -45,7 +46,7 @@ Deno.test("parseManifest() takes every key of a declaration", () => {
     deprecated: true,
     deprecated_message: "Use B",
   };
-  assertEquals(declarationOf(fields), {
+  assertEquals(parseDeclaration(fields), {
     tier: "sensitive",
     type: "enum",
     required: false,
@@ -58,17 +59,17 @@ Deno.test("parseManifest() takes every key of a declaration", () => {
 });
 
 for (const tier of ["public", "sensitive", "server"] as const) {
-  Deno.test(`parseManifest() takes the tier ${tier}`, () => assertEquals(declarationOf({ tier })?.tier, tier));
+  Deno.test(`parseManifest() reads the tier ${tier}`, () => assertEquals(parseDeclaration({ tier })?.tier, tier));
 }
 
 for (const type of ["string", "url", "number", "boolean", "csv", "json"] as const) {
-  Deno.test(`parseManifest() takes the type ${type}`, () => {
-    assertEquals(declarationOf({ tier: "public", type })?.type, type);
+  Deno.test(`parseManifest() reads the type ${type}`, () => {
+    assertEquals(parseDeclaration({ tier: "public", type })?.type, type);
   });
 }
 
-Deno.test("parseManifest() takes a manifest that begins with a byte order mark", () => {
-  assertEquals(manifestOf(`\uFEFF${withVariables({})}`).variables.size, 0);
+Deno.test("parseManifest() accepts a byte order mark", () => {
+  assertEquals(parseValid(`\uFEFF${withVariables({})}`).variables.size, 0);
 });
 
 const STRING = "a string (put it in quotes)";
@@ -80,31 +81,31 @@ const KEYS =
 const WRONG_TEXTS: Record<string, readonly [text: string, ...issues: string[]]> = {
   "an empty text": ["", "expected a mapping at the top, got nothing"],
   "a list": ["- a", "expected a mapping at the top, got a list"],
-  "a word": ["manifest", "expected a mapping at the top, got a string"],
+  "a string": ["manifest", "expected a mapping at the top, got a string"],
   "two documents": ["version: '0.1.0'\n---\nversion: '0.1.0'", "it is not valid YAML at line 2, column 1"],
   "a key twice": ["version: '0.1.0'\nvariables: {}\nvariables: {}", "it is not valid YAML at line 3, column 1"],
-  "a tag that nobody knows": ["version: !!js/function x", "it is not valid YAML at line 1, column 25"],
-  "nesting without an end": ["[".repeat(10_000), "it is not valid YAML"],
+  "an unknown tag": ["version: !!js/function x", "it is not valid YAML at line 1, column 25"],
+  "endless nesting": ["[".repeat(10_000), "it is not valid YAML"],
   "no version": ["variables: {}", 'version: expected a quoted version such as "0.1.0", got nothing'],
-  "a number for a version": [
+  "a number as the version": [
     "version: 0.1\nvariables: {}",
     'version: expected a quoted version such as "0.1.0", got 0.1',
   ],
-  "a version of two numbers": [
+  "a version with two numbers": [
     'version: "0.1"\nvariables: {}',
     'version: expected a quoted version such as "0.1.0", got "0.1"',
   ],
   "no variables": ['version: "0.1.0"', "variables: expected a mapping, got nothing"],
   "a list of variables": ['version: "0.1.0"\nvariables: []', "variables: expected a mapping, got an empty list"],
-  "settings without any": ['version: "0.1.0"\nvariables: {}\nsettings:', "settings: expected a mapping, got nothing"],
-  "another key": [
+  "empty settings": ['version: "0.1.0"\nvariables: {}\nsettings:', "settings: expected a mapping, got nothing"],
+  "an unknown key": [
     'version: "0.1.0"\nvariables: {}\nsetings: {}',
     "setings: expected one of version, variables, settings",
   ],
 };
 
 for (const [what, [text, ...issues]] of Object.entries(WRONG_TEXTS)) {
-  Deno.test(`parseManifest() refuses ${what}`, () => assertEquals(faultsOf(text), issues));
+  Deno.test(`parseManifest() rejects ${what}`, () => assertEquals(issuesOf(text), issues));
 }
 
 const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[] = [
@@ -149,18 +150,18 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
 ];
 
 for (const [fields, ...issues] of WRONG_FIELDS) {
-  Deno.test(`parseManifest() refuses the declaration ${JSON.stringify(fields)}`, () => {
-    assertEquals(faultsOf(withVariables({ A: fields })), issues);
+  Deno.test(`parseManifest() rejects the declaration ${JSON.stringify(fields)}`, () => {
+    assertEquals(issuesOf(withVariables({ A: fields })), issues);
   });
 }
 
-Deno.test("parseManifest() refuses a date for a default, which YAML makes of it", () => {
+Deno.test("parseManifest() rejects a default that YAML parses as a date", () => {
   const text = 'version: "0.1.0"\nvariables:\n  A:\n    tier: public\n    default: 2026-11-21\n';
-  assertEquals(faultsOf(text), [`variables.A.default: expected ${STRING}, got a date`]);
+  assertEquals(issuesOf(text), [`variables.A.default: expected ${STRING}, got a date`]);
 });
 
-Deno.test("parseManifest() refuses a variable without a name", () => {
-  assertEquals(faultsOf(withVariables({ "": { tier: "public" } })), [
+Deno.test("parseManifest() rejects a variable without a name", () => {
+  assertEquals(issuesOf(withVariables({ "": { tier: "public" } })), [
     "variables: expected a name for every variable",
   ]);
 });
@@ -171,10 +172,10 @@ const LEAKS: Record<string, string> = {
   "a value as the declaration": withVariables({ A: SECRET }),
   "a value in a list as the declaration": withVariables({ A: [SECRET] }),
   "a whole env file": `REP_SENSITIVE_A=${SECRET}\nREP_SENSITIVE_B=${SECRET}`,
-  "a value for the variables": `version: "0.1.0"\nvariables: ${SECRET}`,
+  "a value as the variables": `version: "0.1.0"\nvariables: ${SECRET}`,
   "a default of another type": withVariables({ A: { tier: "sensitive", default: [SECRET] } }),
-  "a default where the tier is not known": withVariables({ A: { tier: "x", default: [SECRET] } }),
-  "a default where there is no tier": withVariables({ A: { default: { [SECRET]: SECRET } } }),
+  "a default with an unknown tier": withVariables({ A: { tier: "x", default: [SECRET] } }),
+  "a default without a tier": withVariables({ A: { default: { [SECRET]: SECRET } } }),
   "a value in values": withVariables({ A: { tier: "server", values: SECRET } }),
   "a value in required": withVariables({ A: { tier: "sensitive", required: SECRET } }),
   "a value in pattern": withVariables({ A: { tier: "sensitive", pattern: `(${SECRET}` } }),
@@ -184,38 +185,38 @@ const LEAKS: Record<string, string> = {
   "an open quote": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: "${SECRET}`,
   "a broken line": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    ${SECRET}`,
   "a tab": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n\tdefault: ${SECRET}`,
-  "an alias of nothing": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: *${SECRET}`,
+  "an undefined alias": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: *${SECRET}`,
   "an unknown tag": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: !${SECRET} x`,
   "an alias of itself": `version: "0.1.0"\nvariables:\n  A: &a\n    tier: sensitive\n    default: [*a, ${SECRET}]`,
 };
 
 for (const [what, text] of Object.entries(LEAKS)) {
-  Deno.test(`parseManifest() refuses ${what}, and does not tell it`, () => {
-    const issues = faultsOf(text);
+  Deno.test(`parseManifest() rejects ${what} without repeating it`, () => {
+    const issues = issuesOf(text);
     assertEquals([issues.length > 0, issues.join().includes(SECRET)], [true, false]);
   });
 }
 
-Deno.test("parseManifest() gets to an end with aliases that go in circles", () => {
-  assertEquals(faultsOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
+Deno.test("parseManifest() terminates for circular aliases", () => {
+  assertEquals(issuesOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
     `variables.A.A: ${KEYS}`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
 
-Deno.test("parseManifest() takes names that objects have by themselves for names", () => {
+Deno.test("parseManifest() accepts names of properties that all objects have", () => {
   const text = 'version: "0.1.0"\nvariables: {__proto__: {tier: public}, constructor: {tier: public}}';
-  assertEquals(manifestOf(text).variables, new Map([["__proto__", MINIMAL], ["constructor", MINIMAL]]));
+  assertEquals(parseValid(text).variables, new Map([["__proto__", MINIMAL], ["constructor", MINIMAL]]));
 });
 
-Deno.test("parseManifest() does not find a tier in a __proto__", () => {
-  assertEquals(faultsOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'), [
+Deno.test("parseManifest() does not read a tier from __proto__", () => {
+  assertEquals(issuesOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'), [
     `variables.A.__proto__: ${KEYS}`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
 
-Deno.test("parseManifest() writes issues on one line each, and short", () => {
-  const [fault = ""] = faultsOf(withVariables({ A: { tier: `public\n${"x".repeat(1_000)}` } }));
-  assertEquals(fault, `variables.A.tier: ${TIER}, got "public\\n${"x".repeat(51)}…`);
+Deno.test("parseManifest() reports each issue on one short line", () => {
+  const [issue = ""] = issuesOf(withVariables({ A: { tier: `public\n${"x".repeat(1_000)}` } }));
+  assertEquals(issue, `variables.A.tier: ${TIER}, got "public\\n${"x".repeat(51)}…`);
 });

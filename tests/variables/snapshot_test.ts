@@ -3,7 +3,7 @@ import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
-  isSame,
+  hasSameVariables,
   MAX_NAME_BYTES,
   MAX_PUBLIC_BYTES,
   type Snapshot,
@@ -14,19 +14,19 @@ function build(environment: SnapshotInput["environment"], more: Partial<Snapshot
   return buildSnapshot({ environment, strict: false, ...more });
 }
 
-/** The issues of a snapshot that is refused. */
-function refusal(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): ConfigurationError {
+/** Returns the error of a configuration that is rejected. */
+function rejection(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): ConfigurationError {
   return assertThrows(() => build(environment, more), ConfigurationError);
 }
 
-/** A manifest that declares these variables; JSON is YAML. */
-function manifestOf(variables: unknown): string {
+/** Returns a manifest as JSON, which is YAML. */
+function withVariables(variables: unknown): string {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
-Deno.test("buildSnapshot() keeps names and values, of SERVER variables the names only", () => {
+Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER variables", () => {
   const environment = {
     REP_PUBLIC_A: "1",
     REP_SENSITIVE_B: "2",
@@ -45,12 +45,12 @@ Deno.test("buildSnapshot() keeps names and values, of SERVER variables the names
   assertEquals(Deno.inspect(snapshot, { depth: Infinity }).includes("t0ken"), false);
 });
 
-Deno.test("buildSnapshot() makes an empty one of an empty environment", () => {
+Deno.test("buildSnapshot() returns an empty snapshot for an empty environment", () => {
   assertEquals(countVariables(build({})), { public: 0, sensitive: 0, server: 0 });
 });
 
-Deno.test("countVariables() counts the defaults that the manifest injected", () => {
-  const manifest = manifestOf({
+Deno.test("countVariables() includes the defaults of the manifest", () => {
+  const manifest = withVariables({
     A: { tier: "public", default: "x" },
     B: { tier: "public", default: "" },
     C: { tier: "sensitive", default: "x" },
@@ -60,7 +60,7 @@ Deno.test("countVariables() counts the defaults that the manifest injected", () 
   assertEquals(countVariables(build({ REP_PUBLIC_A: "1" }, { manifest })), { public: 2, sensitive: 1, server: 1 });
 });
 
-Deno.test("buildSnapshot() tells every fault of every kind at once, or makes nothing", () => {
+Deno.test("buildSnapshot() throws all issues of all kinds at once", () => {
   const environment = {
     REP_PUBLIC_: "x",
     REP_PUBLIC_TWICE: "x",
@@ -73,13 +73,13 @@ Deno.test("buildSnapshot() tells every fault of every kind at once, or makes not
     version: "0.1.0",
     variables: { COUNT: { tier: "public", type: "number" }, MISSING: { tier: "server", required: true }, WRONG: {} },
   });
-  const error = refusal(environment, { manifest, strict: true });
+  const error = rejection(environment, { manifest, strict: true });
   assertEquals(error.issues, [
     "Cannot use REP_PUBLIC_: expected a name after the prefix",
     "Cannot tell REP_PUBLIC_TWICE and REP_SERVER_TWICE apart: expected a name to be in one tier only",
     "Cannot use the manifest: variables.WRONG.tier: expected one of public, sensitive, server, got nothing",
     'Cannot use REP_PUBLIC_COUNT: expected a number, got "ten"',
-    "Cannot do without REP_SERVER_MISSING: the manifest requires it, but it is not set",
+    "Cannot find REP_SERVER_MISSING: the manifest requires it, but it is not set",
     "Cannot publish the value of REP_PUBLIC_BIG: expected at most 64000 bytes, got 64001",
     "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
   ]);
@@ -92,25 +92,25 @@ Deno.test("buildSnapshot() warns of what looks like a secret", () => {
   ]);
 });
 
-Deno.test("buildSnapshot() refuses what looks like a secret in strict mode, and does not tell it", () => {
-  const error = refusal({ REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY, REP_PUBLIC_C: "x" }, { strict: true });
+Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, without the value", () => {
+  const error = rejection({ REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY, REP_PUBLIC_C: "x" }, { strict: true });
   assertEquals([error.issues, error.blocked], [[
     "Cannot publish REP_PUBLIC_A in strict mode: the value looks like an AWS access key",
     "Cannot publish REP_PUBLIC_B in strict mode: the value looks like an AWS access key",
   ], 2]);
 });
 
-Deno.test("buildSnapshot() in strict mode takes what looks like no secret, and secrets in the other tiers", () => {
+Deno.test("buildSnapshot() in strict mode accepts secrets in the other tiers", () => {
   const snapshot = build({ REP_PUBLIC_A: "x", REP_SENSITIVE_B: AWS_KEY, REP_SERVER_C: AWS_KEY }, { strict: true });
   assertEquals(countVariables(snapshot), { public: 1, sensitive: 1, server: 1 });
 });
 
-Deno.test("buildSnapshot() looks at the defaults of the manifest for secrets", () => {
-  const manifest = manifestOf({ KEY: { tier: "public", default: AWS_KEY } });
+Deno.test("buildSnapshot() scans the defaults of the manifest for secrets", () => {
+  const manifest = withVariables({ KEY: { tier: "public", default: AWS_KEY } });
   assertEquals(build({}, { manifest }).warnings.map(({ name }) => name), ["KEY"]);
 });
 
-Deno.test("buildSnapshot() takes a PUBLIC value of 60,000 characters, and one of 64,000 bytes", () => {
+Deno.test("buildSnapshot() accepts a PUBLIC value of 60,000 characters or 64,000 bytes", () => {
   const values = {
     REP_PUBLIC_A: "x ".repeat(30_000),
     REP_PUBLIC_B: "x ".repeat(32_000),
@@ -119,13 +119,13 @@ Deno.test("buildSnapshot() takes a PUBLIC value of 60,000 characters, and one of
   assertEquals([...build(values).public.values()], Object.values(values));
 });
 
-Deno.test("buildSnapshot() refuses a PUBLIC value of more than 64,000 bytes of UTF-8, and names its size", () => {
-  assertEquals(refusal({ REP_PUBLIC_A: "ä".repeat(32_001) }).issues, [
+Deno.test("buildSnapshot() rejects a PUBLIC value of more than 64,000 bytes of UTF-8, with its size", () => {
+  assertEquals(rejection({ REP_PUBLIC_A: "ä".repeat(32_001) }).issues, [
     "Cannot publish the value of REP_PUBLIC_A: expected at most 64000 bytes, got 64002",
   ]);
 });
 
-Deno.test("buildSnapshot() takes SENSITIVE and SERVER values of any size", () => {
+Deno.test("buildSnapshot() accepts SENSITIVE and SERVER values of any size", () => {
   const value = "x".repeat(MAX_PUBLIC_BYTES + 1);
   assertEquals(countVariables(build({ REP_SENSITIVE_A: value, REP_SERVER_B: value })), {
     public: 0,
@@ -134,27 +134,27 @@ Deno.test("buildSnapshot() takes SENSITIVE and SERVER values of any size", () =>
   });
 });
 
-Deno.test("buildSnapshot() refuses a PUBLIC name of more than 1,024 bytes, and takes one of as many", () => {
+Deno.test("buildSnapshot() accepts a PUBLIC name of 1,024 bytes, and rejects a longer one", () => {
   const longest = "N".repeat(MAX_NAME_BYTES);
   assertEquals([...build({ [`REP_PUBLIC_${longest}`]: "x" }).public.keys()], [longest]);
-  assertEquals(refusal({ [`REP_PUBLIC_${longest}N`]: "x" }).issues, [
+  assertEquals(rejection({ [`REP_PUBLIC_${longest}N`]: "x" }).issues, [
     `Cannot publish the name REP_PUBLIC_${"N".repeat(49)}…: expected at most 1024 bytes, got 1025`,
   ]);
 });
 
-Deno.test("buildSnapshot() refuses half a character, which no stream can carry", () => {
-  const manifest = manifestOf({ A: { tier: "public", default: "\ud800" }, B: { tier: "public", default: "😀" } });
-  assertEquals(refusal({}, { manifest }).issues, [
-    "Cannot publish REP_PUBLIC_A: expected Unicode text, got half a character",
+Deno.test("buildSnapshot() rejects an unpaired surrogate, which UTF-8 cannot encode", () => {
+  const manifest = withVariables({ A: { tier: "public", default: "\ud800" }, B: { tier: "public", default: "😀" } });
+  assertEquals(rejection({}, { manifest }).issues, [
+    "Cannot publish REP_PUBLIC_A: expected Unicode text, got an unpaired surrogate",
   ]);
 });
 
-Deno.test("buildSnapshot() tells deprecated variables that are set", () => {
-  const manifest = manifestOf({ OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" } });
+Deno.test("buildSnapshot() returns deprecated variables that are set", () => {
+  const manifest = withVariables({ OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" } });
   assertEquals(build({ REP_PUBLIC_OLD: "x" }, { manifest }).deprecated, [{ name: "OLD", message: "Use NEW" }]);
 });
 
-Deno.test("isSame() compares names and values, of SERVER variables the names", () => {
+Deno.test("hasSameVariables() compares names and values, but only the names of SERVER variables", () => {
   const environment = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2", REP_SERVER_C: "3" };
   const others = [
     environment,
@@ -168,7 +168,7 @@ Deno.test("isSame() compares names and values, of SERVER variables the names", (
     {},
   ];
   assertEquals(
-    others.map((other) => isSame(build(environment), build(other))),
+    others.map((other) => hasSameVariables(build(environment), build(other))),
     [true, true, false, false, false, false, false, false, false],
   );
 });

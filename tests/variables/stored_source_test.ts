@@ -2,10 +2,10 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { setVariables } from "../../src/variables/stored.ts";
-import { storedSource } from "../../src/variables/stored_source.ts";
+import { StoredSource } from "../../src/variables/stored_source.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
-/** A store of which lists fail with an error as long as there is one. */
+/** A store whose lists reject with `error` while that is set. */
 class FailingStore implements Store {
   readonly #store = memoryStore();
   error: Error | undefined;
@@ -17,7 +17,7 @@ class FailingStore implements Store {
     this.error ? Promise.reject(this.error) : this.#store.list(prefix, options);
 }
 
-function failingStore() {
+function setUp() {
   const failing = new FailingStore();
   const options = { clock: new FakeClock(), random: () => 0 };
   return { failing, set: (value: string) => setVariables(failing, new Map([["A", value]]), options) };
@@ -25,17 +25,17 @@ function failingStore() {
 
 const DOWN = new StoreUnavailableError("gone");
 
-Deno.test("StoredSource.read() is what the store holds, each time anew", async () => {
-  const { failing, set } = failingStore();
-  const source = storedSource(failing);
+Deno.test("StoredSource.read() reads the variables from the store each time", async () => {
+  const { failing, set } = setUp();
+  const source = new StoredSource(failing);
   assertEquals([source.isKnown, await source.read(), source.isKnown], [false, {}, true]);
   await set("1");
   assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
 });
 
-Deno.test("StoredSource.read() is what it was while the store does not answer", async () => {
-  const { failing, set } = failingStore();
-  const source = storedSource(failing);
+Deno.test("StoredSource.read() returns the variables that were read last while the store is unavailable", async () => {
+  const { failing, set } = setUp();
+  const source = new StoredSource(failing);
   await set("1");
   await source.read();
   await set("2");
@@ -45,9 +45,9 @@ Deno.test("StoredSource.read() is what it was while the store does not answer", 
   assertEquals(await source.read(), { REP_PUBLIC_A: "2" });
 });
 
-Deno.test("StoredSource.read() is nothing, and not known, until the store has answered once", async () => {
-  const { failing, set } = failingStore();
-  const source = storedSource(failing);
+Deno.test("StoredSource.read() returns no variables until the store has been available once", async () => {
+  const { failing, set } = setUp();
+  const source = new StoredSource(failing);
   await set("1");
   failing.error = DOWN;
   assertEquals([await source.read(), source.isKnown], [{}, false]);
@@ -55,9 +55,9 @@ Deno.test("StoredSource.read() is nothing, and not known, until the store has an
   assertEquals([await source.read(), source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
 });
 
-Deno.test("StoredSource.refresh() fails with the store, and StoredSource.read() with any other error", async () => {
-  const { failing } = failingStore();
-  const source = storedSource(failing);
+Deno.test("StoredSource.refresh() rejects if the store is unavailable, StoredSource.read() on other errors only", async () => {
+  const { failing } = setUp();
+  const source = new StoredSource(failing);
   failing.error = DOWN;
   assertEquals(await assertRejects(() => source.refresh()), DOWN);
   failing.error = new TypeError("a bug");

@@ -26,14 +26,14 @@ const STORES: Record<string, () => Promise<Store>> = {
   kv: async () => kvStore(await Deno.openKv(":memory:")),
 };
 
-interface Bench {
+interface Fixture {
   store: Store;
   clock: FakeClock;
   set: (values: Record<string, string>, options?: Partial<WriteOptions>) => ReturnType<typeof setVariables>;
   unset: (names: string[], options?: Partial<WriteOptions>) => ReturnType<typeof unsetVariables>;
 }
 
-function benchOn(store: Store): Bench {
+function setUp(store: Store): Fixture {
   const clock = new FakeClock(START);
   const common = { clock, random: () => 0 };
   return {
@@ -44,13 +44,13 @@ function benchOn(store: Store): Bench {
   };
 }
 
-/** One test against each store. */
-function testStored(name: string, run: (bench: Bench) => Promise<void>): void {
+/** Runs one test with each store. */
+function testStored(name: string, run: (fixture: Fixture) => Promise<void>): void {
   for (const [kind, open] of Object.entries(STORES)) {
     Deno.test(`${name} (${kind})`, async () => {
       const store = await open();
       try {
-        await run(benchOn(store));
+        await run(setUp(store));
       } finally {
         store.close();
       }
@@ -63,7 +63,7 @@ function namesUpTo(count: number): Record<string, string> {
 }
 
 testStored(
-  "listVariables() has nothing in an empty store, nor has readHistory(), and newestWrite() is 0",
+  "listVariables() and readHistory() return nothing for an empty store, and newestWrite() returns 0",
   async ({ store }) => {
     assertEquals(await listVariables(store), []);
     assertEquals(await readHistory(store, 10), []);
@@ -72,7 +72,7 @@ testStored(
 );
 
 testStored(
-  "setVariables() gives ids that are times, and rise where the time does not",
+  "setVariables() returns ids that are times, and ascend even where the time does not",
   async ({ set, clock, store }) => {
     assertEquals(await set({ B: "1", A: "2" }), [
       { name: "B", value: "1", id: START, at: START },
@@ -90,7 +90,7 @@ testStored(
   },
 );
 
-testStored("setVariables() gives ids that rise for a writer whose clock is behind", async ({ set, store }) => {
+testStored("setVariables() returns ascending ids for a writer whose clock is behind", async ({ set, store }) => {
   await set({ A: "1" });
   const behind = { clock: new FakeClock(5), random: () => 0 };
   assertEquals(await setVariables(store, new Map([["A", "2"]]), behind), [{
@@ -101,7 +101,7 @@ testStored("setVariables() gives ids that rise for a writer whose clock is behin
   }]);
 });
 
-testStored("setVariables() keeps values as they are, up to the largest there may be", async ({ set, store }) => {
+testStored("setVariables() keeps values unchanged, up to the maximum size", async ({ set, store }) => {
   const values = {
     A_EMPTY: "",
     B_MARK: "\ufeffbegins with a mark",
@@ -115,7 +115,7 @@ testStored("setVariables() keeps values as they are, up to the largest there may
   assertEquals((await readWrites(store, 0)).map(({ name, value }) => [name, value]), Object.entries(values));
 });
 
-testStored("unsetVariables() takes out what is there, and leaves alone what is not", async ({ set, unset, store }) => {
+testStored("unsetVariables() removes variables that exist and ignores others", async ({ set, unset, store }) => {
   await set({ A: "1", B: "2" });
   assertEquals(await unset(["B", "C"]), [{ name: "B", id: START + 2, at: START }]);
   assertEquals(await unset(["B", "C"]), []);
@@ -123,22 +123,25 @@ testStored("unsetVariables() takes out what is there, and leaves alone what is n
   assertEquals(await newestWrite(store), START + 2);
 });
 
-testStored("readHistory() has the newest writes first, and readWrites() those after an id in order", async (bench) => {
-  const { set, unset, store } = bench;
-  await set({ A: "1", B: "2" });
-  await unset(["A"]);
-  const [first, second, third] = [
-    { name: "A", value: "1", id: START, at: START },
-    { name: "B", value: "2", id: START + 1, at: START },
-    { name: "A", id: START + 2, at: START },
-  ];
-  assertEquals(await readHistory(store, 10), [third, second, first]);
-  assertEquals(await readHistory(store, 2), [third, second]);
-  assertEquals(await readWrites(store, START), [second, third]);
-  assertEquals(await readWrites(store, START + 2), []);
-});
+testStored(
+  "readHistory() returns the newest writes first, readWrites() those after an id in order",
+  async (fixture) => {
+    const { set, unset, store } = fixture;
+    await set({ A: "1", B: "2" });
+    await unset(["A"]);
+    const [first, second, third] = [
+      { name: "A", value: "1", id: START, at: START },
+      { name: "B", value: "2", id: START + 1, at: START },
+      { name: "A", id: START + 2, at: START },
+    ];
+    assertEquals(await readHistory(store, 10), [third, second, first]);
+    assertEquals(await readHistory(store, 2), [third, second]);
+    assertEquals(await readWrites(store, START), [second, third]);
+    assertEquals(await readWrites(store, START + 2), []);
+  },
+);
 
-testStored("setVariables() remembers 1,000 writes, the newest, and all variables", async ({ set, unset, store }) => {
+testStored("setVariables() keeps the newest 1,000 writes and all variables", async ({ set, unset, store }) => {
   await set({ OLD: "stays" });
   for (let round = 0; round < 5; round++) await set(namesUpTo(199));
   assertEquals((await readHistory(store, Infinity)).length, 996);
@@ -153,7 +156,7 @@ testStored("setVariables() remembers 1,000 writes, the newest, and all variables
   assertEquals((await listVariables(store)).length, 199);
 });
 
-testStored("setVariables() splits what one commit cannot take, and loses nothing by it", async ({ set, store }) => {
+testStored("setVariables() splits writes that exceed the limits of a commit", async ({ set, store }) => {
   const long = Array.from({ length: 150 }, (_, index) => [String(index).padStart(MAX_NAME_BYTES, "_"), "long"]);
   const large = Array.from({ length: 12 }, (_, index) => [`L${index}`, "y".repeat(MAX_PUBLIC_BYTES)]);
   const values = { ...namesUpTo(450), ...Object.fromEntries([...long, ...large]) };
@@ -167,21 +170,21 @@ function environmentOf(values: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`REP_PUBLIC_${name}`, value]));
 }
 
-testStored("setVariables() writes 200 variables by one commit", async ({ store }) => {
+testStored("setVariables() writes 200 variables in one commit", async ({ store }) => {
   const counted = countedStore(store);
-  await benchOn(counted).set(namesUpTo(200));
+  await setUp(counted).set(namesUpTo(200));
   assertEquals(counted.counts.commit, 1);
-  await benchOn(counted).unset(Object.keys(namesUpTo(200)));
+  await setUp(counted).unset(Object.keys(namesUpTo(200)));
   assertEquals(counted.counts.commit, 2);
 });
 
-testStored("setVariables() of nothing writes nothing", async ({ set, unset, store }) => {
+testStored("setVariables() without variables writes nothing", async ({ set, unset, store }) => {
   assertEquals(await set({}), []);
   assertEquals(await unset([]), []);
   assertEquals(await newestWrite(store), 0);
 });
 
-testStored("setVariables() with ifId writes when the variable has that id", async ({ set, unset, store }) => {
+testStored("setVariables() with ifId writes if the variable has that id", async ({ set, unset, store }) => {
   assertEquals((await set({ A: "1" }, { ifId: 0 }))[0]?.id, START);
   assertEquals((await set({ A: "2" }, { ifId: START }))[0]?.id, START + 1);
   assertEquals((await unset(["A"], { ifId: START + 1 }))[0]?.id, START + 2);
@@ -190,26 +193,26 @@ testStored("setVariables() with ifId writes when the variable has that id", asyn
 });
 
 testStored(
-  "setVariables() with ifId refuses when it has another, and says what it is",
+  "setVariables() with ifId throws the current state if the variable has another id",
   async ({ set, unset, store }) => {
     await set({ A: "1" });
     await set({ A: "2" });
     const current = { name: "A", value: "2", id: START + 1, at: START };
-    const now = `but it is ${START + 1}, with the value "2", since 2023-11-14T22:13:20.000Z`;
+    const now = `but its id is ${START + 1}, with the value "2", written at 2023-11-14T22:13:20.000Z`;
     const stale = await assertRejects(() => set({ A: "3" }, { ifId: START }), ConflictError);
     assertEquals(stale.message, `Cannot write REP_PUBLIC_A: expected its id to be ${START}, ${now}`);
     assertEquals(stale.current, current);
-    const there = await assertRejects(() => set({ A: "3" }, { ifId: 0 }), ConflictError);
-    assertEquals(there.message, `Cannot write REP_PUBLIC_A: expected it not to be there, ${now}`);
-    const gone = await assertRejects(() => unset(["B"], { ifId: 7 }), ConflictError);
-    assertEquals(gone.message, "Cannot write REP_PUBLIC_B: expected its id to be 7, but it is not there");
-    assertEquals(gone.current, undefined);
+    const existing = await assertRejects(() => set({ A: "3" }, { ifId: 0 }), ConflictError);
+    assertEquals(existing.message, `Cannot write REP_PUBLIC_A: expected it not to exist, ${now}`);
+    const missing = await assertRejects(() => unset(["B"], { ifId: 7 }), ConflictError);
+    assertEquals(missing.message, "Cannot write REP_PUBLIC_B: expected its id to be 7, but it does not exist");
+    assertEquals(missing.current, undefined);
     assertEquals(await listVariables(store), [current]);
     assertEquals((await readHistory(store, 10)).length, 2);
   },
 );
 
-testStored("setVariables() with ifId takes one variable, not two and not none", async ({ set, store }) => {
+testStored("setVariables() with ifId requires exactly one variable", async ({ set, store }) => {
   for (const values of [{ A: "1", B: "2" }, {}]) {
     await assertRejects(async () => await set(values, { ifId: 0 }), RangeError, "expected one variable");
   }
@@ -217,42 +220,42 @@ testStored("setVariables() with ifId takes one variable, not two and not none", 
 });
 
 testStored(
-  "setVariables() with ifId refuses when somebody else writes between its look and its commit",
+  "setVariables() with ifId throws if another writer commits between its read and its commit",
   async ({ store }) => {
-    const other = benchOn(store);
+    const other = setUp(store);
     let isFirst = true;
-    const { set } = benchOn({
+    const { set } = setUp({
       ...countedStore(store),
       async commit(checks, writes) {
-        if (isFirst) await other.set({ A: "the other's" });
+        if (isFirst) await other.set({ A: "theirs" });
         isFirst = false;
         return await store.commit(checks, writes);
       },
     });
-    // The clock of the retry stands still, and nobody has to wait: the pause is random() times something.
+    // A FakeClock would not fire the timer of the retry, whose pause is 0 ms.
     const mine = set({ A: "mine" }, { ifId: 0, clock: systemClock });
-    await assertRejects(() => mine, ConflictError, "expected it not to be there, but it is");
-    assertEquals((await listVariables(store)).map(({ value }) => value), ["the other's"]);
+    await assertRejects(() => mine, ConflictError, "expected it not to exist, but its id is");
+    assertEquals((await listVariables(store)).map(({ value }) => value), ["theirs"]);
   },
 );
 
-testStored("setVariables() gives up when others are always faster", async ({ store }) => {
+testStored("setVariables() throws if every attempt conflicts", async ({ store }) => {
   const busy = { ...countedStore(store), commit: () => Promise.resolve(undefined) };
-  await assertRejects(() => benchOn(busy).set({ A: "1" }, { clock: systemClock }), StoreUnavailableError);
+  await assertRejects(() => setUp(busy).set({ A: "1" }, { clock: systemClock }), StoreUnavailableError);
 });
 
-testStored("storedEnvironment() is what the gateway's sources give", async ({ set, store }) => {
-  await set({ THEME: "dark", ["__proto__"]: "a name like any other" });
+testStored("storedEnvironment() returns an environment that overrides others", async ({ set, store }) => {
+  await set({ THEME: "dark", ["__proto__"]: "an ordinary name" });
   const environment = await storedEnvironment(store);
   assertEquals(Object.entries(environment), [
     ["REP_PUBLIC_THEME", "dark"],
-    ["REP_PUBLIC___proto__", "a name like any other"],
+    ["REP_PUBLIC___proto__", "an ordinary name"],
   ]);
   const snapshot = buildSnapshot({ environment: { REP_PUBLIC_THEME: "light", ...environment }, strict: true });
   assertEquals(snapshot.public.get("THEME"), "dark");
 });
 
-/** Adds 1 to a number, as somebody does who knows that others do so, too. */
+/** Increments a number with optimistic concurrency control. */
 async function increment(store: Store): Promise<void> {
   for (;;) {
     const [counter] = await listVariables(store);
@@ -261,7 +264,7 @@ async function increment(store: Store): Promise<void> {
       await setVariables(store, next, { clock: systemClock, random: Math.random, ifId: counter?.id ?? 0 });
       return;
     } catch (error) {
-      if (!(error instanceof ConflictError)) throw error; // somebody was faster: it is read again
+      if (!(error instanceof ConflictError)) throw error; // another writer was faster: read again
     }
   }
 }
@@ -273,7 +276,7 @@ testStored("setVariables() with ifId loses none of 20 concurrent increments", as
   assertEquals(values, Array.from({ length: 20 }, (_, index) => index + 1));
 });
 
-/** Two connections to one file, as two processes have them. */
+/** Opens two connections to one file, like two processes. */
 async function onOneFile(run: (stores: Store[]) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   const stores = await Promise.all([1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))));
@@ -292,7 +295,7 @@ Deno.test("setVariables() with ifId loses none of 20 increments of two connectio
   });
 });
 
-Deno.test("setVariables() and unsetVariables() lose nothing of two writers on one file", async () => {
+Deno.test("setVariables() and unsetVariables() lose no write of two connections to one file", async () => {
   await onOneFile(async (stores) => {
     const options = { clock: systemClock, random: Math.random };
     const written = await Promise.all(stores.map(async (store, writer) => {

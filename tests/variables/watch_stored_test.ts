@@ -9,30 +9,30 @@ import { countedStore } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 
-interface Bench {
+interface Watch {
   clock: FakeClock;
-  /** What it was told. */
-  told: number[];
+  /** The ids of all calls. */
+  calls: number[];
   set: (value: string) => Promise<unknown>;
   stop: () => Promise<void>;
-  /** What the watching comes to. */
+  /** The promise of watchVariables(). */
   ended: Promise<void>;
 }
 
-/** Watches until it is stopped. */
-async function watching(
+/** Starts a watch. */
+async function startWatch(
   store: Store,
   { onChange, ...options }: Partial<WatchVariablesOptions> & { onChange?: (id: number) => Promise<void> } = {},
-): Promise<Bench> {
+): Promise<Watch> {
   const clock = new FakeClock(START);
-  const told: number[] = [];
+  const calls: number[] = [];
   const stop = new AbortController();
-  const tell = onChange ?? ((id) => Promise.resolve(void told.push(id)));
-  const ended = watchVariables(store, tell, { clock, signal: stop.signal, ...options });
+  const callback = onChange ?? ((id) => Promise.resolve(void calls.push(id)));
+  const ended = watchVariables(store, callback, { clock, signal: stop.signal, ...options });
   await settle();
   return {
     clock,
-    told,
+    calls,
     ended,
     set: async (value) => {
       await setVariables(store, new Map([["A", value]]), { clock, random: () => 0 });
@@ -45,48 +45,48 @@ async function watching(
   };
 }
 
-/** A store of another process's: it gives no hints. */
-function withoutHints(store: Store): Store {
+/** Wraps a store so that it does not notify, as for writes of another process. */
+function withoutNotifications(store: Store): Store {
   return { ...countedStore(store), watch: () => () => {} };
 }
 
-Deno.test("watchVariables() tells at once what the store gives a hint of, without any time going by", async () => {
-  const { told, set, stop } = await watching(memoryStore());
+Deno.test("watchVariables() calls back at once when the store notifies", async () => {
+  const { calls, set, stop } = await startWatch(memoryStore());
   await set("1");
   await set("2");
-  assertEquals(told, [START, START + 1]);
+  assertEquals(calls, [START, START + 1]);
   await stop();
 });
 
-Deno.test("watchVariables() tells within a second what it gets no hint of", async () => {
-  const { told, set, stop, clock } = await watching(withoutHints(memoryStore()));
+Deno.test("watchVariables() calls back within a second when the store does not notify", async () => {
+  const { calls, set, stop, clock } = await startWatch(withoutNotifications(memoryStore()));
   await set("1");
   await set("2");
   await clock.tick(999);
-  assertEquals(told, []);
+  assertEquals(calls, []);
   await clock.tick(1);
-  assertEquals(told, [START + 1]);
+  assertEquals(calls, [START + 1]);
   await clock.tick(60_000);
-  assertEquals(told, [START + 1]);
+  assertEquals(calls, [START + 1]);
   await stop();
 });
 
-Deno.test("watchVariables() tells of what was there before, unless it is known", async () => {
+Deno.test("watchVariables() calls back for earlier writes unless they are known", async () => {
   const store = memoryStore();
-  const writer = await watching(store);
+  const writer = await startWatch(store);
   await writer.set("1");
   await writer.stop();
-  const stranger = await watching(store);
-  const friend = await watching(store, { after: await newestWrite(store) });
-  assertEquals([stranger.told, friend.told], [[START], []]);
-  await stranger.stop();
-  await friend.stop();
+  const unaware = await startWatch(store);
+  const aware = await startWatch(store, { after: await newestWrite(store) });
+  assertEquals([unaware.calls, aware.calls], [[START], []]);
+  await unaware.stop();
+  await aware.stop();
 });
 
-Deno.test("watchVariables() waits for the callback, and tells once of all that came meanwhile", async () => {
+Deno.test("watchVariables() waits for the callback, and calls it once for all writes meanwhile", async () => {
   const started: number[] = [];
   const waiting: (() => void)[] = [];
-  const { set, stop } = await watching(memoryStore(), {
+  const { set, stop } = await startWatch(memoryStore(), {
     onChange(id) {
       started.push(id);
       return new Promise((resolve) => waiting.push(resolve));
@@ -99,52 +99,52 @@ Deno.test("watchVariables() waits for the callback, and tells once of all that c
   waiting.shift()?.();
   await settle();
   assertEquals(started, [START, START + 2]);
-  const ending = stop();
+  const stopped = stop();
   let hasEnded = false;
-  void ending.then(() => hasEnded = true);
+  void stopped.then(() => hasEnded = true);
   await settle();
-  assertEquals(hasEnded, false); // the callback is under way still
+  assertEquals(hasEnded, false); // the callback is still pending
   waiting.shift()?.();
-  await ending;
+  await stopped;
 });
 
-Deno.test("watchVariables() tells again after a callback that could not reach the store", async () => {
-  const told: number[] = [];
-  const { set, stop, clock } = await watching(memoryStore(), {
+Deno.test("watchVariables() repeats a call that failed because the store is unavailable", async () => {
+  const calls: number[] = [];
+  const { set, stop, clock } = await startWatch(memoryStore(), {
     onChange(id) {
-      told.push(id);
-      return told.length < 3 ? Promise.reject(new StoreUnavailableError("gone")) : Promise.resolve();
+      calls.push(id);
+      return calls.length < 3 ? Promise.reject(new StoreUnavailableError("gone")) : Promise.resolve();
     },
   });
   await set("1");
-  assertEquals(told, [START]);
+  assertEquals(calls, [START]);
   await clock.tick(1_000);
   await clock.tick(1_000);
-  assertEquals(told, [START, START, START]);
+  assertEquals(calls, [START, START, START]);
   await clock.tick(60_000);
-  assertEquals(told.length, 3);
+  assertEquals(calls.length, 3);
   await stop();
 });
 
-Deno.test("watchVariables() goes on when the store does not answer, and tells what came meanwhile", async () => {
+Deno.test("watchVariables() continues while the store is unavailable, and calls back for the writes meanwhile", async () => {
   const memory = memoryStore();
   let isDown = false;
-  const { told, stop, clock } = await watching({
-    ...withoutHints(memory),
+  const { calls, stop, clock } = await startWatch({
+    ...withoutNotifications(memory),
     get: (key) => isDown ? Promise.reject(new StoreUnavailableError("gone")) : memory.get(key),
   });
   isDown = true;
   await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0 });
   await clock.tick(20_000);
-  assertEquals(told, []);
+  assertEquals(calls, []);
   isDown = false;
   await clock.tick(1_000);
-  assertEquals(told, [START]);
+  assertEquals(calls, [START]);
   await stop();
 });
 
-Deno.test("watchVariables() ends with any other error of the callback, and leaves nothing behind", async () => {
-  const { set, ended, clock } = await watching(memoryStore(), {
+Deno.test("watchVariables() rejects with any other error of the callback, and leaves no timer behind", async () => {
+  const { set, ended, clock } = await startWatch(memoryStore(), {
     onChange: () => Promise.reject(new TypeError("a bug")),
   });
   const rejected = assertRejects(() => ended, TypeError, "a bug");
@@ -153,34 +153,34 @@ Deno.test("watchVariables() ends with any other error of the callback, and leave
   assertEquals(clock.waiting, 0);
 });
 
-Deno.test("watchVariables() does nothing when it is stopped already, and nothing after it was", async () => {
+Deno.test("watchVariables() does not call back once its signal is aborted", async () => {
   const store = memoryStore();
-  const { told, set, stop, clock } = await watching(store, { signal: AbortSignal.abort() });
+  const { calls, set, stop, clock } = await startWatch(store, { signal: AbortSignal.abort() });
   await stop();
   await set("1");
-  const other = await watching(store, { after: START });
+  const other = await startWatch(store, { after: START });
   await other.stop();
   await set("2");
-  assertEquals([told, other.told], [[], []]);
+  assertEquals([calls, other.calls], [[], []]);
   assertEquals([clock.waiting, other.clock.waiting], [0, 0]);
 });
 
-Deno.test("watchVariables() tells of a database that was emptied and begins anew", async () => {
+Deno.test("watchVariables() calls back for a database that was emptied", async () => {
   const store = memoryStore();
-  const { told, set, stop } = await watching(store);
+  const { calls, set, stop } = await startWatch(store);
   await set("1");
   await store.commit([], [{ key: ["variables"] }]);
   await settle();
-  assertEquals(told, [START, 0]);
+  assertEquals(calls, [START, 0]);
   await stop();
 });
 
-Deno.test("watchVariables() ends while kv.watch goes on over a real database", async () => {
+Deno.test("watchVariables() works with kv.watch on a real database", async () => {
   const store = kvStore(await Deno.openKv(":memory:"));
-  const { set, stop, told } = await watching(store);
+  const { set, stop, calls } = await startWatch(store);
   await set("1");
-  for (let turn = 0; turn < 100 && told.length === 0; turn++) await settle(); // the hint comes when it comes
-  assertEquals(told, [START]);
+  for (let turn = 0; turn < 100 && calls.length === 0; turn++) await settle(); // the notification takes an unknown time
+  assertEquals(calls, [START]);
   await stop();
   store.close();
 });

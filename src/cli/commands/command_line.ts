@@ -1,7 +1,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
 import type { Environment } from "../../variables/classify.ts";
-import { formatValue } from "../../variables/manifest.ts";
+import { formatValue } from "../../variables/format_value.ts";
 import { MAX_HISTORY } from "../../variables/stored.ts";
 import { environmentVariable } from "../option_table.ts";
 import { singleValue, UsageError } from "../read_options.ts";

@@ -1,7 +1,8 @@
 import { applyManifest } from "../../variables/apply_manifest.ts";
 import type { Environment } from "../../variables/classify.ts";
 import { scanForSecrets } from "../../variables/guardrails.ts";
-import { formatValue, type Manifest } from "../../variables/manifest.ts";
+import { formatValue } from "../../variables/format_value.ts";
+import type { Manifest } from "../../variables/manifest.ts";
 import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../variables/snapshot.ts";
 import { environmentName, type Tier, type Variable } from "../../variables/tier.ts";
 import { parseCommandManifest } from "../manifest_settings.ts";

@@ -1,6 +1,6 @@
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
-import { formatValue } from "../../variables/manifest.ts";
+import { formatValue } from "../../variables/format_value.ts";
 import {
   listVariables,
   newestWrite,

@@ -168,9 +168,9 @@ Deno.test("--if-id writes if the id matches, or else exits with 1 and reports th
     code: 1,
     out: [],
     err: [
-      `Cannot write REP_PUBLIC_A: expected its id to be ${START}, but it is ${
+      `Cannot write REP_PUBLIC_A: expected its id to be ${START}, but its id is ${
         START + 1
-      }, with the value "2", since ${AT}`,
+      }, with the value "2", written at ${AT}`,
     ],
   });
   assertEquals((await run("unset", "A", "--if-id", "5")).code, 1);
@@ -179,7 +179,7 @@ Deno.test("--if-id writes if the id matches, or else exits with 1 and reports th
   assertEquals(await run("unset", "A", "--if-id", String(START + 1)), {
     code: 1,
     out: [],
-    err: [`Cannot write REP_PUBLIC_A: expected its id to be ${START + 1}, but it is not there`],
+    err: [`Cannot write REP_PUBLIC_A: expected its id to be ${START + 1}, but it does not exist`],
   });
 });
 
@@ -302,7 +302,7 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
     err: [[
       'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
-      'Cannot use REP_PUBLIC_MAIL: expected what matches ^[^@]+@[^@]+$, got "five"',
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
       "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
       "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",

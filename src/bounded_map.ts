@@ -1,0 +1,28 @@
+/** A map of limited size. When it is full, a new entry replaces the one that was set least recently. */
+export class BoundedMap<V> {
+  readonly #entries = new Map<string, V>();
+  readonly #maxSize: number;
+
+  /** Creates an empty map of at most `maxSize` entries. */
+  constructor(maxSize: number) {
+    this.#maxSize = maxSize;
+  }
+
+  /** Returns the value of a key. Reading does not make an entry more recent. */
+  get(key: string): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** Sets the value of a key. */
+  set(key: string, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > this.#maxSize && oldest !== undefined) this.#entries.delete(oldest);
+  }
+
+  /** Removes a key. */
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+}

@@ -1,0 +1,79 @@
+import { FieldReader } from "./field_reader.ts";
+import { isMapping, type Report } from "./fields.ts";
+import { describeKind } from "./format_value.ts";
+import { type Tier, TIERS } from "./tier.ts";
+import { VARIABLE_TYPES, type VariableType } from "./variable_type.ts";
+
+/** What a manifest declares about one variable. */
+export interface Declaration {
+  readonly tier: Tier;
+  readonly type: VariableType;
+  /** Whether the variable must be set. */
+  readonly required: boolean;
+  /** The value of the variable if it is not set. */
+  readonly default?: string;
+  /** What the whole value must match. */
+  readonly pattern?: RegExp;
+  /** The values that an `enum` allows. */
+  readonly values?: readonly string[];
+  /** Whether the variable should no longer be set. */
+  readonly deprecated: boolean;
+  /** What to tell those who still set it. */
+  readonly deprecatedMessage?: string;
+}
+
+/** The fields of a declaration except its tier. */
+type OtherFields = Omit<Declaration, "tier">;
+/** The same fields, none of which may be forgotten: one that is absent from the manifest is `undefined`. */
+type ReadFields = { readonly [K in keyof Required<OtherFields>]: OtherFields[K] };
+
+/**
+ * Reads the declaration of a variable and reports all its issues.
+ *
+ * @param value A YAML value of any type.
+ * @returns `undefined` if the declaration has no valid tier.
+ */
+export function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
+  const where = `variables.${name}`;
+  if (name === "") report("variables: expected a name for every variable");
+  if (!isMapping(value)) return void report(`${where}: expected a mapping with a tier, got ${describeKind(value)}`);
+  const reader = new FieldReader(value, where);
+  const tier = reader.oneOf("tier", TIERS);
+  const fields = readFields(reader);
+  if (tier !== undefined) checkConsistency(fields, reader);
+  for (const issue of reader.issues()) report(issue);
+  return tier && { tier, ...omitUndefined(fields) };
+}
+
+/** `description` and `example` are for the readers of the manifest: they are validated, but not kept. */
+function readFields(reader: FieldReader): ReadFields {
+  const { description: _description, example: _example, ...fields } = {
+    type: reader.oneOf("type", VARIABLE_TYPES, "string") ?? "string",
+    required: reader.boolean("required"),
+    default: reader.string("default"),
+    description: reader.string("description"),
+    example: reader.string("example"),
+    pattern: reader.pattern("pattern"),
+    values: reader.strings("values"),
+    deprecated: reader.boolean("deprecated"),
+    deprecatedMessage: reader.string("deprecated_message"),
+  };
+  return fields;
+}
+
+function checkConsistency(
+  { type, values, required, default: defaultValue }: ReadFields,
+  reader: FieldReader,
+): void {
+  if (type === "enum" && values === undefined) {
+    reader.report("values", "expected the allowed values of the enum, got nothing");
+  }
+  if (required && defaultValue !== undefined) {
+    reader.report("default", "expected no default for a required variable");
+  }
+}
+
+/** With `exactOptionalPropertyTypes`, an optional field is absent rather than `undefined`. */
+function omitUndefined(fields: ReadFields): OtherFields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as OtherFields;
+}

@@ -1,0 +1,58 @@
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { CLIENT_JS } from "../../src/client/bundle.ts";
+import { handleClientScript } from "../../src/endpoints/client_script.ts";
+import { Problem } from "../../src/http/problem.ts";
+
+function request(headers: Record<string, string> = {}, method = "GET"): Request {
+  return new Request("http://gateway.test/rep/client.js", { method, headers });
+}
+
+/** The current entity tag of the script. */
+async function currentTag(): Promise<string> {
+  const response = await handleClientScript(request({}, "HEAD"));
+  return response.headers.get("etag") ?? "";
+}
+
+Deno.test("GET /rep/client.js returns the client module with an entity tag", async () => {
+  const response = await handleClientScript(request());
+  const etag = response.headers.get("etag") ?? "";
+  assertNotEquals(etag, "");
+  assertEquals([response.status, [...response.headers]], [200, [
+    ["cache-control", "no-cache"],
+    ["content-type", "text/javascript; charset=utf-8"],
+    ["etag", etag],
+  ]]);
+  assertEquals(await response.text(), CLIENT_JS);
+});
+
+Deno.test("HEAD /rep/client.js returns the headers of GET without a body", async () => {
+  const get = await handleClientScript(request());
+  const head = await handleClientScript(request({}, "HEAD"));
+  assertEquals([head.status, [...head.headers], head.body], [200, [...get.headers], null]);
+  await get.body?.cancel();
+});
+
+/** `If-None-Match` values, in which TAG stands for the current entity tag. */
+const CONDITIONS: readonly (readonly [condition: string, status: 200 | 304])[] = [
+  ["TAG", 304],
+  ["W/TAG", 304],
+  ['"old", TAG', 304],
+  ['W/"old",W/TAG', 304],
+  ["*", 304],
+  ['"old"', 200],
+  ['"old", W/"older"', 200],
+];
+
+for (const [condition, status] of CONDITIONS) {
+  Deno.test(`GET /rep/client.js with If-None-Match ${condition} is ${status}`, async () => {
+    const header = condition.replace("TAG", await currentTag());
+    const response = await handleClientScript(request({ "if-none-match": header }));
+    assertEquals([response.status, response.headers.get("etag")], [status, await currentTag()]);
+    assertEquals(await response.text(), status === 200 ? CLIENT_JS : "");
+  });
+}
+
+Deno.test("POST /rep/client.js is 405 with the allowed methods", async () => {
+  const problem = await assertRejects(() => handleClientScript(request({}, "POST")), Problem);
+  assertEquals([problem.status, problem.headers.get("allow")], [405, "GET, HEAD"]);
+});

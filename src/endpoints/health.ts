@@ -24,9 +24,9 @@ export interface HealthReport {
 const METHODS = ["GET", "HEAD"];
 
 /**
- * Handles `GET /rep/health` (spec, GET /rep/health). The status is 200 even if the gateway is degraded, since restarting a
- * pod does not help if, for example, its last reload was rejected. It is 503 while the gateway is stopping, so that load
- * balancers send no new requests.
+ * Handles `GET /rep/health` (spec, GET /rep/health). The status is 200 even if the gateway is degraded, since
+ * restarting a pod does not help if, for example, its last reload was rejected. It is 503 while the gateway is
+ * stopping, so that load balancers send no new requests.
  *
  * @throws {Problem} 405 for methods other than GET and HEAD.
  */

@@ -10,13 +10,13 @@ export interface ConnectionInfo {
 }
 
 /** Options of {@linkcode createResponder}. */
-export interface ResponderOptions {
+interface ResponderOptions {
   isTrusted: TrustRule;
   log: Log;
 }
 
 /** Responds to a request with the handler for its path. It never rejects. */
-export type Responder = (
+type Responder = (
   request: Request,
   info: ConnectionInfo | undefined,
   handlerFor: (path: string) => Handler,

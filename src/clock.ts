@@ -22,7 +22,7 @@ export const systemClock: Clock = {
 };
 
 /** Options of {@linkcode every}. */
-export interface RecurringTaskOptions {
+interface RecurringTaskOptions {
   clock: Clock;
   /** Called with whatever a run throws or rejects with. */
   onError: (error: unknown) => void;
@@ -44,7 +44,7 @@ export function every(ms: number, task: () => unknown, { clock, onError }: Recur
 }
 
 /** Options of {@linkcode sleep}. */
-export interface SleepOptions {
+interface SleepOptions {
   /** Resolves the promise at once when it is aborted. */
   signal?: AbortSignal;
   /** Whether the process may exit meanwhile. @default {false} */

@@ -5,8 +5,8 @@ import { Logger } from "@std/log/logger";
 export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /**
- * A structured log. Each line has an event name, such as `rep.session_key.issued`, and fields. The names of audit events
- * are those of REP's security model, §Audit Logging.
+ * A structured log. Each line has an event name, such as `rep.session_key.issued`, and fields. The names of audit
+ * events are those of REP's security model, §Audit Logging.
  */
 export interface Log {
   /** Logs details for debugging. */

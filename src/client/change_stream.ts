@@ -9,7 +9,7 @@ export interface StreamStatus {
 }
 
 /** Options of {@linkcode createChangeStream}. */
-export interface ChangeStreamOptions {
+interface ChangeStreamOptions {
   /** The URL of the stream. Its cursor is updated with each event. */
   readonly url: URL;
   /** Returns whether there are subscribers. */
@@ -21,14 +21,14 @@ export interface ChangeStreamOptions {
 }
 
 /** A connection to the gateway that is kept open while there are subscribers. */
-export interface ChangeStream {
+interface ChangeStream {
   /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
   readonly refresh: () => void;
   readonly status: () => StreamStatus;
 }
 
 /** The event type of a variable that is added or changed (REP-RFC-0001 §4.6). */
-export const UPDATE = "rep:config:update";
+const UPDATE = "rep:config:update";
 /** The event type of a variable that is deleted (REP-RFC-0001 §4.6). */
 export const DELETE = "rep:config:delete";
 
@@ -43,9 +43,9 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * Creates the stream of changes. While there are subscribers, it reconnects after every failure and resumes at its cursor.
- * An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when the page
- * returns from the back/forward cache.
+ * Creates the stream of changes. While there are subscribers, it reconnects after every failure and resumes at its
+ * cursor. An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when
+ * the page returns from the back/forward cache.
  */
 export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions): ChangeStream {
   const { url, isWanted, onEvent, onStatus } = options;

@@ -30,23 +30,23 @@ export interface Client {
   /** Returns all PUBLIC variables as a frozen object. Each change replaces it, so `===` detects changes. */
   getAll(): Values;
   /**
-   * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at most
-   * 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory.
+   * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at
+   * most 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory.
    *
-   * @throws {REPError} If the variable is not set, the gateway refuses the key, or the page is not a secure context. The
-   * message says which; `cause` is the underlying error, if any.
+   * @throws {REPError} If the variable is not set, the gateway refuses the key, or the page is not a secure context.
+   * The message says which; `cause` is the underlying error, if any.
    */
   getSecure(key: string): Promise<string>;
   /**
-   * Returns whether the page has a configuration whose integrity is intact. Until its hash is computed, shortly after the
-   * start, and without `crypto.subtle`, a configuration that can be parsed counts as intact.
+   * Returns whether the page has a configuration whose integrity is intact. Until its hash is computed, shortly after
+   * the start, and without `crypto.subtle`, a configuration that can be parsed counts as intact.
    */
   verify(): boolean;
   /** Returns the metadata of the configuration, or `null` if the page has none. */
   meta(): REPMeta | null;
   /**
-   * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with the
-   * changes since the page was generated; the end of the last one closes it.
+   * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with
+   * the changes since the page was generated; the end of the last one closes it.
    *
    * @returns A function that ends the subscription.
    */
@@ -71,8 +71,8 @@ export interface Client {
 /**
  * Creates the client of a page and reads its configuration, without a network request.
  *
- * The state is in closures, here and in the rest of this folder: the functions of a client also work detached from it, and
- * classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
+ * The state is in closures, here and in the rest of this folder: the functions of a client also work detached from it,
+ * and classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
  */
 export function createClient(environment: ClientEnvironment): Client {
   const page = readPage(environment);

@@ -1,7 +1,7 @@
 import type { ClientEnvironment } from "./environment.ts";
 
 /** A set of listeners. */
-export interface Listeners<Arguments extends unknown[]> {
+interface Listeners<Arguments extends unknown[]> {
   /** Returns the number of listeners. */
   readonly size: () => number;
   /**

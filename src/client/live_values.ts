@@ -10,7 +10,7 @@ export type ChangeCallback = (newValue: string | undefined, oldValue: string | u
 export type AnyChangeCallback = (key: string, newValue: string | undefined, oldValue: string | undefined) => void;
 
 /** The current values of the PUBLIC variables. The functions are those of {@linkcode Client}. */
-export interface LiveValues {
+interface LiveValues {
   readonly getAll: () => Values;
   readonly onChange: (key: string, callback: ChangeCallback) => () => void;
   readonly onAnyChange: (callback: AnyChangeCallback) => () => void;

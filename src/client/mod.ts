@@ -1,8 +1,8 @@
 /**
  * Reads the configuration of a page in the browser and subscribes to its changes: the interface of REP-RFC-0001 §5.2.
  *
- * The payload is read when this module is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and the
- * first subscription make network requests. Outside a page, all variables are unset.
+ * The payload is read when this module is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and
+ * the first subscription make network requests. Outside a page, all variables are unset.
  *
  * ```ts
  * import { get, onChange } from "@rep/gateway/client";

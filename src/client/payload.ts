@@ -45,8 +45,8 @@ function parsePage(element: PageElement): Page {
 }
 
 /**
- * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over plain
- * HTTP, which does not protect the page in the first place, the text counts as intact.
+ * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over
+ * plain HTTP, which does not protect the page in the first place, the text counts as intact.
  */
 export async function isIntact(element: PageElement, { crypto }: ClientEnvironment): Promise<boolean> {
   const integrity = element.getAttribute("data-rep-integrity");

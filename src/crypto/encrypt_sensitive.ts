@@ -2,7 +2,7 @@ import { encryptAesGcm } from "@std/crypto/aes-gcm";
 import { encodeBase64 } from "@std/encoding/base64";
 
 /** Options of {@linkcode encryptSensitive}. */
-export interface EncryptOptions {
+interface EncryptOptions {
   /** The AES-256 key, 32 bytes. */
   key: Uint8Array<ArrayBuffer>;
   /** The integrity token of the page, which is authenticated together with the values. */

@@ -24,7 +24,7 @@ export interface EpochKeys {
 }
 
 /** Whether an epoch's keys are available, or why not. */
-export type KidCheck = "valid" | "malformed" | "expired";
+type KidCheck = "valid" | "malformed" | "expired";
 
 /** How far ahead of ours another process's clock may be. */
 const MAX_SKEW_MS = 60_000;
@@ -34,8 +34,8 @@ const KID = /^[1-9]\d{0,10}$/;
 const MAX_CACHED_EPOCHS = 200;
 
 /**
- * Derives the keys of each epoch from the master secret. All processes with the same master secret derive the same keys,
- * so any of them can decrypt the pages of the others.
+ * Derives the keys of each epoch from the master secret. All processes with the same master secret derive the same
+ * keys, so any of them can decrypt the pages of the others.
  */
 export class Epochs {
   readonly #options: EpochOptions;

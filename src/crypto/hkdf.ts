@@ -1,5 +1,5 @@
 /** Options of {@linkcode deriveKey}. */
-export interface DerivationOptions {
+interface DerivationOptions {
   /** The id of the epoch. */
   salt: string;
   /** The purpose of the key, such as {@linkcode BLOB_KEY_INFO}. */
@@ -14,8 +14,8 @@ export const INTEGRITY_KEY_INFO = "rep-integrity-v1";
 const encoder = new TextEncoder();
 
 /**
- * Derives a key of 32 bytes from the master secret with HKDF-SHA-256 (RFC 5869). Neither the secret nor the key of another
- * epoch or purpose can be derived from it (spec, Session key, rule 1).
+ * Derives a key of 32 bytes from the master secret with HKDF-SHA-256 (RFC 5869). Neither the secret nor the key of
+ * another epoch or purpose can be derived from it (spec, Session key, rule 1).
  */
 export async function deriveKey(
   master: Uint8Array<ArrayBuffer>,

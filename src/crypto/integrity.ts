@@ -11,9 +11,9 @@ export function canonicalJson(map: ReadonlyMap<string, string>): string {
 }
 
 /**
- * Returns the integrity token of the PUBLIC values: `hmac-sha256:` and base64 of HMAC-SHA-256 over their canonical JSON and
- * `|`. REP-RFC-0001 §8.3 appends the encrypted values, but these depend on the token (§8.2), so nothing is appended, as in
- * REP's own gateway.
+ * Returns the integrity token of the PUBLIC values: `hmac-sha256:` and base64 of HMAC-SHA-256 over their canonical JSON
+ * and `|`. REP-RFC-0001 §8.3 appends the encrypted values, but these depend on the token (§8.2), so nothing is
+ * appended, as in REP's own gateway.
  *
  * @param integrityKey 32 bytes.
  */

@@ -4,7 +4,7 @@ import { type Hub, STORE_UNAVAILABLE } from "../events/hub.ts";
 import type { Tail } from "../events/tail.ts";
 
 /** Options of {@linkcode handleChanges}. */
-export interface ChangesOptions {
+interface ChangesOptions {
   /** Whether the endpoint exists. */
   hotReload: boolean;
   hub: Hub;
@@ -17,10 +17,11 @@ const METHODS = ["GET", "OPTIONS"];
  * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (spec, GET /rep/changes; HTML standard §9.2).
  *
  * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
- *   does not reconnect after another status than 200.
- * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. The stream replays every event after it, in
- *   order, and continues with live ones. For an invalid cursor it begins with the whole public state. If only the store
- *   could validate the cursor, and it is unavailable, the stream ends at once and asks the client to reconnect.
+ *   does not reconnect after any status but 200.
+ * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. The stream replays every event after
+ *   it, in order, and continues with live ones. For an invalid cursor it begins with the whole public state. If only
+ *   the store could validate the cursor, and it is unavailable, the stream ends at once and asks the client to
+ *   reconnect.
  *
  * @throws {Problem} 404 or 405.
  */
@@ -73,9 +74,9 @@ async function readCursor(request: Request, tail: Tail): Promise<number | "state
   if (text === null || text === "") return undefined;
   if (!CURSOR.test(text)) return "state";
   const cursor = Number(text);
-  const isKnown = cursor <= tail.head || await readNew(tail); // another process may have just issued it
+  const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
   if (cursor <= tail.head) return cursor;
-  return isKnown ? "state" : "unknown";
+  return isUpToDate ? "state" : "unknown";
 }
 
 /** Reads the newest events, and returns whether the store was available. */

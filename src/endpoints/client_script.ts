@@ -6,8 +6,8 @@ import { methodNotAllowed } from "../http/problem.ts";
 const METHODS = ["GET", "HEAD"];
 
 /**
- * Handles `GET /rep/client.js`: the browser module `@rep/gateway/client` as one script, for pages without a bundler. The
- * spec permits endpoints of our own.
+ * Handles `GET /rep/client.js`: the browser module `@rep/gateway/client` as one script, for pages without a bundler.
+ * The spec permits endpoints of our own.
  *
  * @throws {Problem} 405 for methods other than GET and HEAD.
  */

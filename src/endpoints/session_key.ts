@@ -9,7 +9,7 @@ import type { RateLimit } from "../http/rate_limit.ts";
 import type { Log } from "../log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
-export interface SessionKeyOptions {
+interface SessionKeyOptions {
   /** The current number of SENSITIVE variables. */
   sensitiveCount: number;
   epochs: Epochs;
@@ -29,7 +29,7 @@ interface SessionKey {
 }
 
 /** Who sent the request. */
-export interface SessionKeyCaller {
+interface SessionKeyCaller {
   readonly client: Client;
   readonly originContext: OriginContext;
 }
@@ -39,7 +39,8 @@ const METHODS = ["GET", "OPTIONS"];
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
 /**
- * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (spec, GET /rep/session-key).
+ * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (spec, GET
+ * /rep/session-key).
  *
  * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
  * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master secret cannot be loaded from the store.

@@ -16,7 +16,7 @@ export type TrustRule = (address: string) => boolean;
 /**
  * Creates the rule of `--trusted-proxies`.
  *
- * @param proxies IP addresses and CIDR blocks, such as `10.0.0.0/8` or `fd00::/8`. None is trusted if it is empty.
+ * @param proxies IP addresses and CIDR blocks, such as `10.0.0.0/8` or `fd00::/8`. An empty list trusts none.
  * @throws {RangeError} If an item is neither.
  */
 export function trustRule(proxies: readonly string[]): TrustRule {
@@ -48,8 +48,8 @@ function addProxy(list: BlockList, proxy: string): void {
  * Resolves the client of a request.
  *
  * The `X-Forwarded-…` headers count only if the peer is a trusted proxy, since any client can send them.
- * `X-Forwarded-For` is read from the right, since each proxy appends the peer it saw, up to the first address that is not
- * a trusted proxy.
+ * `X-Forwarded-For` is read from the right, since each proxy appends the peer it saw, up to the first address that is
+ * not a trusted proxy.
  *
  * @param peer The address of the socket's peer, such as {@linkcode peerAddress} returns.
  */
@@ -83,7 +83,9 @@ function stripPort(hop: string): string {
   return bracketed ?? plain ?? hop;
 }
 
-/** Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1` or `::ffff:c000:201`, to IPv4 (RFC 4291 §2.5.5.2). */
+/**
+ * Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1` or `::ffff:c000:201`, to IPv4 (RFC 4291 §2.5.5.2).
+ */
 function unmapIPv4(address: string): string {
   if (!isIPv6(address)) return address;
   const groups = expandIPv6(address);

@@ -12,9 +12,9 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
 /**
  * Decodes the content codings of a response: gzip, deflate and br, one or several. The body is streamed.
  *
- * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is not
- * encoded, is partial, or has another coding, too, such as zstd. Invalid or truncated content makes the stream of the body
- * fail (except truncated deflate, which Deno does not detect); so does gzip with several members, which
+ * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
+ * not encoded, is partial, or has another coding, too, such as zstd. Invalid or truncated content makes the stream of
+ * the body fail (except truncated deflate, which Deno does not detect); so does gzip with several members, which
  * `DecompressionStream` does not support.
  *
  * @param response Its body is consumed; use the returned response instead.
@@ -32,7 +32,8 @@ export function decodeContent(response: Response): Response {
 }
 
 /**
- * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110 §12.5.3).
+ * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110
+ * §12.5.3).
  *
  * @param accepted The value of the header; `null` if it is absent, which permits any coding.
  * @returns The new value; `identity` if no coding is left.

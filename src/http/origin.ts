@@ -12,8 +12,8 @@ export interface OriginContext {
 
 /**
  * Returns whether text is an origin as browsers serialize it (RFC 6454 §6.2): scheme, host and a port that is not the
- * default, without a trailing slash. Schemes of web views, such as `capacitor://localhost`, are accepted, although the URL
- * standard defines no origin for them.
+ * default, without a trailing slash. Schemes of web views, such as `capacitor://localhost`, are accepted, although the
+ * URL standard defines no origin for them.
  */
 export function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;

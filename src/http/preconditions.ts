@@ -31,7 +31,9 @@ export function ifNoneMatchFails(headers: Headers, etag: string | undefined): bo
   return listsTag(headers.get("if-none-match"), (tag) => withoutWeakness(tag) === (etag && withoutWeakness(etag)));
 }
 
-/** Returns whether `Range` applies: without `If-Range`, or if that names this very representation (RFC 9110 §13.1.5). */
+/**
+ * Returns whether `Range` applies: without `If-Range`, or if that names this very representation (RFC 9110 §13.1.5).
+ */
 export function ifRangeHolds(headers: Headers, { etag, lastModified }: Validators): boolean {
   const condition = headers.get("if-range");
   if (condition === null) return true;

@@ -1,7 +1,7 @@
 import { STATUS_TEXT, type StatusCode } from "@std/http/status";
 
 /** Options of {@linkcode Problem}. */
-export interface ProblemOptions {
+interface ProblemOptions {
   /** One sentence for the developer of the client. It must not contain internal errors. */
   detail: string;
   /** Further headers of the response. `Cache-Control` is `no-store` by default. */

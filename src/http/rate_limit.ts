@@ -16,7 +16,7 @@ import {
 } from "./sliding_window.ts";
 
 /** Options of {@linkcode RateLimit}. */
-export interface RateLimitOptions {
+interface RateLimitOptions {
   store: Store;
   clock: Clock;
   /** Returns a number from 0 to below 1. */
@@ -38,8 +38,8 @@ const MAX_CHECKS = 10;
  * A rate limit with a sliding window per client (spec, Limits). The windows are in the store: the limit is exact across
  * all processes and survives a restart. While the store is unavailable, each process counts in memory.
  *
- * Concurrent requests of one client are serialized, since N of them would otherwise need N² attempts to commit. A client
- * that is known to be over the limit is refused without a request to the store.
+ * Concurrent requests of one client are serialized, since N of them would otherwise need N² attempts to commit. A
+ * client that is known to be over the limit is refused without a request to the store.
  */
 export class RateLimit {
   readonly #options: RateLimitOptions;

@@ -10,7 +10,7 @@ export interface ConnectionInfo {
 }
 
 /** Options of {@linkcode createResponder}. */
-export interface ResponderOptions {
+interface ResponderOptions {
   isTrusted: TrustRule;
   log: Log;
 }

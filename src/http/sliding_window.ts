@@ -32,8 +32,8 @@ export function addRequest(window: Window, now: number): Window {
 }
 
 /**
- * Keeps the times that still count. Times in the near future do: another process's clock may be ahead of ours. Later ones
- * do not: the clock has been set back since, and the client would be refused until that time comes again.
+ * Keeps the times that still count. Times in the near future do: another process's clock may be ahead of ours. Later
+ * ones do not: the clock has been set back since, and the client would be refused until that time comes again.
  */
 export function keepRecent(window: Window, now: number): Window {
   return window.filter((time) => Math.abs(time - now) < WINDOW_MS);

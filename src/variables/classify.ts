@@ -13,8 +13,8 @@ interface Classified {
 const PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
 
 /**
- * Sorts the variables of an environment into tiers by their prefix, and strips the prefix (REP-RFC-0001 §3.2). Variables
- * without a tier's prefix are ignored.
+ * Sorts the variables of an environment into tiers by their prefix, and strips the prefix (REP-RFC-0001 §3.2).
+ * Variables without a tier's prefix are ignored.
  */
 export function classify(environment: Environment): Classified {
   const variables = Object.entries(environment).flatMap(([name, value]) => toVariable(name, value));

@@ -6,7 +6,9 @@ export function readEnvironment(): Environment {
   return isGranted({ name: "env" }) ? pickRepVariables(Deno.env.toObject()) : {};
 }
 
-/** Returns the `REP_…` variables of an environment. Others may be secrets of other programs and are not kept in memory. */
+/**
+ * Returns the `REP_…` variables of an environment. Others may be secrets of other programs and are not kept in memory.
+ */
 export function pickRepVariables(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => isRepName(name)));
 }

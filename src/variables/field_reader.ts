@@ -2,8 +2,8 @@ import { checkKeys, type Fields } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
 
 /**
- * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of keys
- * that could differ from what is read.
+ * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
+ * keys that could differ from what is read.
  *
  * Issues name the values of PUBLIC variables only, since a value may have ended up in the wrong field.
  */

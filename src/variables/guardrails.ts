@@ -32,8 +32,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI), client ids
- * of Google, and the public keys of Mapbox, Stripe and PostHog.
+ * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI), client
+ * ids of Google, and the public keys of Mapbox, Stripe and PostHog.
  */
 const HARMLESS = new RegExp(
   [
@@ -68,8 +68,9 @@ function knownFormat(name: string, value: string): GuardrailWarning | undefined 
 }
 
 /**
- * Splits a value into the parts that could be secrets: printable ASCII without whitespace that does not consist of words
- * and numbers. As a whole, prose, lists and JSON would have a high entropy, since they use many different characters.
+ * Splits a value into the parts that could be secrets: printable ASCII without whitespace that does not consist of
+ * words and numbers. As a whole, prose, lists and JSON would have a high entropy, since they use many different
+ * characters.
  */
 function tokenize(value: string): string[] {
   return value.replace(HARMLESS, " ").split(/[\s,"]+|[;&](?=\w+=)/)

@@ -50,8 +50,8 @@ export class ConfigurationError extends Error {
 }
 
 /**
- * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect, and
- * a Deno KV value holds 64 KiB, including the name and the encoding.
+ * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect,
+ * and a Deno KV value holds 64 KiB, including the name and the encoding.
  */
 export const MAX_PUBLIC_BYTES = 64_000;
 /** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */

@@ -85,8 +85,8 @@ export const MAX_HISTORY = 1_000;
  * Sets variables, in atomic commits of up to 200 variables or 600 KB.
  *
  * @param values Values by name, without the prefix of the tier.
- * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is greater
- * than the last id.
+ * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is
+ * greater than the last id.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {RangeError} If `ifId` is given and the number of variables is not one.
  * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
@@ -127,7 +127,10 @@ async function writeAll(
   return all;
 }
 
-/** Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the rest. */
+/**
+ * Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the
+ * rest.
+ */
 async function tryToWrite(
   store: Store,
   changes: readonly Change[],

@@ -1,8 +1,8 @@
 import type { Tier } from "./tier.ts";
 
 /**
- * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs a row in `RULES`, without which it
- * does not compile, and nothing else.
+ * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs a row in `RULES`, without which
+ * it does not compile, and nothing else.
  */
 export type VariableType = "string" | "url" | "number" | "boolean" | "csv" | "json" | "enum";
 
@@ -42,8 +42,8 @@ export const VARIABLE_TYPES = Object.keys(RULES) as readonly VariableType[];
 /**
  * Validates a value against the type of its variable.
  *
- * @returns A description of a valid value, such as "a URL", if this one is invalid; `undefined` if it is valid. It names
- * values of PUBLIC variables only.
+ * @returns A description of a valid value, such as "a URL", if this one is invalid; `undefined` if it is valid. It
+ * names values of PUBLIC variables only.
  */
 export function typeIssue(
   value: string,
@@ -53,7 +53,10 @@ export function typeIssue(
   return accepts(value, declaration) ? undefined : describe(declaration);
 }
 
-/** The URL standard trims whitespace, and parses `localhost:3000` as a URL with the scheme `localhost`: both are invalid. */
+/**
+ * The URL standard trims whitespace, and parses `localhost:3000` as a URL with the scheme `localhost`: both are
+ * invalid.
+ */
 function isUrl(value: string): boolean {
   return URL.canParse(value) && !/\s|^(localhost|[\w-]+(\.[\w-]+)+):\d/.test(value);
 }

@@ -35,7 +35,7 @@ export async function watchVariables(
 
   async function poll(): Promise<void> {
     const newest = await newestWrite(store);
-    if (newest === known || signal.aborted) return; // not `newest <= known`: ids start again in a database that was emptied
+    if (newest === known || signal.aborted) return; // not `<=`: ids start again if the database is emptied
     await onChange(newest);
     known = newest;
   }
@@ -44,7 +44,7 @@ export async function watchVariables(
   signal.addEventListener("abort", pollNow);
   try {
     while (!signal.aborted) {
-      pause = new AbortController(); // before polling: a notification that arrives meanwhile shortens the pause to nothing
+      pause = new AbortController(); // before polling, so that a notification meanwhile ends the pause
       await poll().catch(ignoreUnavailable);
       if (!signal.aborted) await sleep(pollMs, clock, { signal: pause.signal, isBackground });
     }

@@ -97,7 +97,7 @@ Deno.test("readCommand() reads the master key from the environment only", async 
   await assertRejects(() => serve([`--master-key=${REP_GATEWAY_MASTER_KEY}`]), UsageError, "Cannot use --master-key");
 });
 
-for (const [text, got] of [["hunter2!", "something else"], ["c2hvcnQ=", "5 bytes"]] as const) {
+for (const [text, got] of [["hunter2!", "invalid base64"], ["c2hvcnQ=", "5 bytes"]] as const) {
   Deno.test(`readCommand() rejects the master key ${text} without repeating it`, async () => {
     const error = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY: text }), UsageError);
     assertEquals(

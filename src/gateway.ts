@@ -187,7 +187,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const inject = (response: Response, request: PageRequest = ANY_REQUEST) =>
     injectPage(response, request, getConfigScript);
   const deliver = content && (async (request: Request, { client }: RouteContext) => {
-    return await inject(await content.answer(request, client), request);
+    return await inject(await content.respond(request, client), request);
   });
 
   const healthRoutes: Routes = { "/rep/health": (request) => handleHealth(request, healthReport()) };

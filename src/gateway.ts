@@ -7,7 +7,7 @@ import { createEpochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { openContent } from "./content.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
-import { createConfigScripts } from "./pages/config_script_cache.ts";
+import { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import { Hub } from "./events/hub.ts";
 import { createEventLog } from "./events/event_log.ts";
 import { Tail } from "./events/tail.ts";
@@ -110,7 +110,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
       throw error;
     });
   const activeConfiguration = hotReload ? () => replica.activeConfiguration(configuration) : () => configuration;
-  const getConfigScript = createConfigScripts({ activeConfiguration, hotReload, epochs, clock, log });
+  const configScripts = new ConfigScriptCache({ activeConfiguration, hotReload, epochs, clock, log });
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async function readAll() {
@@ -185,7 +185,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   }
 
   const inject = (response: Response, request: PageRequest = ANY_REQUEST) =>
-    injectPage(response, request, getConfigScript);
+    injectPage(response, request, () => configScripts.get());
   const deliver = content && (async (request: Request, { client }: RouteContext) => {
     return await inject(await content.respond(request, client), request);
   });

@@ -40,13 +40,18 @@ export async function injectPage(
   if (page.headers.has("content-encoding")) return response; // unsupported: a page without the script is better than none
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
-  if (page.status === 200 && isNotModified(request, headers.get("etag"))) {
-    await page.body?.cancel();
-    return new Response(null, { status: 304, headers: notModifiedHeaders(headers) });
-  }
   const { status, statusText } = page;
-  const body = request.method === "HEAD" ? null : injectScript(page.body ?? emptyBody(), script.bytes);
-  return new Response(body, { status, statusText, headers });
+  if (status === 200 && isNotModified(request, headers.get("etag"))) {
+    return await withoutBody(page, { status: 304, headers: notModifiedHeaders(headers) });
+  }
+  if (request.method === "HEAD") return await withoutBody(page, { status, statusText, headers });
+  return new Response(injectScript(page.body ?? emptyBody(), script.bytes), { status, statusText, headers });
+}
+
+/** Cancels the body of a page, which would otherwise keep its file or its connection open. */
+async function withoutBody(page: Response, init: ResponseInit): Promise<Response> {
+  await page.body?.cancel();
+  return new Response(null, init);
 }
 
 function isPage({ status, headers }: Response): boolean {

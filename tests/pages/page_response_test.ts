@@ -101,6 +101,20 @@ Deno.test("injectPage() responds to HEAD with the page's headers and no body", a
   assertEquals([body, headers["content-length"], headers.etag], ["", undefined, 'W/"rep-r1-%22a%22"']);
 });
 
+for (
+  const [kind, method, headers] of [["HEAD", "HEAD", {}], ["304", "GET", {
+    "if-none-match": '"rep-r1-%22a%22"',
+  }]] as const
+) {
+  Deno.test(`injectPage() cancels the body that a ${kind} response does not need`, async () => {
+    let isCancelled = false;
+    const body = new ReadableStream({ cancel: () => void (isCancelled = true) });
+    const response = new Response(body, { headers: { "content-type": "text/html", "etag": '"a"' } });
+    const result = await injectPage(response, { method, headers: new Headers(headers) }, () => Promise.resolve(SCRIPT));
+    assertEquals([result.body, isCancelled], [null, true]);
+  });
+}
+
 const SECRET = { ...SCRIPT, isSecret: true };
 const CACHING: [original: string | undefined, script: ConfigScript, expected: string][] = [
   [undefined, SCRIPT, "no-cache"],

@@ -1,5 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { GatewayOptions } from "../src/gateway_options.ts";
+import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
@@ -10,24 +11,32 @@ interface Proxied extends AsyncDisposable {
   requests: Record<string, string | null>[];
 }
 
+interface Server extends AsyncDisposable {
+  url: string;
+}
+
+function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+  return { url: `http://127.0.0.1:${server.addr.port}/`, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
 /** Starts a gateway in front of an upstream. */
 async function proxy(handler: (request: Request) => Response, options: GatewayOptions = {}): Promise<Proxied> {
   const requests: Proxied["requests"] = [];
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request) => {
+  const server = serve((request) => {
     const { headers, method, url } = request;
     const { pathname, search } = new URL(url);
     const received = RECORDED_HEADERS.map((name) => [name, headers.get(name)]);
     requests.push({ method, path: pathname + search, ...Object.fromEntries(received) });
     return handler(request);
   });
-  const upstream = `http://127.0.0.1:${server.addr.port}/`;
-  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream, ...options });
+  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream: server.url, ...options });
   return {
     gate,
     requests,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
-      await server.shutdown();
+      await server[Symbol.asyncDispose]();
     },
   };
 }
@@ -124,4 +133,27 @@ Deno.test("an upstream that is down causes a 502, and the log contains the path"
   assertEquals([response.status, response.headers.get("content-type")], [502, "application/problem+json"]);
   assertEquals((await response.text()).includes(upstream), false);
   assertEquals(gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path, "/page");
+});
+
+Deno.test("the log of the command consists of JSON lines, also if a client disconnects", async () => {
+  const received = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<void>();
+  await using upstream = serve(async ({ url, signal }) => {
+    if (!url.endsWith("/slow")) return page();
+    signal.addEventListener("abort", () => aborted.resolve());
+    received.resolve();
+    await aborted.promise;
+    return page();
+  });
+  await using command = await startCommand(["--upstream", upstream.url]);
+  await (await fetch(command.url)).text();
+  const client = new AbortController();
+  const responding = fetch(`${command.url}/slow`, { signal: client.signal });
+  await received.promise;
+  client.abort();
+  await assertRejects(() => responding);
+  await aborted.promise;
+  command.signal("SIGTERM");
+  await command.ended();
+  assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
 });

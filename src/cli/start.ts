@@ -4,6 +4,7 @@ import { resolveContent } from "./mode.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { createLog, type Log } from "../log.ts";
 import type { Settings } from "./option_table.ts";
+import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { openStore } from "../store/open.ts";
 import { triggerReloads } from "./triggers.ts";
@@ -40,6 +41,7 @@ export async function start(
 ): Promise<Started> {
   for (const detail of remarks) log.warn("rep.start.remark", { detail });
   logUncaughtErrors(log);
+  logRuntimeWarnings(log);
   const store = await openStore(settings.kv, log);
   const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, instanceId, store, log });
   const reload = () => void gateway.reload().catch(() => {}); // the log has said what was wrong

@@ -24,7 +24,7 @@ import { helpText } from "./src/cli/help.ts";
 import { onSignals } from "./src/cli/signals.ts";
 import { checkStart, openCommandLog, Service } from "./src/cli/start.ts";
 
-export { createGateway, type Gateway } from "./src/gateway.ts";
+export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/variables/snapshot.ts";

@@ -2,18 +2,21 @@ import type { Clock } from "./clock.ts";
 import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
 import { headersToOmit } from "./pages/page_response.ts";
-import { createProxy } from "./proxy/proxy.ts";
-import { createStaticFiles } from "./static/static_files.ts";
+import { ReverseProxy } from "./proxy/reverse_proxy.ts";
+import { StaticFiles } from "./static/static_files.ts";
 
-/** Where everything comes from that is not the gateway's own. */
+/** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   respond(request: Request, client: Client): Promise<Response>;
-  /** Resolves when no request and no WebSocket is in flight. */
+  /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void>;
+  /** Resolves when no proxied WebSocket is open. */
+  drainWebSockets(): Promise<void>;
+  /** Closes the WebSockets and the connections to the upstream that are left. */
   close(): void;
 }
 
-/** What {@linkcode openContent} needs. */
+/** Settings of {@linkcode openContent}. */
 export interface ContentOptions {
   staticDir?: string | undefined;
   upstream?: URL | undefined;
@@ -23,7 +26,7 @@ export interface ContentOptions {
 }
 
 /**
- * Opens the directory or the upstream that is to be served; nothing if there is neither.
+ * Opens the directory or the upstream to serve. Returns `undefined` if there is neither.
  *
  * @throws {TypeError} If there are both.
  */
@@ -32,18 +35,22 @@ export async function openContent(options: ContentOptions): Promise<Content | un
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
-  if (staticDir !== undefined) {
-    return {
-      respond: await createStaticFiles({ directory: staticDir, clock }),
-      drain: () => Promise.resolve(),
-      close() {},
-    };
-  }
-  if (upstream === undefined) return undefined;
-  const proxy = createProxy({ upstream, timeoutMs, clock, log });
+  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock }));
+  return upstream && proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log }));
+}
+
+const resolved = () => Promise.resolve();
+
+function fileContent(files: StaticFiles): Content {
+  return { respond: (request) => files.respond(request), drain: resolved, drainWebSockets: resolved, close() {} };
+}
+
+function proxiedContent(proxy: ReverseProxy): Content {
   return {
-    respond: (request, client) => proxy(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
-    drain: () => Promise.resolve(),
+    respond: (request, client) =>
+      proxy.respond(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
+    drain: () => proxy.drain(),
+    drainWebSockets: () => proxy.drainWebSockets(),
     close: () => proxy.close(),
   };
 }

@@ -10,7 +10,7 @@ import type { OriginContext } from "./http/origin.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
-import { type ConfigScripts, createConfigScripts } from "./pages/config_script_cache.ts";
+import { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
 
 /** A running gateway. */
@@ -42,9 +42,22 @@ export interface Gateway extends AsyncDisposable {
    * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
    * effect. The store stays open.
    *
-   * @param options `drainMs`: the time over which streams end and within which requests may finish. Defaults to 0.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at once.
    */
-  close(options?: { drainMs?: number }): Promise<void>;
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/** Options of {@linkcode Gateway.close}. */
+export interface CloseOptions {
+  /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
+  drainMs?: number;
+  /**
+   * Closes the ports, and resolves when no request is in flight. Called as soon as no proxied WebSocket is open, since
+   * `Deno.HttpServer.shutdown` closes WebSockets.
+   *
+   * @default {the caller closes the ports}
+   */
+  stopListening?: () => Promise<void>;
 }
 
 /**
@@ -87,7 +100,7 @@ class RunningGateway implements Gateway {
   readonly #content: Content | undefined;
   readonly #startedAt: number;
   readonly #respond: Responder;
-  readonly #getConfigScript: ConfigScripts;
+  readonly #configScripts: ConfigScriptCache;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
   readonly #fallback: Handler;
@@ -100,11 +113,8 @@ class RunningGateway implements Gateway {
     this.#content = content;
     this.#startedAt = settings.clock.now();
     this.#respond = createResponder(settings);
-    this.#getConfigScript = createConfigScripts({
-      ...settings,
-      activeConfiguration: () => live.active,
-      epochs: live.epochs,
-    });
+    const { epochs } = live;
+    this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
@@ -123,7 +133,7 @@ class RunningGateway implements Gateway {
       : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, this.#getConfigScript);
+    injectPage(response, request, () => this.#configScripts.get());
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);
@@ -135,18 +145,23 @@ class RunningGateway implements Gateway {
     this.#live.leave();
   };
 
-  readonly close: Gateway["close"] = ({ drainMs = 0 } = {}) => this.#closing ??= this.#close(drainMs);
+  readonly close: Gateway["close"] = (options = {}) => this.#closing ??= this.#close(options);
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #close(drainMs: number): Promise<void> {
+  async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
-    const requests = this.#content?.drain() ?? Promise.resolve();
+    const requests = this.#finishRequests(stopListening);
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
-    this.#content?.close();
+    this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
+  }
+
+  async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
+    await this.#content?.drainWebSockets();
+    await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
   #health(request: Request): Response {

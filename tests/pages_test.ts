@@ -11,7 +11,7 @@ import { fallibleStore } from "./_store.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
-async function site() {
+async function makeSite() {
   const directory = await TempDirectory.make();
   await Deno.writeTextFile(directory.at("index.html"), HTML);
   await Deno.writeTextFile(directory.at("app.js"), "1");
@@ -26,16 +26,16 @@ async function pageOf(gate: TestGateway, path = "/"): Promise<Payload> {
   return payloadIn(await (await gate.ask(path)).text());
 }
 
-/** What a client does with what a page holds. */
-async function openPage(gate: TestGateway, { sensitive = "", _meta }: Payload): Promise<unknown> {
+/** Decrypts the SENSITIVE values of a page, as the client does. */
+async function decryptPage(gate: TestGateway, { sensitive = "", _meta }: Payload): Promise<unknown> {
   const { key } = await (await gate.ask(_meta.key_endpoint ?? "")).json();
   const aesKey = await crypto.subtle.importKey("raw", decodeBase64(key), "AES-GCM", false, ["decrypt"]);
   const additionalData = new TextEncoder().encode(_meta.integrity);
   return JSON.parse(new TextDecoder().decode(await decryptAesGcm(aesKey, decodeBase64(sensitive), { additionalData })));
 }
 
-Deno.test("a page holds the configuration, and is otherwise the file byte for byte", async () => {
-  await using directory = await site();
+Deno.test("a page contains the configuration, and is otherwise the file byte for byte", async () => {
+  await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, { staticDir: directory.path });
   for (const path of ["/", "/index.html", "/some/route?x=1"]) {
     const response = await gate.ask(path);
@@ -47,15 +47,15 @@ Deno.test("a page holds the configuration, and is otherwise the file byte for by
   }
 });
 
-Deno.test("a file that is no page is untouched", async () => {
-  await using directory = await site();
+Deno.test("a file that is not a page is sent unchanged", async () => {
+  await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const response = await gate.ask("/app.js");
   assertEquals([await response.text(), response.headers.get("content-length")], ["1", "1"]);
 });
 
-Deno.test("paths under /rep/ are never the app's", async () => {
-  await using directory = await site();
+Deno.test("paths under /rep/ are never served from the directory", async () => {
+  await using directory = await makeSite();
   await Deno.mkdir(directory.at("rep"));
   await Deno.writeTextFile(directory.at("rep/secret.txt"), "x");
   await using gate = await setUp({}, { staticDir: directory.path });
@@ -67,7 +67,7 @@ Deno.test("paths under /rep/ are never the app's", async () => {
 });
 
 Deno.test("a page's ETag changes with the configuration, and a page with SENSITIVE values has none", async () => {
-  await using directory = await site();
+  await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const etagOf = async (headers: HeadersInit = {}) => {
     const response = await gate.ask("/", { headers });
@@ -85,8 +85,8 @@ Deno.test("a page's ETag changes with the configuration, and a page with SENSITI
   assertEquals(await etagOf({ "if-none-match": String(second) }), [200, null, "no-store"]);
 });
 
-Deno.test("a page's stream goes on where the page stands: nothing between the two is missed", async () => {
-  await using directory = await site();
+Deno.test("a page's stream continues from the page's cursor, and misses no event", async () => {
+  await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
   const page = await pageOf(gate);
   await gate.set({ REP_PUBLIC_A: "2" });
@@ -99,16 +99,16 @@ Deno.test("a page's stream goes on where the page stands: nothing between the tw
   await next.close();
 });
 
-Deno.test("a page without hot reload names no stream, and one without SENSITIVE variables no key", async () => {
-  await using directory = await site();
+Deno.test("a page has no stream path without hot reload, and no key path without SENSITIVE variables", async () => {
+  await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path, hotReload: false });
   const { _meta, ...rest } = await pageOf(gate);
   assertEquals(Object.keys(_meta), ["version", "injected_at", "integrity", "ttl"]);
   assertEquals(Object.keys(rest), ["public"]);
 });
 
-Deno.test("a page is made once for a snapshot and an epoch", async () => {
-  await using directory = await site();
+Deno.test("a config script is rendered once for a snapshot and an epoch", async () => {
+  await using directory = await makeSite();
   const clock = new FakeClock(1_700_000_400_000);
   const options = { staticDir: directory.path, clock, keyRotationMs: 200_000 };
   await using gate = await setUp({ REP_SENSITIVE_S: "x" }, options);
@@ -120,32 +120,29 @@ Deno.test("a page is made once for a snapshot and an epoch", async () => {
   assertNotEquals(next.sensitive, first.sensitive);
   assertEquals(
     [first, next].map(({ _meta }) => _meta.key_endpoint),
-    [
-      "/rep/session-key?kid=1700000400",
-      "/rep/session-key?kid=1700000600",
-    ].map((path, index) => index === 0 ? "/rep/session-key?kid=1700000400" : path),
+    ["/rep/session-key?kid=1700000400", "/rep/session-key?kid=1700000600"],
   );
 });
 
-Deno.test("a key opens the pages of its epoch and no others, also those of another replica", async () => {
-  await using directory = await site();
+Deno.test("a key decrypts the pages of its epoch and no others, including those of another replica", async () => {
+  await using directory = await makeSite();
   const clock = new FakeClock(1_700_000_400_000);
   const store = memoryStore();
   const options = { staticDir: directory.path, clock, store };
   await using gate = await setUp({ REP_SENSITIVE_S: "s€cret" }, options);
   await using replica = await setUp({ REP_SENSITIVE_S: "s€cret" }, options);
-  const old = await pageOf(gate);
-  assertEquals(await openPage(replica, old), { S: "s€cret" });
+  const earlier = await pageOf(gate);
+  assertEquals(await decryptPage(replica, earlier), { S: "s€cret" });
   clock.jump(3_600_000);
-  const young = await pageOf(replica);
-  assertEquals(await openPage(gate, young), { S: "s€cret" });
-  assertEquals(await openPage(gate, old), { S: "s€cret" }); // it names its own epoch
-  const crossed = { ...young, _meta: { ...young._meta, key_endpoint: old._meta.key_endpoint ?? "" } };
-  assertEquals(await openPage(gate, crossed).catch((error: Error) => error.name), "OperationError");
+  const later = await pageOf(replica);
+  assertEquals(await decryptPage(gate, later), { S: "s€cret" });
+  assertEquals(await decryptPage(gate, earlier), { S: "s€cret" }); // its key path names its epoch
+  const mixed = { ...later, _meta: { ...later._meta, key_endpoint: earlier._meta.key_endpoint ?? "" } };
+  assertEquals(await decryptPage(gate, mixed).catch((error: Error) => error.name), "OperationError");
 });
 
-Deno.test("without the store that keeps the master secret, pages have their PUBLIC values, and all of them once it is back", async () => {
-  await using directory = await site();
+Deno.test("while the store with the master key is unavailable, pages have PUBLIC values only", async () => {
+  await using directory = await makeSite();
   const inner = memoryStore();
   const clock = new FakeClock();
   let isDown = true;
@@ -160,11 +157,11 @@ Deno.test("without the store that keeps the master secret, pages have their PUBL
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
   isDown = false;
   await clock.tick(40_000);
-  assertEquals(await openPage(gate, await pageOf(gate)), { S: "x" });
+  assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
 });
 
-Deno.test("gateway.handle() answers for the gateway's own paths and leaves all others", async () => {
+Deno.test("gateway.handle() responds to the gateway's own paths, and returns undefined for all others", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const handle = (path: string) => gate.gateway.handle(new Request(`http://gateway.test${path}`));
   assertEquals(await handle("/"), undefined);
@@ -174,7 +171,7 @@ Deno.test("gateway.handle() answers for the gateway's own paths and leaves all o
   assertEquals((await handle("/rep/other"))?.status, 404);
 });
 
-Deno.test("gateway.inject() puts the configuration into any page, with and without its request", async () => {
+Deno.test("gateway.inject() inserts the configuration into any page, with or without its request", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const page = () => new Response(HTML, { headers: { "content-type": "text/html", etag: '"v1"' } });
   const injected = await gate.gateway.inject(page());
@@ -184,7 +181,7 @@ Deno.test("gateway.inject() puts the configuration into any page, with and witho
   assertEquals((await gate.gateway.inject(page(), request)).status, 304);
 });
 
-Deno.test("GET /rep/client.js is the client module, and is not sent twice", async () => {
+Deno.test("GET /rep/client.js returns the client module, or 304", async () => {
   await using gate = await setUp({});
   const response = await gate.ask("/rep/client.js");
   const etag = response.headers.get("etag") ?? "";
@@ -199,7 +196,7 @@ Deno.test("GET /rep/client.js is the client module, and is not sent twice", asyn
 });
 
 for (const example of ["deno_serve", "hono"]) {
-  Deno.test(`examples/servers/${example}.ts hands its configuration out`, async () => {
+  Deno.test(`examples/servers/${example}.ts serves its configuration`, async () => {
     const args = ["run", ...await stdFlags(), "-A", `examples/servers/${example}.ts`, "0"];
     const env = { REP_PUBLIC_A: "1", NO_COLOR: "1" };
     const child = new Deno.Command(Deno.execPath(), { args, env, stdout: "null", stderr: "piped" }).spawn();

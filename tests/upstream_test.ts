@@ -1,40 +1,49 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { GatewayOptions } from "../src/gateway_options.ts";
+import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
-interface Upstream extends AsyncDisposable {
+interface Proxied extends AsyncDisposable {
   gate: TestGateway;
-  /** What was asked of the upstream: method, path and the headers that matter here. */
-  asked: Record<string, string | null>[];
+  /** The requests to the upstream: method, path and some headers. */
+  requests: Record<string, string | null>[];
 }
 
-/** A gateway before a server of the test's own. */
-async function before(handler: (request: Request) => Response, options: GatewayOptions = {}): Promise<Upstream> {
-  const asked: Upstream["asked"] = [];
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request) => {
+interface Server extends AsyncDisposable {
+  url: string;
+}
+
+function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+  return { url: `http://127.0.0.1:${server.addr.port}/`, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+/** Starts a gateway in front of an upstream. */
+async function proxy(handler: (request: Request) => Response, options: GatewayOptions = {}): Promise<Proxied> {
+  const requests: Proxied["requests"] = [];
+  const server = serve((request) => {
     const { headers, method, url } = request;
     const { pathname, search } = new URL(url);
-    const seen = ["if-none-match", "if-modified-since", "range", "x-forwarded-for"].map((
-      name,
-    ) => [name, headers.get(name)]);
-    asked.push({ method, path: pathname + search, ...Object.fromEntries(seen) });
+    const received = RECORDED_HEADERS.map((name) => [name, headers.get(name)]);
+    requests.push({ method, path: pathname + search, ...Object.fromEntries(received) });
     return handler(request);
   });
-  const upstream = `http://127.0.0.1:${server.addr.port}/`;
-  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream, ...options });
+  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream: server.url, ...options });
   return {
     gate,
-    asked,
+    requests,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
-      await server.shutdown();
+      await server[Symbol.asyncDispose]();
     },
   };
 }
 
-function withoutTag(html: string): string {
+const RECORDED_HEADERS = ["if-none-match", "if-modified-since", "range", "x-forwarded-for"];
+
+function withoutScript(html: string): string {
   return html.replace(/<script id="__rep__".*?<\/script>/, "");
 }
 
@@ -44,27 +53,27 @@ function page(headers: HeadersInit = {}, body: BodyInit = HTML): Response {
   return response;
 }
 
-Deno.test("an upstream's page gets the configuration, and is otherwise what it was, compressed or not", async () => {
+Deno.test("an upstream's page gets the configuration and is otherwise unchanged, compressed or not", async () => {
   const gzip = () => new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"));
-  await using set = await before(({ url }) =>
+  await using proxied = await proxy(({ url }) =>
     url.endsWith("/gzip") ? page({ "content-encoding": "gzip" }, gzip()) : page()
   );
   for (const path of ["/plain", "/gzip"]) {
-    const response = await set.gate.ask(path, { headers: { "accept-encoding": "gzip, br, zstd" } });
+    const response = await proxied.gate.ask(path, { headers: { "accept-encoding": "gzip, br, zstd" } });
     const html = await response.text();
-    assertEquals([html.includes('"A":"1"'), withoutTag(html)], [true, HTML], path);
+    assertEquals([html.includes('"A":"1"'), withoutScript(html)], [true, HTML], path);
     assertEquals([response.headers.get("content-encoding"), response.headers.get("content-length")], [null, null]);
   }
 });
 
-Deno.test("what is no page comes through the gateway byte for byte, with its coding, ranges and conditions", async () => {
+Deno.test("a response that is not a page is forwarded byte for byte, and so are preconditions and ranges", async () => {
   const body = Uint8Array.from({ length: 1_000 }, (_, i) => i & 255);
   const headers = { "content-type": "application/octet-stream", "etag": '"own"', "content-encoding": "x-own" };
-  await using set = await before(() => new Response(body, { headers }));
-  const response = await set.gate.ask("/data?x=%2f", { headers: { "if-none-match": '"own"', range: "bytes=0-1" } });
+  await using proxied = await proxy(() => new Response(body, { headers }));
+  const response = await proxied.gate.ask("/data?x=%2f", { headers: { "if-none-match": '"own"', range: "bytes=0-1" } });
   assertEquals(new Uint8Array(await response.arrayBuffer()), body);
   assertEquals([response.headers.get("etag"), response.headers.get("content-encoding")], ['"own"', "x-own"]);
-  assertEquals(set.asked, [{
+  assertEquals(proxied.requests, [{
     "method": "GET",
     "path": "/data?x=%2f",
     "if-none-match": '"own"',
@@ -74,45 +83,48 @@ Deno.test("what is no page comes through the gateway byte for byte, with its cod
   }]);
 });
 
-Deno.test("a page that a browser kept is not kept on old variables: the upstream is not asked for a 304", async () => {
-  await using set = await before(() => page({ etag: '"v1"' }));
-  const ask = async (etag?: string | null) => {
+Deno.test("a page in a browser cache is revalidated against the variables: the upstream receives no preconditions", async () => {
+  await using proxied = await proxy(() => page({ etag: '"v1"' }));
+  const revalidate = async (etag?: string | null) => {
     const headers = { accept: "text/html", ...(etag ? { "if-none-match": etag, "if-modified-since": "x" } : {}) };
-    const response = await set.gate.ask("/", { headers });
+    const response = await proxied.gate.ask("/", { headers });
     await response.body?.cancel();
     return [response.status, response.headers.get("etag")] as const;
   };
-  const [, first] = await ask();
-  assertEquals(await ask(first), [304, first]);
-  await set.gate.set({ REP_PUBLIC_A: "2" });
-  assertEquals((await ask(first))[0], 200);
-  assertEquals(new Set(set.asked.map((one) => one["if-none-match"] ?? one["if-modified-since"])), new Set([null]));
+  const [, first] = await revalidate();
+  assertEquals(await revalidate(first), [304, first]);
+  await proxied.gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals((await revalidate(first))[0], 200);
+  assertEquals(
+    new Set(proxied.requests.map((request) => request["if-none-match"] ?? request["if-modified-since"])),
+    new Set([null]),
+  );
 });
 
 Deno.test("paths under /rep/ never reach the upstream", async () => {
-  await using set = await before(() => page());
+  await using proxied = await proxy(() => page());
   for (const path of ["/rep/health", "/rep/other", "/rep/", "/rep/session-key"]) {
-    await (await set.gate.ask(path)).text();
+    await (await proxied.gate.ask(path)).text();
   }
-  assertEquals(set.asked, []);
+  assertEquals(proxied.requests, []);
 });
 
-Deno.test("the upstream's own event stream comes through at once, and ends with its client", async () => {
-  const left = Promise.withResolvers<void>();
+Deno.test("the upstream's own event stream is forwarded at once, and cancelled if the client disconnects", async () => {
+  const cancelled = Promise.withResolvers<void>();
   const events = () =>
     new ReadableStream({
       start: (controller) => controller.enqueue(new TextEncoder().encode("data: x\n\n")),
-      cancel: () => left.resolve(),
+      cancel: () => cancelled.resolve(),
     });
-  await using set = await before(() => new Response(events(), { headers: { "content-type": "text/event-stream" } }));
-  const response = await set.gate.ask("/events");
+  await using proxied = await proxy(() => new Response(events(), { headers: { "content-type": "text/event-stream" } }));
+  const response = await proxied.gate.ask("/events");
   const reader = response.body?.getReader();
   assertEquals(new TextDecoder().decode((await reader?.read())?.value), "data: x\n\n");
   await reader?.cancel();
-  await left.promise;
+  await cancelled.promise;
 });
 
-Deno.test("an upstream that is down is a 502, and the log says of which path", async () => {
+Deno.test("an upstream that is down causes a 502, and the log contains the path", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const upstream = `http://127.0.0.1:${listener.addr.port}/`;
   listener.close();
@@ -121,4 +133,27 @@ Deno.test("an upstream that is down is a 502, and the log says of which path", a
   assertEquals([response.status, response.headers.get("content-type")], [502, "application/problem+json"]);
   assertEquals((await response.text()).includes(upstream), false);
   assertEquals(gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path, "/page");
+});
+
+Deno.test("the log of the command consists of JSON lines, also if a client disconnects", async () => {
+  const received = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<void>();
+  await using upstream = serve(async ({ url, signal }) => {
+    if (!url.endsWith("/slow")) return page();
+    signal.addEventListener("abort", () => aborted.resolve());
+    received.resolve();
+    await aborted.promise;
+    return page();
+  });
+  await using command = await startCommand(["--upstream", upstream.url]);
+  await (await fetch(command.url)).text();
+  const client = new AbortController();
+  const responding = fetch(`${command.url}/slow`, { signal: client.signal });
+  await received.promise;
+  client.abort();
+  await assertRejects(() => responding);
+  await aborted.promise;
+  command.signal("SIGTERM");
+  await command.ended();
+  assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
 });

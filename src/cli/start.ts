@@ -13,6 +13,7 @@ import type { Command } from "./command.ts";
 import { listen, type Listener } from "./listen.ts";
 import { checkPermissions } from "./check_permissions.ts";
 import type { CommandOptions } from "./option_table.ts";
+import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { toGatewayOptions } from "./to_gateway_options.ts";
 import { readTls, type Tls } from "./tls.ts";
@@ -122,9 +123,8 @@ export class Service {
     this.#stopTriggers();
     gateway.beginShutdown();
     if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
-    const unbound = this.#unbind();
-    await Promise.all([gateway.close({ drainMs }), waitAtMost(drainMs, unbound, this.#clock)]);
-    await waitAtMost(FLUSH_MS, unbound, this.#clock);
+    await gateway.close({ drainMs, stopListening: () => this.#unbind() });
+    await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
     this.#store?.close();
   }
 
@@ -186,6 +186,7 @@ function resolveInstanceId({ hostname, port }: CommandOptions): string | undefin
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
   const log = createLog({ format: options["log-format"], level: options["log-level"] });
   logUncaughtErrors(log);
+  logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
 }

@@ -1,21 +1,21 @@
 import { canonicalJson, sriHash } from "../crypto/integrity.ts";
 import { type Payload, PROTOCOL_VERSION } from "./payload.ts";
 
-/** What is put into a page. */
+/** The `<script>` element that is inserted into a page. */
 export interface ConfigScript {
-  /** The `<script>` element, whole. */
+  /** The whole element. */
   readonly bytes: Uint8Array;
-  /** Changes when the PUBLIC values do: part of a page's `ETag`. */
+  /** Changes with the PUBLIC values. It is part of a page's `ETag`. */
   readonly revision: string;
-  /** Whether there are SENSITIVE values in it, so that nobody may keep the page. */
+  /** Whether it contains SENSITIVE values, so that a page with it must not be stored. */
   readonly isSecret: boolean;
 }
 
 const encoder = new TextEncoder();
 
 /**
- * Makes the element of a payload (REP-RFC-0001 §4.3). The hash is that of the text as it stands in the document, which is what
- * the client reads: so `<` is escaped first.
+ * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the document,
+ * which is what the client reads, so `<` is escaped first.
  */
 export async function renderConfigScript(payload: Payload): Promise<ConfigScript> {
   const text = escapeForScript(JSON.stringify(payload));
@@ -31,8 +31,8 @@ export async function renderConfigScript(payload: Payload): Promise<ConfigScript
 }
 
 /**
- * Writes JSON so that nothing in it can end the element or begin a comment (HTML standard §4.12.1.3), and in ASCII alone: so it
- * reads the same in a page of any encoding.
+ * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, and so
+ * the same in a page of any encoding.
  */
 export function escapeForScript(json: string): string {
   return json.replace(/[<\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

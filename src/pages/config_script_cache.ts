@@ -5,15 +5,15 @@ import type { Snapshot } from "../variables/snapshot.ts";
 import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 
-/** What pages are built from. */
+/** The configuration that pages receive. */
 export interface PageConfiguration {
   readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
   /** The id of the newest event that the snapshot contains. */
   readonly cursor: number;
 }
 
-/** What {@linkcode createConfigScripts} needs. */
-export interface ConfigScriptOptions {
+/** Settings of {@linkcode ConfigScriptCache}. */
+export interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
   epochs: Epochs;
@@ -21,49 +21,57 @@ export interface ConfigScriptOptions {
   log: Log;
 }
 
-/** Gives the tag for a page that is delivered now. */
-export type ConfigScripts = () => Promise<ConfigScript>;
+/** What a config script depends on. */
+interface CacheKey extends PageConfiguration {
+  readonly kid: string;
+}
 
-/** Makes the tag once for each snapshot, cursor and epoch, and gives it to all pages. */
-export function createConfigScripts(
-  { activeConfiguration, hotReload, epochs, clock, log }: ConfigScriptOptions,
-): ConfigScripts {
-  let made:
-    | { snapshot: PageConfiguration["snapshot"]; cursor: number; kid: string; tag: Promise<ConfigScript> }
-    | undefined;
+/** Renders the config script once for each snapshot, cursor and epoch. */
+export class ConfigScriptCache {
+  readonly #options: ConfigScriptCacheOptions;
+  #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
 
-  return () => {
-    const { snapshot, cursor } = activeConfiguration();
-    const kid = epochs.current();
-    if (made?.snapshot === snapshot && made.cursor === cursor && made.kid === kid) return made.tag;
-    const tag = make(snapshot, cursor, kid);
-    made = { snapshot, cursor, kid, tag };
-    return tag;
-  };
+  constructor(options: ConfigScriptCacheOptions) {
+    this.#options = options;
+  }
 
-  async function make(snapshot: PageConfiguration["snapshot"], cursor: number, kid: string): Promise<ConfigScript> {
-    const keys = await keysOf(kid);
-    const sensitive = keys === undefined ? NOTHING : snapshot.sensitive;
-    const input = { public: snapshot.public, sensitive, keys: keys ?? substitute(kid), now: clock.now() };
+  /** Returns the config script for a page that is sent now. */
+  get(): Promise<ConfigScript> {
+    const { snapshot, cursor } = this.#options.activeConfiguration();
+    const key = { snapshot, cursor, kid: this.#options.epochs.current() };
+    if (this.#cached === undefined || !isSame(this.#cached.key, key)) this.#cached = { key, script: this.#render(key) };
+    return this.#cached.script;
+  }
+
+  async #render({ snapshot, cursor, kid }: CacheKey): Promise<ConfigScript> {
+    const { hotReload, clock } = this.#options;
+    const keys = await this.#keysOf(kid);
+    const sensitive = keys === undefined ? NO_VALUES : snapshot.sensitive;
+    const input = { public: snapshot.public, sensitive, keys: keys ?? temporaryKeys(kid), now: clock.now() };
     return renderConfigScript(await makePayload({ ...input, cursor: hotReload ? cursor : undefined }));
   }
 
-  /** Without the master secret, which the store keeps, pages have their PUBLIC values all the same. */
-  async function keysOf(kid: string): Promise<EpochKeys | undefined> {
+  /** Returns `undefined` if the store, which keeps the master key, is unavailable: pages then have PUBLIC values only. */
+  async #keysOf(kid: string): Promise<EpochKeys | undefined> {
+    const { epochs, log } = this.#options;
     try {
       return await epochs.keys(kid);
     } catch (error) {
-      made = undefined; // the next page asks again
-      log.error("rep.page.without_sensitive", { detail: `the master key is out of reach: ${error}` });
+      this.#cached = undefined; // so that the next page tries again
+      log.error("rep.page.without_sensitive", { detail: `the master key is unavailable: ${error}` });
       return undefined;
     }
   }
 }
 
-const NOTHING: ReadonlyMap<string, string> = new Map();
+const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
-/** An integrity key for this one payload: nobody checks the token but whoever made it. */
-function substitute(kid: string): EpochKeys {
+function isSame(a: CacheKey, b: CacheKey): boolean {
+  return a.snapshot === b.snapshot && a.cursor === b.cursor && a.kid === b.kid;
+}
+
+/** Returns random keys for a single payload. Only the gateway that created an integrity token verifies it. */
+function temporaryKeys(kid: string): EpochKeys {
   const key = () => crypto.getRandomValues(new Uint8Array(32));
   return { kid, blobKey: key(), integrityKey: key() };
 }

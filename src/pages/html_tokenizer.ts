@@ -1,14 +1,14 @@
-/** A tag as it stands in a document. */
+/** A tag of a document. */
 export interface Tag {
-  /** Its name, in lower case. */
+  /** The name, in lower case. */
   readonly name: string;
-  /** The offset of its `<`, in bytes. */
+  /** The offset of `<`, in bytes. */
   readonly start: number;
-  /** The offset of the byte after its `>`. */
+  /** The offset of the byte after `>`. */
   readonly end: number;
 }
 
-/** Who is told what a document consists of. Comments, doctypes and white space are not worth a call. */
+/** Receives the tokens of a document. Comments, doctypes and white space are not reported. */
 export interface MarkupListener {
   /** Called for every byte of text that is not white space. */
   text(): void;
@@ -16,32 +16,33 @@ export interface MarkupListener {
   endTag(tag: Tag): void;
   /** Called for `<![`: a CDATA section in SVG and MathML, a comment up to the next `>` anywhere else. */
   cdata(): void;
-  /** Called for a UTF-16 byte order mark at the beginning; nothing after it is read. */
+  /** Called for a UTF-16 byte order mark at the beginning. What follows is ignored. */
   utf16(): void;
 }
 
-/**
- * What a step of the tokenizer knows. A step is given one byte and returns the step for the next one; one that has
- * looked at a byte which is not its own hands it on by calling another step (the standard's "reconsume").
- */
-interface Reading {
+/** The data of the tokenizer's state machine. */
+interface Context {
   readonly listener: MarkupListener;
-  /** Of the byte at hand. */
+  /** The offset of the current byte. */
   offset: number;
-  /** Of the first byte that is not known to be white space or part of a finished token. */
+  /** The offset of the first byte that is neither white space nor part of a complete token. */
   start: number;
-  /** Of the tag at hand, or of what may become one. */
+  /** The name of the current tag, or of the characters that may become one. */
   name: string;
   isEndTag: boolean;
-  /** The element whose text is being read, for which only its own end tag is a tag. */
+  /** The element whose text is being read. Only its own end tag ends it. */
   rawTextOf: string;
   /** In a script: 1 after `<!--`, 2 after a further `<script` (script data escaped, and double escaped). */
   escape: 0 | 1 | 2;
-  /** How many `-` in a row were just read as text: with a `>` after two of them, `escape` is 0 again. */
+  /** How many consecutive `-` precede the current byte. A `>` after two of them resets `escape`. */
   dashes: number;
 }
 
-type Step = (reading: Reading, byte: number) => Step;
+/**
+ * A state. It consumes one byte and returns the next state. To leave a byte to another state, it calls that one (the
+ * standard's "reconsume").
+ */
+type State = (context: Context, byte: number) => State;
 
 const BANG = 0x21;
 const QUOTE = 0x22;
@@ -54,7 +55,7 @@ const GREATER = 0x3e;
 const QUESTION = 0x3f;
 const BRACKET = 0x5b;
 
-/** Elements whose content is text; `<noscript>` is one of them in a browser that runs scripts (§13.2.6.4.4). */
+/** Elements whose content is text. `<noscript>` is one in a browser that runs scripts (§13.2.6.4.4). */
 export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
   "iframe",
   "noembed",
@@ -69,18 +70,18 @@ export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Takes an HTML document apart, byte by byte, in any encoding that extends ASCII (HTML standard §13.2.5, with scripting
- * enabled and outside of SVG and MathML).
+ * Tokenizes an HTML document byte by byte, in any encoding that extends ASCII (HTML standard §13.2.5, with scripting
+ * enabled, outside of SVG and MathML).
  *
- * It is not htmlparser2's because that one lets a script end at the `</script>` of a script commented out within it,
- * reads on to `]]>` where a browser ends at `>`, reads tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
+ * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>` where a
+ * browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
  */
 export class HtmlTokenizer {
-  readonly #reading: Reading;
-  #step: Step = beginning;
+  readonly #context: Context;
+  #state: State = beginning;
 
   constructor(listener: MarkupListener) {
-    this.#reading = {
+    this.#context = {
       listener,
       offset: 0,
       start: 0,
@@ -92,234 +93,234 @@ export class HtmlTokenizer {
     };
   }
 
-  /** How many bytes were read. */
+  /** The number of bytes that were read. */
   get offset(): number {
-    return this.#reading.offset;
+    return this.#context.offset;
   }
 
-  /** The offset up to which everything is white space or a finished token: not within a comment, for example. */
+  /** The offset up to which everything is white space or a complete token. */
   get start(): number {
-    return this.#reading.start;
+    return this.#context.start;
   }
 
   /** Reads the next byte. */
   read(byte: number): void {
-    this.#step = this.#step(this.#reading, byte);
-    this.#reading.offset += 1;
+    this.#state = this.#state(this.#context, byte);
+    this.#context.offset += 1;
   }
 }
 
-function beginning(reading: Reading, byte: number): Step {
+function beginning(context: Context, byte: number): State {
   if (byte === 0xef) return byteOrderMark([0xbb, 0xbf], endOfToken);
   if (byte === 0xfe) return byteOrderMark([0xff], utf16);
   if (byte === 0xff) return byteOrderMark([0xfe], utf16);
-  return data(reading, byte);
+  return data(context, byte);
 }
 
-/** Expects the rest of a byte order mark; if something else comes, what was read was text. */
-function byteOrderMark([expected, ...rest]: readonly number[], finished: (reading: Reading) => Step): Step {
-  return (reading, byte) => {
-    if (byte !== expected) return data(textAtHand(reading), byte);
-    return rest.length === 0 ? finished(reading) : byteOrderMark(rest, finished);
+/** Expects the rest of a byte order mark. If another byte follows, the previous ones were text. */
+function byteOrderMark([expected, ...rest]: readonly number[], finished: (context: Context) => State): State {
+  return (context, byte) => {
+    if (byte !== expected) return data(reportText(context), byte);
+    return rest.length === 0 ? finished(context) : byteOrderMark(rest, finished);
   };
 }
 
-function utf16({ listener }: Reading): Step {
+function utf16({ listener }: Context): State {
   listener.utf16();
-  return nothingMore;
+  return ignore;
 }
 
-function nothingMore(): Step {
-  return nothingMore;
+function ignore(): State {
+  return ignore;
 }
 
-function data(reading: Reading, byte: number): Step {
+function data(context: Context, byte: number): State {
   if (byte === LESS) return tagOpen;
-  if (!isSpace(byte)) textAtHand(reading);
-  reading.start = reading.offset + 1;
+  if (!isSpace(byte)) reportText(context);
+  context.start = context.offset + 1;
   return data;
 }
 
-function textAtHand(reading: Reading): Reading {
-  reading.listener.text();
-  return reading;
+function reportText(context: Context): Context {
+  context.listener.text();
+  return context;
 }
 
-function tagOpen(reading: Reading, byte: number): Step {
-  if (isLetter(byte)) return beginTag(reading, byte, false);
+function tagOpen(context: Context, byte: number): State {
+  if (isLetter(byte)) return beginTag(context, byte, false);
   if (byte === SLASH) return endTagOpen;
   if (byte === BANG) return markupDeclaration;
   if (byte === QUESTION) return bogusComment;
-  return data(textAtHand(reading), byte);
+  return data(reportText(context), byte);
 }
 
-function endTagOpen(reading: Reading, byte: number): Step {
-  return isLetter(byte) ? beginTag(reading, byte, true) : bogusComment(reading, byte);
+function endTagOpen(context: Context, byte: number): State {
+  return isLetter(byte) ? beginTag(context, byte, true) : bogusComment(context, byte);
 }
 
-function beginTag(reading: Reading, byte: number, isEndTag: boolean): Step {
-  reading.name = "";
-  reading.isEndTag = isEndTag;
-  return tagName(reading, byte);
+function beginTag(context: Context, byte: number, isEndTag: boolean): State {
+  context.name = "";
+  context.isEndTag = isEndTag;
+  return tagName(context, byte);
 }
 
-function tagName(reading: Reading, byte: number): Step {
-  if (endsName(byte)) return attributes(reading, byte);
-  addToName(reading, byte);
+function tagName(context: Context, byte: number): State {
+  if (isNameEnd(byte)) return attributes(context, byte);
+  addToName(context, byte);
   return tagName;
 }
 
-function attributes(reading: Reading, byte: number): Step {
-  if (byte === GREATER) return endOfTag(reading);
-  return endsName(byte) ? attributes : attributeName; // a name may well begin with a quote or with "="
+function attributes(context: Context, byte: number): State {
+  if (byte === GREATER) return endOfTag(context);
+  return isNameEnd(byte) ? attributes : attributeName; // a name may begin with a quote or with "="
 }
 
-function attributeName(reading: Reading, byte: number): Step {
+function attributeName(context: Context, byte: number): State {
   if (isSpace(byte)) return afterAttributeName;
   if (byte === EQUALS) return beforeValue;
-  return endsName(byte) ? attributes(reading, byte) : attributeName;
+  return isNameEnd(byte) ? attributes(context, byte) : attributeName;
 }
 
-function afterAttributeName(reading: Reading, byte: number): Step {
+function afterAttributeName(context: Context, byte: number): State {
   if (isSpace(byte)) return afterAttributeName;
-  return byte === EQUALS ? beforeValue : attributes(reading, byte);
+  return byte === EQUALS ? beforeValue : attributes(context, byte);
 }
 
-function beforeValue(reading: Reading, byte: number): Step {
+function beforeValue(context: Context, byte: number): State {
   if (isSpace(byte)) return beforeValue;
   if (byte === QUOTE) return doubleQuoted;
-  return byte === APOSTROPHE ? singleQuoted : unquoted(reading, byte);
+  return byte === APOSTROPHE ? singleQuoted : unquoted(context, byte);
 }
 
-function doubleQuoted(_reading: Reading, byte: number): Step {
+function doubleQuoted(_context: Context, byte: number): State {
   return byte === QUOTE ? attributes : doubleQuoted;
 }
 
-function singleQuoted(_reading: Reading, byte: number): Step {
+function singleQuoted(_context: Context, byte: number): State {
   return byte === APOSTROPHE ? attributes : singleQuoted;
 }
 
-function unquoted(reading: Reading, byte: number): Step {
-  return isSpace(byte) || byte === GREATER ? attributes(reading, byte) : unquoted;
+function unquoted(context: Context, byte: number): State {
+  return isSpace(byte) || byte === GREATER ? attributes(context, byte) : unquoted;
 }
 
-function endOfTag(reading: Reading): Step {
-  const { listener, name, start, isEndTag } = reading;
-  const tag: Tag = { name, start, end: reading.offset + 1 };
-  reading.start = tag.end;
+function endOfTag(context: Context): State {
+  const { listener, name, start, isEndTag } = context;
+  const tag: Tag = { name, start, end: context.offset + 1 };
+  context.start = tag.end;
   if (isEndTag) listener.endTag(tag);
   else listener.startTag(tag);
-  return isEndTag || !TEXT_ELEMENTS.has(name) ? data : beginRawText(reading);
+  return isEndTag || !TEXT_ELEMENTS.has(name) ? data : beginRawText(context);
 }
 
-function beginRawText(reading: Reading): Step {
-  if (reading.name === "plaintext") return nothingMore;
-  Object.assign(reading, { rawTextOf: reading.name, escape: 0, dashes: 0 });
+function beginRawText(context: Context): State {
+  if (context.name === "plaintext") return ignore;
+  Object.assign(context, { rawTextOf: context.name, escape: 0, dashes: 0 });
   return rawText;
 }
 
-/** After `<!`. A doctype ends at the first `>`, within its quotes too, and so needs no steps of its own. */
-function markupDeclaration(reading: Reading, byte: number): Step {
+/** After `<!`. A doctype ends at the first `>`, even within quotes, so it needs no states of its own. */
+function markupDeclaration(context: Context, byte: number): State {
   if (byte === DASH) return commentOpen;
-  if (byte === BRACKET) reading.listener.cdata();
-  return bogusComment(reading, byte);
+  if (byte === BRACKET) context.listener.cdata();
+  return bogusComment(context, byte);
 }
 
-function bogusComment(reading: Reading, byte: number): Step {
-  return byte === GREATER ? endOfToken(reading) : bogusComment;
+function bogusComment(context: Context, byte: number): State {
+  return byte === GREATER ? endOfToken(context) : bogusComment;
 }
 
-function commentOpen(reading: Reading, byte: number): Step {
-  return byte === DASH ? commentStart : bogusComment(reading, byte);
+function commentOpen(context: Context, byte: number): State {
+  return byte === DASH ? commentStart : bogusComment(context, byte);
 }
 
-function commentStart(reading: Reading, byte: number): Step {
+function commentStart(context: Context, byte: number): State {
   if (byte === DASH) return commentStartDash;
-  return byte === GREATER ? endOfToken(reading) : comment;
+  return byte === GREATER ? endOfToken(context) : comment;
 }
 
-function commentStartDash(reading: Reading, byte: number): Step {
-  return byte === GREATER ? endOfToken(reading) : commentDash(reading, byte);
+function commentStartDash(context: Context, byte: number): State {
+  return byte === GREATER ? endOfToken(context) : commentDash(context, byte);
 }
 
-function comment(_reading: Reading, byte: number): Step {
+function comment(_context: Context, byte: number): State {
   return byte === DASH ? commentDash : comment;
 }
 
-function commentDash(_reading: Reading, byte: number): Step {
+function commentDash(_context: Context, byte: number): State {
   return byte === DASH ? commentDashes : comment;
 }
 
-function commentDashes(reading: Reading, byte: number): Step {
-  if (byte === GREATER) return endOfToken(reading);
+function commentDashes(context: Context, byte: number): State {
+  if (byte === GREATER) return endOfToken(context);
   if (byte === BANG) return commentBang;
   return byte === DASH ? commentDashes : comment;
 }
 
-function commentBang(reading: Reading, byte: number): Step {
-  return byte === GREATER ? endOfToken(reading) : comment(reading, byte);
+function commentBang(context: Context, byte: number): State {
+  return byte === GREATER ? endOfToken(context) : comment(context, byte);
 }
 
-/** After what calls for nothing but to be over: a comment, a byte order mark. */
-function endOfToken(reading: Reading): Step {
-  reading.start = reading.offset + 1;
+/** Ends a token that is not reported: a comment or a byte order mark. */
+function endOfToken(context: Context): State {
+  context.start = context.offset + 1;
   return data;
 }
 
-/** Text in which only `</name` ends something; in an escaped part of a script `-->` ends that part. */
-function rawText(reading: Reading, byte: number): Step {
-  if (byte === GREATER && reading.dashes >= 2) reading.escape = 0;
-  reading.dashes = byte === DASH ? reading.dashes + 1 : 0;
+/** Text that only `</name` ends. In a script, `-->` ends an escaped part. */
+function rawText(context: Context, byte: number): State {
+  if (byte === GREATER && context.dashes >= 2) context.escape = 0;
+  context.dashes = byte === DASH ? context.dashes + 1 : 0;
   if (byte !== LESS) return rawText;
-  reading.start = reading.offset;
+  context.start = context.offset;
   return rawTextLess;
 }
 
-function rawTextLess(reading: Reading, byte: number): Step {
-  const { rawTextOf, escape } = reading;
-  reading.name = "";
+function rawTextLess(context: Context, byte: number): State {
+  const { rawTextOf, escape } = context;
+  context.name = "";
   if (byte === SLASH) return rawTextEndName;
   if (byte === BANG && rawTextOf === "script" && escape === 0) return scriptBang;
-  return escape === 1 ? scriptInScript(reading, byte) : rawText(reading, byte);
+  return escape === 1 ? scriptInScript(context, byte) : rawText(context, byte);
 }
 
-function rawTextEndName(reading: Reading, byte: number): Step {
+function rawTextEndName(context: Context, byte: number): State {
   if (isLetter(byte)) {
-    addToName(reading, byte);
+    addToName(context, byte);
     return rawTextEndName;
   }
-  if (!endsName(byte) || reading.name !== reading.rawTextOf) return rawText(reading, byte);
-  if (reading.escape < 2) {
-    reading.isEndTag = true;
-    return attributes(reading, byte);
+  if (!isNameEnd(byte) || context.name !== context.rawTextOf) return rawText(context, byte);
+  if (context.escape < 2) {
+    context.isEndTag = true;
+    return attributes(context, byte);
   }
-  reading.escape = 1;
-  return rawText(reading, byte);
+  context.escape = 1;
+  return rawText(context, byte);
 }
 
-function scriptBang(reading: Reading, byte: number): Step {
-  return byte === DASH ? scriptBangDash : rawText(reading, byte);
+function scriptBang(context: Context, byte: number): State {
+  return byte === DASH ? scriptBangDash : rawText(context, byte);
 }
 
-function scriptBangDash(reading: Reading, byte: number): Step {
-  if (byte !== DASH) return rawText(reading, byte);
-  reading.escape = 1;
-  reading.dashes = 2; // so that "<!-->" is over at once
+function scriptBangDash(context: Context, byte: number): State {
+  if (byte !== DASH) return rawText(context, byte);
+  context.escape = 1;
+  context.dashes = 2; // so that "<!-->" is complete
   return rawText;
 }
 
-/** The name after a `<` in an escaped part of a script: `<script` makes the next `</script>` part of the text. */
-function scriptInScript(reading: Reading, byte: number): Step {
+/** The name after `<` in an escaped part of a script: after `<script`, the next `</script>` is text. */
+function scriptInScript(context: Context, byte: number): State {
   if (isLetter(byte)) {
-    addToName(reading, byte);
+    addToName(context, byte);
     return scriptInScript;
   }
-  if (endsName(byte) && reading.name === "script") reading.escape = 2;
-  return rawText(reading, byte);
+  if (isNameEnd(byte) && context.name === "script") context.escape = 2;
+  return rawText(context, byte);
 }
 
-function addToName(reading: Reading, byte: number): void {
-  reading.name += String.fromCharCode(isLetter(byte) ? byte | 0x20 : byte);
+function addToName(context: Context, byte: number): void {
+  context.name += String.fromCharCode(isLetter(byte) ? byte | 0x20 : byte);
 }
 
 function isLetter(byte: number): boolean {
@@ -331,6 +332,6 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x09 || byte === 0x0d || byte === 0x0c;
 }
 
-function endsName(byte: number): boolean {
+function isNameEnd(byte: number): boolean {
   return isSpace(byte) || byte === SLASH || byte === GREATER;
 }

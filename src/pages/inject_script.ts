@@ -1,31 +1,31 @@
 import { InsertionPointFinder } from "./insertion_point.ts";
 
 /**
- * Puts a tag into an HTML document that streams by; no other byte of the document changes (REP-RFC-0001 §4.3).
+ * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).
  *
- * The place is immediately before the `</head>` that closes the head. If there is none before the body begins, or none
- * within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is right after the opening `<head …>`; without that, first in the
- * document. First means after a byte order mark, white space, comments and the doctype: a tag before the doctype would
- * have browsers render the page in quirks mode.
+ * The insertion point is immediately before the `</head>` that closes the head. If the body begins without one, or there is
+ * none within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is after the opening `<head …>`, and without that, at the beginning of
+ * the document: after a byte order mark, white space, comments and the doctype, since browsers would use quirks mode for a
+ * document with a script before its doctype.
  *
- * Until the place is certain, what follows the best place so far is held back: 64 KiB and the rest of a chunk at most.
- * Everything else goes through at once, and nothing is copied. Nothing is read before it is asked for; whoever cancels
- * the result cancels `body` with it, and an error of `body` is an error of the result.
+ * Until the insertion point is known, the document is held back from the best candidate on: at most 64 KiB and the rest of
+ * a chunk. Everything else is forwarded immediately, and nothing is copied. The body is read only on demand. Cancelling the
+ * result cancels the body, and an error of the body is an error of the result.
  *
- * @param body A document in UTF-8, or in another encoding that extends ASCII. One that begins with a byte order mark of
- * UTF-16 goes through as it is, without the tag; keep UTF-16 that only a `charset` tells of away from here.
- * @param tag The tag, in the encoding of the document.
- * @returns The document with the tag.
- * @throws {TypeError} If `body` is locked.
+ * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte order
+ * mark is returned unchanged. Documents that are UTF-16 only by their `charset` must not be passed.
+ * @param script The element, in the encoding of the document.
+ * @returns The document with the element.
+ * @throws {TypeError} If the body is locked.
  */
-export function injectScript(body: ReadableStream<Uint8Array>, tag: Uint8Array): ReadableStream<Uint8Array> {
+export function injectScript(body: ReadableStream<Uint8Array>, script: Uint8Array): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  const splice = new Splice(tag);
+  const splice = new Splice(script);
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>) {
     let pieces: Uint8Array[] = [];
     while (pieces.length === 0) {
       const { done, value } = await reader.read();
-      pieces = done ? splice.end() : splice.take(value);
+      pieces = done ? splice.end() : splice.push(value);
       for (const piece of pieces) controller.enqueue(piece);
       if (done) return controller.close();
     }
@@ -33,29 +33,20 @@ export function injectScript(body: ReadableStream<Uint8Array>, tag: Uint8Array):
   return new ReadableStream({ pull, cancel: (reason) => reader.cancel(reason) }, { highWaterMark: 0 });
 }
 
-/**
- * Puts a tag into an HTML document that is there as a whole, at the same place as {@linkcode injectScript}.
- *
- * @returns A copy of the document, with the tag.
- */
-export function injectTagInto(document: Uint8Array, tag: Uint8Array): Uint8Array<ArrayBuffer> {
-  const splice = new Splice(tag);
-  return concat([...splice.take(document), ...splice.end()]);
-}
-
-/** A document with the tag, piece by piece. */
+/** Splices the script into the chunks of a document. */
 class Splice {
-  readonly #tag: Uint8Array;
+  readonly #script: Uint8Array;
   readonly #finder = new InsertionPointFinder();
   #held: Uint8Array[] = [];
   #heldFrom = 0;
   #isDone = false;
 
-  constructor(tag: Uint8Array) {
-    this.#tag = tag;
+  constructor(script: Uint8Array) {
+    this.#script = script;
   }
 
-  take(chunk: Uint8Array): Uint8Array[] {
+  /** Adds a chunk, and returns what can be forwarded. */
+  push(chunk: Uint8Array): Uint8Array[] {
     if (this.#isDone) return [chunk];
     this.#held.push(chunk);
     this.#finder.read(chunk);
@@ -63,19 +54,20 @@ class Splice {
     return insertionPoint === undefined ? this.#releaseUpTo(fallback) : this.#finish(insertionPoint);
   }
 
+  /** Returns the rest of the document. */
   end(): Uint8Array[] {
     return this.#isDone ? [] : this.#finish(this.#finder.fallback);
   }
 
-  #finish(place: number | "none"): Uint8Array[] {
+  #finish(insertionPoint: number | "none"): Uint8Array[] {
     this.#isDone = true;
-    if (place === "none") return this.#held.splice(0);
-    const before = this.#releaseUpTo(place);
-    const tag = this.#tag.slice(); // a reader may take a chunk's memory with it, and the tag is for many documents
-    return [...before, tag, ...this.#held.splice(0)];
+    if (insertionPoint === "none") return this.#held.splice(0);
+    const before = this.#releaseUpTo(insertionPoint);
+    const script = this.#script.slice(); // a reader may transfer the memory of a chunk, but the script is reused
+    return [...before, script, ...this.#held.splice(0)];
   }
 
-  /** Lets go of what comes before an offset. */
+  /** Returns the held bytes before an offset. */
   #releaseUpTo(offset: number): Uint8Array[] {
     const released: Uint8Array[] = [];
     for (const chunk of this.#held) {
@@ -91,14 +83,4 @@ class Splice {
     this.#heldFrom = offset;
     return [...released, divided.subarray(0, length)];
   }
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const piece of pieces) {
-    whole.set(piece, offset);
-    offset += piece.length;
-  }
-  return whole;
 }

@@ -1,9 +1,9 @@
 import { HtmlTokenizer, type MarkupListener, type Tag, TEXT_ELEMENTS } from "./html_tokenizer.ts";
 
-/** How much of a document may be read past the place it would get otherwise, in search of `</head>`: 64 KiB. */
+/** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
 
-/** What a head may contain; any other start tag means that it has ended (HTML standard §13.2.6.4.4). */
+/** Start tags that are allowed in a head. Any other one ends it (HTML standard §13.2.6.4.4). */
 const HEAD_CONTENT: ReadonlySet<string> = new Set([
   "base",
   "basefont",
@@ -20,18 +20,18 @@ const HEAD_CONTENT: ReadonlySet<string> = new Set([
   "title",
 ]);
 
-/** End tags that end a head which was never closed; all others but `</head>` mean nothing there. */
+/** End tags other than `</head>` that end a head. All others are ignored there. */
 const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
 
-/** Elements in which a browser takes the tags of {@linkcode TEXT_ELEMENTS}, and CDATA, otherwise than elsewhere. */
+/** Elements in which browsers parse the tags of {@linkcode TEXT_ELEMENTS}, and CDATA, differently. */
 const AMBIGUOUS: ReadonlySet<string> = new Set(["col", "math", "select", "svg"]);
 
 /**
- * Finds the place in an HTML document that REP-RFC-0001 §4.3 gives the configuration, without building a tree.
+ * Finds the insertion point of REP-RFC-0001 §4.3 in an HTML document, without building a tree.
  *
- * `</head>` counts where a browser would close the head with it: not in comments, text, attributes and templates, and
- * not once something has begun that belongs in a body. `<svg>` and the like end a head, so that they need attention
- * only within a `<template>`; what would take a tree to tell there is settled by the fallback, which is always right.
+ * `</head>` is the insertion point if a browser closes the head with it: it is not in a comment, a text, an attribute or a
+ * template, and nothing before it belongs in a body. Elements such as `<svg>` end a head, so they matter only in a
+ * `<template>`. Where only a tree would be unambiguous, the fallback is used, which is always correct.
  */
 export class InsertionPointFinder {
   readonly #tokenizer: HtmlTokenizer;
@@ -39,76 +39,76 @@ export class InsertionPointFinder {
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
   #openTemplates = 0;
-  #isMurky = false;
+  #isAmbiguous = false;
 
   constructor() {
     const listener: MarkupListener = {
       text: () => this.#text(),
       startTag: (tag) => this.#startTag(tag),
       endTag: (tag) => this.#endTag(tag),
-      cdata: () => this.#giveUpIfMurky(),
+      cdata: () => this.#useFallbackIfAmbiguous(),
       utf16: () => this.#insertionPoint = "none",
     };
     this.#tokenizer = new HtmlTokenizer(listener);
   }
 
-  /** The offset of the place, once it is known; `"none"` if the document's encoding (UTF-16) does not allow any. */
+  /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
   get insertionPoint(): number | "none" | undefined {
     return this.#insertionPoint;
   }
 
   /**
-   * The place if nothing more comes, an offset that never goes back: after `<head …>`; before there is one, after the
-   * byte order mark, white space, comments and the doctype that begin the document.
+   * The insertion point if the document ended here. It never decreases: it is after `<head …>`, and before there is one,
+   * after the byte order mark, white space, comments and the doctype at the beginning of the document.
    */
   get fallback(): number {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
   }
 
-  /** Reads on, as far as it takes to know the place. */
+  /** Reads a chunk, until the insertion point is known. */
   read(chunk: Uint8Array): void {
     for (const byte of chunk) {
-      if (this.#tokenizer.offset - this.fallback === MAX_HEAD_BYTES) this.#giveUp();
+      if (this.#tokenizer.offset - this.fallback === MAX_HEAD_BYTES) this.#useFallback();
       if (this.#insertionPoint !== undefined) return;
       this.#tokenizer.read(byte);
     }
   }
 
-  #giveUp(): void {
+  #useFallback(): void {
     this.#insertionPoint = this.fallback;
   }
 
+  #useFallbackIfAmbiguous(): void {
+    if (this.#isAmbiguous) this.#useFallback();
+  }
+
   #text(): void {
-    if (this.#openTemplates === 0) this.#giveUp();
+    if (this.#openTemplates === 0) this.#useFallback();
   }
 
   #startTag(tag: Tag): void {
     this.#firstTag ??= tag.start;
     if (this.#openTemplates > 0) this.#startTagInTemplate(tag);
-    else if (!HEAD_CONTENT.has(tag.name)) this.#giveUp();
+    else if (!HEAD_CONTENT.has(tag.name)) this.#useFallback();
     if (tag.name === "head" && this.#openTemplates === 0) this.#afterHeadTag ??= tag.end;
     if (tag.name === "template") this.#openTemplates += 1;
   }
 
   #startTagInTemplate({ name }: Tag): void {
-    if (name === "template" || TEXT_ELEMENTS.has(name)) this.#giveUpIfMurky();
-    if (AMBIGUOUS.has(name)) this.#isMurky = true;
-  }
-
-  #giveUpIfMurky(): void {
-    if (this.#isMurky) this.#giveUp();
+    if (name === "template" || TEXT_ELEMENTS.has(name)) this.#useFallbackIfAmbiguous();
+    if (AMBIGUOUS.has(name)) this.#isAmbiguous = true;
   }
 
   #endTag({ name, start }: Tag): void {
     this.#firstTag ??= start;
     if (this.#openTemplates > 0) this.#endTagInTemplate(name);
     else if (name === "head") this.#insertionPoint = start;
-    else if (ENDS_HEAD.has(name)) this.#giveUp();
+    else if (ENDS_HEAD.has(name)) this.#useFallback();
   }
 
   #endTagInTemplate(name: string): void {
     if (name !== "template") return;
     this.#openTemplates -= 1;
-    if (this.#openTemplates === 0) this.#isMurky = false;
+    if (this.#openTemplates === 0) this.#isAmbiguous = false;
   }
 }

@@ -1,16 +1,16 @@
-import { injectScript } from "./inject_script.ts";
-import type { ConfigScript } from "./config_script.ts";
 import { decodeContent } from "../http/decode_content.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
+import type { ConfigScript } from "./config_script.ts";
+import { injectScript } from "./inject_script.ts";
 
-/** What of a request decides how it is answered. */
+/** The part of a request that determines the response. */
 export interface PageRequest {
   readonly method: string;
   readonly headers: Headers;
 }
 
-/** What the body was, and is no more. */
-const OF_THE_OLD_BODY = [
+/** Headers that describe the original body. */
+const ORIGINAL_BODY_HEADERS = [
   "content-length",
   "last-modified",
   "accept-ranges",
@@ -20,76 +20,81 @@ const OF_THE_OLD_BODY = [
   "repr-digest",
 ];
 
-/** Statuses whose responses have no body of their own, or only a part of it (RFC 9110 §15). */
-const WITHOUT_WHOLE_BODY: readonly number[] = [101, 204, 205, 206, 304];
+/** Statuses whose responses have no body, or only a part of it (RFC 9110 §15). */
+const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 
 /**
- * Puts the configuration into a response, if it is an HTML page; any other is given back as it is.
+ * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
  *
- * The page gets an `ETag` that changes with the configuration and may be kept only to be asked about again: with SENSITIVE
- * values it may not be kept at all (REP-RFC-0001 §4.3).
+ * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE values
+ * must not be stored at all (REP-RFC-0001 §4.3).
  *
- * @param request What it answers: a HEAD gets no body, and an `If-None-Match` may make it a 304.
+ * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may turn it into a 304.
  */
 export async function injectPage(
   response: Response,
   request: PageRequest,
-  getTag: () => Promise<ConfigScript>,
+  getConfigScript: () => Promise<ConfigScript>,
 ): Promise<Response> {
   if (!isPage(response)) return response;
-  const plain = decodeContent(response);
-  if (plain.headers.has("content-encoding")) return response; // one that we cannot undo: better a page without than none
-  const tag = await getTag();
-  const headers = pageHeaders(plain.headers, tag);
-  if (plain.status === 200 && isKnown(request, headers.get("etag"))) {
-    await plain.body?.cancel();
-    return new Response(null, { status: 304, headers: notModifiedHeaders(headers) });
+  const page = decodeContent(response);
+  if (page.headers.has("content-encoding")) return response; // unsupported: a page without the script is better than none
+  const script = await getConfigScript();
+  const headers = pageHeaders(page.headers, script);
+  const { status, statusText } = page;
+  if (status === 200 && isNotModified(request, headers.get("etag"))) {
+    return await withoutBody(page, { status: 304, headers: notModifiedHeaders(headers) });
   }
-  const { status, statusText } = plain;
-  const body = request.method === "HEAD" ? null : injectScript(plain.body ?? emptyBody(), tag.bytes);
-  return new Response(body, { status, statusText, headers });
+  if (request.method === "HEAD") return await withoutBody(page, { status, statusText, headers });
+  return new Response(injectScript(page.body ?? emptyBody(), script.bytes), { status, statusText, headers });
+}
+
+/** Cancels the body of a page, which would otherwise keep its file or its connection open. */
+async function withoutBody(page: Response, init: ResponseInit): Promise<Response> {
+  await page.body?.cancel();
+  return new Response(null, init);
 }
 
 function isPage({ status, headers }: Response): boolean {
-  if (WITHOUT_WHOLE_BODY.includes(status)) return false;
+  if (INCOMPLETE_BODY_STATUSES.includes(status)) return false;
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
-  const isAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));
-  return type.trim().toLowerCase() === "text/html" && isAscii;
+  const extendsAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));
+  return type.trim().toLowerCase() === "text/html" && extendsAscii;
 }
 
-function pageHeaders(before: Headers, { revision, isSecret }: ConfigScript): Headers {
-  const headers = new Headers(before);
-  const etag = isSecret ? undefined : combinedTag(headers, revision);
-  for (const name of OF_THE_OLD_BODY) headers.delete(name);
+function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
+  const headers = new Headers(original);
+  const etag = isSecret ? undefined : combinedEtag(headers, revision);
+  for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
   headers.delete("etag");
   if (etag !== undefined) headers.set("etag", etag);
   headers.set("cache-control", cacheControl(headers.get("cache-control") ?? "", isSecret));
   return headers;
 }
 
-/** A page may be kept only to ask whether it is still right; what its own server said against keeping it stays. */
-function cacheControl(own: string, isSecret: boolean): string {
-  if (isSecret || /\bno-store\b/i.test(own)) return "no-store";
-  return /\bprivate\b/i.test(own) ? "private, no-cache" : "no-cache";
+/** Caches have to revalidate a page. A stricter original directive is kept. */
+function cacheControl(original: string, isSecret: boolean): string {
+  if (isSecret || /\bno-store\b/i.test(original)) return "no-store";
+  return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
 }
 
-/** How our tags begin, so that we know them again. */
-const OURS = 'W/"rep-';
+/** The beginning of the entity tags that are created here. */
+const ETAG_PREFIX = 'W/"rep-';
 
-/** The document's own validator and the configuration's; without the first there is none to give. */
-function combinedTag(headers: Headers, revision: string): string | undefined {
-  const own = headers.get("etag") ?? headers.get("last-modified");
-  if (own === null) return undefined;
-  return `${OURS}${revision}-${encodeURIComponent(own.replace(/^W\//, ""))}"`; // without quotes and commas
+/** Combines the document's validator with the revision of the configuration. Without a validator, there is no entity tag. */
+function combinedEtag(headers: Headers, revision: string): string | undefined {
+  const validator = headers.get("etag") ?? headers.get("last-modified");
+  if (validator === null) return undefined;
+  return `${ETAG_PREFIX}${revision}-${encodeURIComponent(validator.replace(/^W\//, ""))}"`; // no quotes, no commas
 }
 
 /** A page without an `ETag` is always sent: one with SENSITIVE values must not be stored, so no client has it. */
-function isKnown({ method, headers }: PageRequest, etag: string | null): boolean {
+function isNotModified({ method, headers }: PageRequest, etag: string | null): boolean {
   if (etag === null || (method !== "GET" && method !== "HEAD")) return false;
   return ifNoneMatchFails(headers, etag);
 }
 
-/** RFC 9110 §15.4.5. */
+/** Removes the headers that a 304 does not have (RFC 9110 §15.4.5). */
 function notModifiedHeaders(headers: Headers): Headers {
   const kept = [...headers].filter(([name]) => !name.startsWith("content-"));
   return new Headers(kept);
@@ -100,15 +105,16 @@ function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
 }
 
 /**
- * The headers that an upstream must not see, since it does not know of the configuration: conditions, which a page with an older
- * one could meet, and a range, which would be one of another text. Only where a page may be meant: other files keep theirs.
+ * Returns the request headers that an upstream must not receive, since it does not know the configuration: preconditions,
+ * which a page with an old configuration might meet, and a range, which would refer to another text. They are omitted only if
+ * the request may be for a page.
  */
 export function headersToOmit(request: PageRequest): readonly string[] {
-  const isOurs = request.headers.get("if-none-match")?.includes(OURS.slice("W/".length)) === true;
-  return isOurs || isNavigation(request) ? ["if-none-match", "if-modified-since", "range"] : [];
+  const hasOurEtag = request.headers.get("if-none-match")?.includes(ETAG_PREFIX.slice("W/".length)) === true;
+  return hasOurEtag || isNavigation(request) ? ["if-none-match", "if-modified-since", "range"] : [];
 }
 
-/** What a browser sends for a document, and for little else. */
+/** Returns whether a browser sends such a request for a document, and hardly for anything else. */
 function isNavigation({ method, headers }: PageRequest): boolean {
   return (method === "GET" || method === "HEAD") && headers.get("accept")?.includes("text/html") === true;
 }

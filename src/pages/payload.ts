@@ -1,42 +1,42 @@
+import { encryptSensitive } from "../crypto/encrypt_sensitive.ts";
 import type { EpochKeys } from "../crypto/epochs.ts";
 import { integrityToken } from "../crypto/integrity.ts";
-import { encryptSensitive } from "../crypto/encrypt_sensitive.ts";
 
-/** The version of REP that the payload follows. */
+/** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
 
-/** What a page is given (REP-RFC-0001 §8.1). */
+/** The configuration of a page (REP-RFC-0001 §8.1). */
 export interface Payload {
   /** PUBLIC values by name. */
   readonly public: Readonly<Record<string, string>>;
-  /** SENSITIVE values, encrypted; only if there are any. */
+  /** SENSITIVE values, encrypted; absent if there are none. */
   readonly sensitive?: string;
   readonly _meta: {
     readonly version: string;
     /** RFC 3339. */
     readonly injected_at: string;
     readonly integrity: string;
-    /** Where the key is to be had; only if there is anything to open. */
+    /** The path that returns the session key; absent without SENSITIVE values. */
     readonly key_endpoint?: string;
-    /** Where changes are to be had, from this page on; only with hot reload. */
+    /** The path of the stream of changes since this payload; absent without hot reload. */
     readonly hot_reload?: string;
-    /** Seconds until the payload is stale; 0 is never. */
+    /** Seconds until the payload expires; 0 means never. */
     readonly ttl: 0;
   };
 }
 
-/** What a payload is made of. */
+/** The input of {@linkcode makePayload}. */
 export interface PayloadInput {
   public: ReadonlyMap<string, string>;
   sensitive: ReadonlyMap<string, string>;
   keys: EpochKeys;
-  /** The last event that the values hold already; nothing without hot reload. */
+  /** The id of the newest event that the values contain; `undefined` without hot reload. */
   cursor: number | undefined;
   /** Milliseconds since the Unix epoch. */
   now: number;
 }
 
-/** Makes the payload of a snapshot, for one epoch. */
+/** Creates the payload for a snapshot and an epoch. */
 export async function makePayload(input: PayloadInput): Promise<Payload> {
   const { keys, cursor, now, sensitive } = input;
   const integrity = await integrityToken(input.public, keys.integrityKey);

@@ -1,4 +1,4 @@
-/** What belongs to one connection even where `Connection` does not name it (RFC 9110 §7.6.1, RFC 9110 §11.7). */
+/** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
 const HOP_BY_HOP = [
   "connection",
   "keep-alive",
@@ -12,22 +12,22 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-/** A header name (RFC 9110 §5.6.2); `Headers` throws at any other. */
+/** A header name (RFC 9110 §5.6.2). `Headers` throws for any other. */
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 
 /**
- * Copies headers without those that belong to one connection only: the known ones, and the ones that `Connection`
- * nominates (RFC 9110 §7.6.1). What is passed on has a length of its own making, or the one that `Content-Length` says.
+ * Copies headers without the hop-by-hop ones: those that are known, and those that `Connection` lists (RFC 9110 §7.6.1).
+ * A forwarded message is framed anew, or by its `Content-Length`.
  */
 export function withoutHopByHop(headers: Headers): Headers {
   const kept = new Headers(headers);
-  // A length beside a transfer coding is void (RFC 9112 §6.3), and passed on alone it would be taken for true.
+  // Transfer-Encoding overrides Content-Length (RFC 9112 §6.3); forwarded without it, a wrong length would be trusted.
   if (headers.has("transfer-encoding")) kept.delete("content-length");
-  for (const name of [...nominatedBy(headers), ...HOP_BY_HOP]) kept.delete(name);
+  for (const name of [...listedInConnection(headers), ...HOP_BY_HOP]) kept.delete(name);
   return kept;
 }
 
-function nominatedBy(headers: Headers): string[] {
+function listedInConnection(headers: Headers): string[] {
   const options = (headers.get("connection") ?? "").split(",").map((option) => option.trim());
   return options.filter((option) => TOKEN.test(option));
 }

@@ -1,31 +1,31 @@
 import http, { type IncomingMessage } from "node:http";
 import type { Clock } from "../clock.ts";
 
-/** One request to the upstream. */
+/** A request to the upstream. */
 export interface UpstreamRequestOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
-  /** The connections that may be used; of the upstream's scheme. */
+  /** The connection pool, for the upstream's scheme. */
   agent: http.Agent;
   method: string;
   /** The request target, in origin form. */
   target: string;
   headers: Headers;
-  /** With a `Content-Length` among the headers it must be that long; without one it is sent in chunks. */
+  /** If the headers have a `Content-Length`, the body has to have that length; otherwise it is sent in chunks. */
   body: ReadableStream<Uint8Array> | null;
-  /** Gives the request up. */
+  /** Aborts the request. */
   signal: AbortSignal;
   /** How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. */
   timeoutMs: number;
   clock: Clock;
 }
 
-/** Longest head of a response, in bytes: as much as `Deno.serve` takes of a request's. */
+/** Maximum size of the response's head, in bytes. `Deno.serve` has the same limit for requests. */
 const MAX_HEAD_BYTES = 65_536;
 
-const NOTHING = new Uint8Array();
+const EMPTY = new Uint8Array();
 
-/** A failure on a connection that had served a request before: it may be the connection's age, and nothing else. */
+/** A failure on a connection that was reused: the upstream may have closed it for being idle. */
 export class StaleConnectionError extends Error {
   override name = "StaleConnectionError";
 }
@@ -33,42 +33,41 @@ export class StaleConnectionError extends Error {
 /**
  * Sends a request and waits for the response's headers.
  *
- * It is `node:http` and not `fetch`, since `fetch` decompresses the body and leaves `Content-Encoding` and
- * `Content-Length` as they were.
+ * It uses `node:http` because `fetch` decompresses the body without adjusting `Content-Encoding` and `Content-Length`.
  *
- * @throws {DOMException} `TimeoutError` if there are no headers in time; `AbortError` if the request was given up, by the
- * signal or because its body broke off.
- * @throws {StaleConnectionError} If a kept connection turned out to be closed.
- * @throws {Error} If the upstream cannot be reached or what it answers is not HTTP.
+ * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or the
+ * request's body ended in an error.
+ * @throws {StaleConnectionError} If a reused connection was closed.
+ * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
  */
 export async function requestUpstream(options: UpstreamRequestOptions): Promise<IncomingMessage> {
   const { body, signal, timeoutMs, clock } = options;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   signal.throwIfAborted();
   const request = openRequest(options);
-  const giveUp = (error: DOMException) => {
-    reject(error); // destroy() says nothing as long as there is no connection
+  const fail = (error: DOMException) => {
+    reject(error); // destroy() emits no error before there is a connection
     request.destroy(error);
   };
-  const headerTimeout = startHeaderTimeout(timeoutMs, clock, () => giveUp(tooLate(timeoutMs)));
-  const onAbort = () => giveUp(givenUp("The client is gone", signal.reason));
+  const headerTimeout = startHeaderTimeout(timeoutMs, clock, () => fail(timeoutError(timeoutMs)));
+  const onAbort = () => fail(abortError("The client disconnected", signal.reason));
   signal.addEventListener("abort", onAbort);
   let isReused = false;
   request.on("socket", () => {
     isReused = request.reusedSocket;
-    // Deno's node:http would ask again by itself where a kept connection is closed, and a POST, too, which a proxy must
-    // not do (RFC 9110 §9.2.2): only this flag keeps it from that.
+    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110 §9.2.2).
+    // Resetting this flag prevents it.
     request.reusedSocket = false;
   });
   request.on("response", resolve);
-  // Not once(): the parser reports some issues twice, and an error that nobody listens to ends the process.
-  request.on("error", (error: Error) => reject(isReused ? staleOr(error) : error));
+  // Not once(): the parser emits some errors twice, and one without a listener would end the process.
+  request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
   request.on("close", () => reject(new Error("The connection was closed without a response")));
-  send(body, request, headerTimeout.renew).catch((error) => giveUp(givenUp("The request's body broke off", error)));
+  send(body, request, headerTimeout.restart).catch((error) => fail(abortError("The request's body broke off", error)));
   try {
     return await promise;
   } finally {
-    headerTimeout.end();
+    headerTimeout.cancel();
     signal.removeEventListener("abort", onAbort);
   }
 }
@@ -83,20 +82,23 @@ function openRequest({ upstream, agent, method, target, headers, body }: Upstrea
     hostname: hostname.replace(/^\[|\]$/g, ""),
     port,
     path: target,
-    // Said here, since node:http sends the body of a GET or a DELETE without any framing (RFC 9112 §6.1).
+    // Set here, since node:http sends the body of a GET or a DELETE without any framing (RFC 9112 §6.1).
     headers: { host, ...Object.fromEntries(headers), ...(isChunked && { "transfer-encoding": "chunked" }) },
     maxHeaderSize: MAX_HEAD_BYTES,
   });
 }
 
-/** Sends the body as fast as the upstream takes it. Rejects if the body breaks off; the request has its own errors. */
+/**
+ * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its own
+ * events.
+ */
 async function send(
   body: ReadableStream<Uint8Array> | null,
   request: http.ClientRequest,
   onProgress: () => void,
 ): Promise<void> {
   if (body === null) return void request.end();
-  request.write(NOTHING); // sends the headers at once; flushHeaders() would send them in UTF-8
+  request.write(EMPTY); // sends the headers now; flushHeaders() would encode them as UTF-8
   for await (const chunk of body) {
     if (request.destroyed) return; // leaving the loop cancels the body
     if (!request.write(chunk)) await drained(request);
@@ -105,7 +107,7 @@ async function send(
   request.end();
 }
 
-/** Waits until there is room again, or nothing to write to any more. */
+/** Waits until the request's buffer is empty, or the request is closed. */
 function drained(request: http.ClientRequest): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const events = ["drain", "close"] as const;
@@ -113,32 +115,32 @@ function drained(request: http.ClientRequest): Promise<void> {
   return promise.finally(() => events.forEach((event) => request.off(event, resolve)));
 }
 
-/** Counts down to `onEnd`, from the beginning again with every `renew()`. */
-function startHeaderTimeout(ms: number, clock: Clock, onEnd: () => void) {
-  let isOver = false;
-  let cancel = clock.after(ms, onEnd);
+/** Calls `onTimeout` after `ms` milliseconds, counted from the last `restart()`. */
+function startHeaderTimeout(ms: number, clock: Clock, onTimeout: () => void) {
+  let isCancelled = false;
+  let cancelTimer = clock.after(ms, onTimeout);
   return {
-    renew() {
-      if (isOver) return;
-      cancel();
-      cancel = clock.after(ms, onEnd);
+    restart() {
+      if (isCancelled) return;
+      cancelTimer();
+      cancelTimer = clock.after(ms, onTimeout);
     },
-    end() {
-      isOver = true;
-      cancel();
+    cancel() {
+      isCancelled = true;
+      cancelTimer();
     },
   };
 }
 
-function staleOr(error: Error): Error {
+function toStaleConnectionError(error: Error): Error {
   const isClosed = "code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE");
   return isClosed ? new StaleConnectionError(error.message, { cause: error }) : error;
 }
 
-function tooLate(timeoutMs: number): DOMException {
+function timeoutError(timeoutMs: number): DOMException {
   return new DOMException(`No response headers within ${timeoutMs} ms`, "TimeoutError");
 }
 
-function givenUp(message: string, cause: unknown): DOMException {
+function abortError(message: string, cause: unknown): DOMException {
   return Object.assign(new DOMException(message, "AbortError"), { cause });
 }

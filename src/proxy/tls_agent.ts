@@ -2,27 +2,27 @@ import http, { type ClientRequestArgs } from "node:http";
 import { Duplex } from "node:stream";
 
 /**
- * Keeps TLS connections for `node:http` that Deno makes.
+ * An agent for `node:http` whose connections are TLS connections of Deno.
  *
- * `node:https` would be the obvious way, but in Deno 2.9 it asks for `--allow-sys` and `--allow-env`, and does not trust
- * what `--cert` and `DENO_CERT` name.
+ * In Deno 2.9, `node:https` requires `--allow-sys` and `--allow-env`, and ignores the certificate authorities of `--cert`
+ * and `DENO_CERT`.
  */
 export class TlsAgent extends http.Agent {
-  /** What `node:http` asks its agent for. */
+  /** The scheme, which `node:http` compares with that of the request. */
   readonly protocol = "https:";
-  /** What `node:http` connects to where the URL names no port. */
+  /** The port for URLs without one. */
   readonly defaultPort = 443;
-  #isOver = false;
+  #isClosed = false;
 
-  /** Called by `node:http` for a new connection, which takes it from the callback. */
+  /** Opens a connection and passes it to the callback. Called by `node:http`. */
   override createConnection(
     { host, port }: ClientRequestArgs,
     callback?: (error: Error | null, socket: Duplex) => void,
   ): Duplex {
     connect(host ?? "localhost", Number(port)).then(
       (connection) => {
-        // One that is made after the end would be kept for ever.
-        if (this.#isOver) connection.close();
+        // The agent would never close a connection that opens after destroy().
+        if (this.#isClosed) connection.close();
         else callback?.(null, socketOf(connection));
       },
       (error) => callback?.(error, undefined as never),
@@ -30,9 +30,9 @@ export class TlsAgent extends http.Agent {
     return undefined as never;
   }
 
-  /** Ends all connections. */
+  /** Closes all connections, including those that are in use. */
   override destroy(): void {
-    this.#isOver = true;
+    this.#isClosed = true;
     super.destroy();
   }
 }
@@ -48,15 +48,15 @@ async function connect(hostname: string, port: number): Promise<Deno.TlsConn> {
   }
 }
 
-/** A stream with what `node:http` calls on a socket besides. */
+/** Returns a stream with the methods of `net.Socket` that `node:http` calls. */
 function socketOf(connection: Deno.TlsConn): Duplex {
   const { readable, writable } = connection;
   const stream = Duplex.fromWeb({ readable, writable } as Parameters<typeof Duplex.fromWeb>[0]);
-  const nothing = () => stream; // Deno sets TCP_NODELAY by itself, and the time-out is not the socket's
+  const ignored = () => stream; // Deno sets TCP_NODELAY itself, and requestUpstream() has its own timeout
   return Object.assign(stream, {
-    setKeepAlive: nothing,
-    setNoDelay: nothing,
-    setTimeout: nothing,
+    setKeepAlive: ignored,
+    setNoDelay: ignored,
+    setTimeout: ignored,
     ref() {
       connection.ref();
       return stream;

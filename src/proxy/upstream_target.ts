@@ -1,13 +1,13 @@
 /**
- * Tells what to ask the upstream for: its base path, and after it the path and the query of the request.
+ * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
  *
- * The path is as `URL` reads it, since that is what the gateway's own routes were matched against: dot segments are
- * resolved before the base path is put in front, so that no request climbs out of it; nothing else in it is decoded or
- * tidied. The query is passed on byte for byte. The host is nowhere in the answer: a request does not choose it.
+ * The path is the one that `URL` parses, since the gateway's own routes are matched against it. Dot segments are resolved
+ * before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized further. The
+ * query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
  *
- * @param upstream Where requests go; its path is the base path.
- * @param requestUrl The URL of the request as the server gives it: unlike a `URL`, it is not normalised.
- * @returns The request target in origin form (RFC 9112 §3.2.1), always with a slash at its beginning.
+ * @param upstream Its path is the base path.
+ * @param requestUrl The URL of the request as the server received it, which, unlike a `URL`, is not normalized.
+ * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
  */
 export function upstreamTarget(upstream: URL, requestUrl: string): string {
   const base = upstream.pathname.replace(/\/$/, "");
@@ -16,7 +16,7 @@ export function upstreamTarget(upstream: URL, requestUrl: string): string {
   return base + path + (rawQuery(requestUrl) ?? search);
 }
 
-/** The query as it was sent, or nothing if it holds what must not stand in a request line. */
+/** Returns the query as it was sent, or `undefined` if it has characters that are not allowed in a request line. */
 function rawQuery(url: string): string | undefined {
   const [withoutFragment = ""] = url.split("#", 1);
   const start = withoutFragment.indexOf("?");

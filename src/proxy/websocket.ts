@@ -2,49 +2,51 @@ import type { Clock } from "../clock.ts";
 import { Problem } from "../http/problem.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
 
-/** What {@linkcode proxyWebSocket} needs beside the client's request. */
+/** Settings of {@linkcode proxyWebSocket}. */
 export interface WebSocketProxyOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
   /** The request target, in origin form. */
   target: string;
-  /** What the upstream gets to see, without what belongs to the client's connection. */
+  /** Headers for the upstream, without hop-by-hop headers. */
   headers: Headers;
   /** How long the upstream's handshake may take, in milliseconds. */
   timeoutMs: number;
   clock: Clock;
-  /** Ends the bridge, whatever it is doing. */
+  /** Aborts the handshake, or closes both WebSockets. */
   shutdown: AbortSignal;
+  /** Called once both WebSockets are closed. */
+  onClose: () => void;
 }
 
 /** A subprotocol's name (RFC 6455 §4.1). */
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 
-/** What `WebSocket` makes itself for its handshake; `User-Agent` would go out twice. */
-const OF_THE_HANDSHAKE = /^(sec-websocket-.*|user-agent|content-length)$/;
+/** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
+const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
 
-/** Answers whether a request wants to become a WebSocket over HTTP/1.1 (RFC 6455 §4.2.1). */
+/** Returns whether a request asks for a WebSocket over HTTP/1.1 (RFC 6455 §4.2.1). */
 export function isWebSocketRequest({ method, headers }: Request): boolean {
   return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";
 }
 
 /**
  * Bridges a WebSocket: connects to the upstream first, then accepts the client with the subprotocol that the upstream
- * chose. Messages, close codes and reasons pass both ways; extensions are negotiated with neither side.
+ * selected. Messages, close codes and reasons are forwarded in both directions. No extensions are negotiated.
  *
- * @param request The object that `Deno.serve` gave.
- * @returns A response that must go back to `Deno.serve` untouched.
- * @throws {Problem} 400 or 426 if the client's handshake is none.
- * @throws {DOMException} `TimeoutError` if the upstream takes too long; `AbortError` if the client left meanwhile.
- * @throws {Error} If the upstream cannot be reached, or refuses.
+ * @param request The object that `Deno.serve` passed to its handler.
+ * @returns A response that has to be returned to `Deno.serve` unchanged.
+ * @throws {Problem} 400 or 426 if the client's handshake is invalid.
+ * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client disconnected.
+ * @throws {Error} If the upstream cannot be reached, or rejects the handshake.
  */
 export async function proxyWebSocket(request: Request, options: WebSocketProxyOptions): Promise<Response> {
   const protocols = checkHandshake(request.headers);
-  const upstream = await dial(protocols, AbortSignal.any([request.signal, options.shutdown]), options);
+  const upstream = await connect(protocols, AbortSignal.any([request.signal, options.shutdown]), options);
   try {
     const { protocol } = upstream.socket;
     if (protocol !== "" && !protocols.includes(protocol)) {
-      throw new Error("The upstream chose a subprotocol that was not offered"); // RFC 6455 §4.1
+      throw new Error("The upstream selected a subprotocol that was not offered"); // RFC 6455 §4.1
     }
     const { socket, response } = Deno.upgradeWebSocket(request, protocol === "" ? {} : { protocol });
     bridge(socket, upstream, options);
@@ -55,76 +57,91 @@ export async function proxyWebSocket(request: Request, options: WebSocketProxyOp
   }
 }
 
-/** Refuses what `Deno.upgradeWebSocket` cannot accept before the upstream is asked; gives the subprotocols offered. */
+/**
+ * Rejects a handshake that `Deno.upgradeWebSocket` would not accept, before the upstream is contacted.
+ *
+ * @returns The subprotocols that the client offers.
+ */
 function checkHandshake(headers: Headers): string[] {
   if (headers.get("sec-websocket-version") !== "13") {
     const detail = "Cannot open the WebSocket: expected version 13 of the protocol"; // RFC 6455 §4.4
     throw new Problem(426, { detail, headers: { "sec-websocket-version": "13", "upgrade": "websocket" } });
   }
-  if (!listed(headers.get("connection")).some((option) => option.toLowerCase() === "upgrade")) {
+  if (!parseList(headers.get("connection")).some((option) => option.toLowerCase() === "upgrade")) {
     throw new Problem(400, { detail: "Cannot open the WebSocket: expected the header Connection: Upgrade" });
   }
   if (!headers.has("sec-websocket-key")) {
     throw new Problem(400, { detail: "Cannot open the WebSocket: expected the header Sec-WebSocket-Key" });
   }
-  const protocols = listed(headers.get("sec-websocket-protocol"));
+  const protocols = parseList(headers.get("sec-websocket-protocol"));
   if (new Set(protocols).size < protocols.length || !protocols.every((name) => TOKEN.test(name))) {
-    throw new Problem(400, { detail: "Cannot open the WebSocket: expected subprotocols that are tokens and differ" });
+    throw new Problem(400, { detail: "Cannot open the WebSocket: expected subprotocols that are distinct tokens" });
   }
   return protocols;
 }
 
-function listed(header: string | null): string[] {
+function parseList(header: string | null): string[] {
   return (header ?? "").split(",").map((item) => item.trim()).filter((item) => item !== "");
 }
 
-interface Dialed {
+interface Connection {
   socket: WebSocket;
   peer: WebSocketPeer;
 }
 
 /** Opens the WebSocket to the upstream. */
-async function dial(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Dialed> {
+async function connect(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Connection> {
   const { upstream, target, timeoutMs, clock } = options;
   signal.throwIfAborted();
-  const headers = new Headers([...options.headers].filter(([name]) => !OF_THE_HANDSHAKE.test(name)));
-  const { promise, resolve, reject } = Promise.withResolvers<Dialed>();
-  // Not by new URL(target, upstream): a target such as "//elsewhere/" would then choose the host.
+  const headers = new Headers([...options.headers].filter(([name]) => !HANDSHAKE_HEADER.test(name)));
+  const { promise, resolve, reject } = Promise.withResolvers<Connection>();
+  // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
   const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  const peer = new WebSocketPeer(socket); // at once: messages may come before whoever awaits this goes on
+  const peer = new WebSocketPeer(socket); // now: messages may arrive before the caller continues
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();
   };
-  const tooLate = () => fail(new DOMException(`No WebSocket handshake within ${timeoutMs} ms`, "TimeoutError"));
-  const giveUp = () => fail(new DOMException("The client is gone", "AbortError"));
-  const cancel = clock.after(timeoutMs, tooLate);
-  signal.addEventListener("abort", giveUp);
+  const onTimeout = () => fail(new DOMException(`No WebSocket handshake within ${timeoutMs} ms`, "TimeoutError"));
+  const onAbort = () => fail(new DOMException("The client disconnected", "AbortError"));
+  const cancelTimeout = clock.after(timeoutMs, onTimeout);
+  signal.addEventListener("abort", onAbort);
   socket.addEventListener("open", () => resolve({ socket, peer }));
   socket.addEventListener("error", (event) => reject(new Error((event as ErrorEvent).message)));
   socket.addEventListener("close", () => reject(new Error("The WebSocket was closed during the handshake")));
   try {
     return await promise;
   } finally {
-    cancel();
-    signal.removeEventListener("abort", giveUp);
+    cancelTimeout();
+    signal.removeEventListener("abort", onAbort);
   }
 }
 
-/** Ties the client to the upstream. */
-function bridge(
-  clientSocket: WebSocket,
-  upstream: Dialed,
-  { shutdown, timeoutMs, clock }: WebSocketProxyOptions,
-): void {
+/** Connects the client's WebSocket with the upstream's. */
+function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocketProxyOptions): void {
+  const { shutdown, timeoutMs, clock, onClose } = options;
   const client = new WebSocketPeer(clientSocket);
   client.forwardTo(upstream.peer);
   upstream.peer.forwardTo(client);
-  const end = () =>
-    [client, upstream.peer].forEach((side) => side.close(1001, "The gateway has closed the connection"));
-  // A client that leaves just before it is accepted causes no event at all: only that it never opens.
-  clientSocket.addEventListener("open", clock.after(timeoutMs, end));
-  shutdown.addEventListener("abort", end);
-  upstream.socket.addEventListener("close", () => shutdown.removeEventListener("abort", end));
+  const close = () =>
+    [client, upstream.peer].forEach((peer) => peer.close(1001, "The gateway has closed the connection"));
+  shutdown.addEventListener("abort", close);
+  const clientClosed = closeOf(clientSocket);
+  // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
+  const cancelTimeout = clock.after(timeoutMs, () => {
+    close();
+    clientClosed.resolve();
+  });
+  clientSocket.addEventListener("open", cancelTimeout);
+  void Promise.all([clientClosed.promise, closeOf(upstream.socket).promise]).then(() => {
+    shutdown.removeEventListener("abort", close);
+    onClose();
+  });
+}
+
+function closeOf(socket: WebSocket): PromiseWithResolvers<void> {
+  const closed = Promise.withResolvers<void>();
+  socket.addEventListener("close", () => closed.resolve());
+  return closed;
 }

@@ -1,84 +1,85 @@
-/** What a WebSocket with `binaryType` "arraybuffer" sends and receives. */
+/** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
 export type Message = string | ArrayBuffer;
 
 /**
- * How far a side may lag behind the other, in bytes. `WebSocket` cannot be told to read slower, so a side that does not
- * read at all would otherwise fill the memory.
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that does
+ * not read would exhaust the memory.
  */
-const MAX_LAG_BYTES = 16 * 1024 * 1024;
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
-/** What one side says to the other. */
+/** A message or a close that is to be forwarded to the other peer. */
 type PendingAction = (other: WebSocketPeer) => void;
 
 /**
- * One side of a bridge between two WebSockets. It listens from the beginning: what comes before there is another side is
- * kept for it. What is said to it before it is open waits until then, in order; what is said to it after its end is lost.
+ * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order; what
+ * is sent to it after it has closed is dropped.
  */
 export class WebSocketPeer {
   readonly #socket: WebSocket;
-  readonly #heard: PendingAction[] = [];
+  readonly #received: PendingAction[] = [];
   #other: WebSocketPeer | undefined;
-  readonly #held: (() => void)[] = [];
-  #heldBytes = 0;
+  readonly #queue: (() => void)[] = [];
+  #queuedBytes = 0;
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
-    socket.binaryType = "arraybuffer"; // a Blob could only be passed on later, out of order
-    socket.addEventListener("open", () => this.#release());
-    socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#say((other) => other.send(data)));
-    socket.addEventListener("close", ({ code, reason }) => this.#say((other) => other.close(code, reason)));
+    socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
+    socket.addEventListener("open", () => this.#flush());
+    socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#forward((other) => other.send(data)));
+    socket.addEventListener("close", ({ code, reason }) => this.#forward((other) => other.close(code, reason)));
   }
 
-  /** Says everything that comes, and has come, to another side. */
+  /** Forwards everything that this peer receives, and has received, to another peer. */
   forwardTo(other: WebSocketPeer): void {
     this.#other = other;
-    for (const saying of this.#heard.splice(0)) saying(other);
+    for (const action of this.#received.splice(0)) action(other);
   }
 
-  /** Sends a message. Ends both sides if this one lags too far behind. */
+  /** Sends a message. Closes both peers if too much is waiting to be sent. */
   send(message: Message): void {
     if (this.#socket.readyState === WebSocket.CONNECTING) {
-      this.#heldBytes += typeof message === "string" ? message.length : message.byteLength;
+      this.#queuedBytes += typeof message === "string" ? message.length : message.byteLength;
     }
     this.#whenOpen(() => this.#socket.send(message));
-    if (this.#heldBytes + this.#socket.bufferedAmount > MAX_LAG_BYTES) this.#giveUp();
+    if (this.#queuedBytes + this.#socket.bufferedAmount > MAX_BUFFERED_BYTES) this.#closeBoth();
   }
 
-  /** Closes it for the reason that the other side has given, or the gateway. */
+  /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
   close(code: number, reason: string): void {
-    // Without a code, a reason cannot be there either (RFC 6455 §5.5.1).
-    this.#whenOpen(() => code === 1005 ? this.#socket.close() : this.#socket.close(passableCode(code), reason));
+    // There is no reason without a code (RFC 6455 §5.5.1).
+    this.#whenOpen(() => code === 1005 ? this.#socket.close() : this.#socket.close(allowedCode(code), reason));
   }
 
-  #giveUp(): void {
-    for (const side of [this, this.#other]) side?.close(1013, "The other side does not read");
+  #closeBoth(): void {
+    for (const peer of [this, this.#other]) peer?.close(1013, "A peer reads too slowly");
   }
 
-  #say(saying: PendingAction): void {
-    if (this.#other === undefined) this.#heard.push(saying);
-    else saying(this.#other);
+  #forward(action: PendingAction): void {
+    if (this.#other === undefined) this.#received.push(action);
+    else action(this.#other);
   }
 
   #whenOpen(action: () => void): void {
     const { readyState } = this.#socket;
-    if (readyState === WebSocket.CONNECTING) this.#held.push(action); // close() has no lasting effect before, either
+    if (readyState === WebSocket.CONNECTING) this.#queue.push(action); // also for close(), which Deno ignores before
     else if (readyState === WebSocket.OPEN) action();
   }
 
-  #release(): void {
-    this.#heldBytes = 0;
-    for (const action of this.#held.splice(0)) this.#whenOpen(action);
+  #flush(): void {
+    this.#queuedBytes = 0;
+    for (const action of this.#queue.splice(0)) this.#whenOpen(action);
   }
 }
 
 /**
- * Finds a close code that `WebSocket.close()` takes, which are 1000 and 3000 to 4999: what the protocol itself says, such
- * as 1001 (going away) or 1011 (internal error), is told as 4900 and its last two digits. So neither becomes 1000, which
- * would make it a normal end that nobody reconnects after.
+ * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol itself, such
+ * as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become 1000: clients do not
+ * reconnect after a normal closure.
  *
- * @param code Deno gives 0 where browsers give 1006: the connection broke.
+ * @param code Deno reports a broken connection as 0, browsers as 1006.
  */
-export function passableCode(code: number): number {
+export function allowedCode(code: number): number {
   if (code === 1000 || (code >= 3000 && code <= 4999)) return code;
   return code > 1000 && code < 1100 ? 3900 + code : 4906;
 }

@@ -1,26 +1,26 @@
-/** Some of a file's bytes. */
+/** A range of a file's bytes. */
 export interface ByteRange {
-  /** The first byte. */
+  /** The offset of the first byte. */
   start: number;
-  /** The byte after the last one. */
+  /** The offset after the last byte. */
   end: number;
 }
 
 /**
- * Reads a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
+ * Parses a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
  *
- * @returns Nothing if the whole is to be sent: the header is malformed, of another unit, or asks for several ranges,
- * which a server may ignore. `unsatisfiable` if the range has no byte of the representation.
+ * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges, which
+ * a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
  */
 export function parseByteRange(header: string, size: number): ByteRange | "unsatisfiable" | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(header) ?? [];
   if (first === undefined || last === undefined || first + last === "") return undefined;
-  if (first !== "" && last !== "" && Number(last) < Number(first)) return undefined; // invalid, so to be ignored
-  const range = first === "" ? suffixOf(size, Number(last)) : rangeFrom(Number(first), last, size);
+  if (first !== "" && last !== "" && Number(last) < Number(first)) return undefined; // invalid, and so ignored
+  const range = first === "" ? suffixRange(Number(last), size) : rangeFrom(Number(first), last, size);
   return range.start < range.end ? range : "unsatisfiable";
 }
 
-function suffixOf(size: number, length: number): ByteRange {
+function suffixRange(length: number, size: number): ByteRange {
   return { start: Math.max(0, size - length), end: size };
 }
 

@@ -1,24 +1,24 @@
 import { acceptsEncodings } from "@std/http/negotiation";
 
-/** A way in which a file may lie compressed beside itself. */
+/** A content coding in which a file may be available as a second file. */
 export interface Coding {
   /** Its name in HTTP. */
   name: "br" | "gzip";
-  /** What such a file's name ends with. */
+  /** The suffix of the compressed file's name. */
   suffix: ".br" | ".gz";
 }
 
-/** The codings that are looked for; the better one first. */
+/** The supported codings, the preferred one first. */
 export const CODINGS: readonly Coding[] = [
   { name: "br", suffix: ".br" },
   { name: "gzip", suffix: ".gz" },
 ];
 
 /**
- * Chooses the coding that a client likes best (RFC 9110 §12.5.3); among those it likes equally, Brotli.
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, Brotli is preferred.
  *
- * @returns Nothing if the file is to be sent as it is: also when the client does not say what it takes, and when it
- * takes nothing that there is.
+ * @returns `undefined` if the file is to be sent without a coding: the client has no `Accept-Encoding` header, or accepts
+ * none of the available codings.
  */
 export function preferredCoding(headers: Headers, available: readonly Coding[]): Coding | undefined {
   const accepted = headers.get("accept-encoding");
@@ -28,7 +28,7 @@ export function preferredCoding(headers: Headers, available: readonly Coding[]):
   return available.find((coding) => coding.name === name);
 }
 
-/** Browsers write `gzip, deflate, br` and mean no order by it; `acceptsEncodings` takes it for one. */
+/** Browsers send `gzip, deflate, br` in no order of preference; `acceptsEncodings` prefers the first. */
 function brotliFirst(accepted: string): string {
   const isBrotli = (item: string) => /^\s*br\s*(?:;|$)/i.test(item);
   const items = accepted.split(",");

@@ -1,38 +1,36 @@
 import { eTag } from "@std/http/etag";
 import type { ByteRange } from "./byte_range.ts";
 
-/** A file that is about to be sent: all of this describes one and the same state of it. */
+/** A file that is about to be sent. All properties describe the same version of it. */
 export interface OpenFile extends Disposable {
   readonly size: number;
   readonly mtime: Date | null;
-  /** A strong entity tag; nothing if the file is large and its file system keeps no time. */
+  /** A strong entity tag; `undefined` if the file is large and its file system has no modification times. */
   readonly etag: string | undefined;
-  /**
-   * Takes the bytes of a range, once. A stream that is taken owns the file from then on: it has to be read or
-   * cancelled.
-   */
+  /** Returns the bytes of a range. Can be called once. A returned stream owns the file: it has to be read or cancelled. */
   body(range: ByteRange): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
 /**
- * Up to here a file is read whole, and tagged by its content: images are often built with one and the same date for
- * all files, and a service worker or a page in which only a hash differs keeps its size as well.
+ * Files up to this size are read into memory, and their entity tag is a hash of the content. Size and time would not
+ * distinguish their versions: images are often built with the same date for all files, and a page or a service worker in
+ * which only a hash changes keeps its size.
  */
-const WHOLE_BYTES = 256 * 1024;
+const MAX_BYTES_IN_MEMORY = 256 * 1024;
 
-/** What is held of a file at a time for each client that reads it. */
+/** How many bytes of a large file are in memory for each client. */
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Opens a regular file. Let it go with `using`; its body survives that.
+ * Opens a regular file. Disposing of it does not affect a body that was returned.
  *
- * @throws {Deno.errors.NotFound} And its like, if it cannot be opened.
+ * @throws {Deno.errors.NotFound} If it does not exist. Other errors of `Deno.open` are thrown as well.
  */
 export async function openFile(path: string): Promise<OpenFile> {
   const file = await Deno.open(path);
   try {
     const { size, mtime } = await file.stat();
-    if (size > WHOLE_BYTES) return await largeFile(file, { path, size, mtime });
+    if (size > MAX_BYTES_IN_MEMORY) return await largeFile(file, { path, size, mtime });
     return await smallFile(await new Response(file.readable).bytes(), mtime);
   } catch (error) {
     file[Symbol.dispose]();
@@ -46,7 +44,7 @@ async function smallFile(bytes: Uint8Array<ArrayBuffer>, mtime: Date | null): Pr
     mtime,
     etag: await eTag(bytes),
     body: ({ start, end }) => bytes.subarray(start, end),
-    [Symbol.dispose]() {}, // reading to the end has closed it
+    [Symbol.dispose]() {}, // reading the file to its end has closed it
   };
 }
 
@@ -57,33 +55,33 @@ interface LargeFile {
 }
 
 async function largeFile(file: Deno.FsFile, { path, size, mtime }: LargeFile): Promise<OpenFile> {
-  // Strong, although made of size and time: If-Range takes no other, and times are kept to the millisecond or better.
+  // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
   const etag = await eTag({ size, mtime }, { weak: false });
-  let isTaken = false;
+  let hasBody = false;
   return {
     size,
     mtime,
     etag,
     body(range) {
-      file.seekSync(range.start, Deno.SeekMode.Start); // moves a number, and waits for no disk
-      isTaken = true;
+      file.seekSync(range.start, Deno.SeekMode.Start); // does not access the disk
+      hasBody = true;
       return streamBytes(file, { path, count: range.end - range.start });
     },
     [Symbol.dispose]() {
-      if (!isTaken) file.close();
+      if (!hasBody) file.close();
     },
   };
 }
 
-/** Sends exactly as many bytes as were announced, however the file grows; if it shrinks, the stream fails. */
+/** Sends exactly `count` bytes, even if the file grows. If it shrinks, the stream ends in an error. */
 function streamBytes(file: Deno.FsFile, { path, count }: { path: string; count: number }) {
   let left = count;
-  const close = () => file[Symbol.dispose](); // unlike close(), may be called twice
+  const close = () => file[Symbol.dispose](); // unlike close(), can be called twice
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
         const chunk = await readChunk(file, Math.min(left, CHUNK_BYTES));
-        if (chunk === undefined) throw new Error(`Cannot send "${path}" to its end: it became shorter meanwhile`);
+        if (chunk === undefined) throw new Error(`Cannot send all of "${path}": the file was truncated`);
         left -= chunk.length;
         controller.enqueue(chunk);
       } catch (error) {

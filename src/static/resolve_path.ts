@@ -1,24 +1,24 @@
 import { join, SEPARATOR } from "@std/path";
 
-/** What stands under a path: a file with its real path, or why there is none. */
+/** What a path leads to: a file with its real path, or the reason why there is no file. */
 export type ResolvedPath =
   | { kind: "file"; path: string }
   | { kind: "directory" | "absent" | "refused" };
 
 /**
- * Looks for what stands below a directory, without opening it.
+ * Resolves a path below a directory, without opening the file.
  *
- * Symbolic links are followed as long as they end inside the directory: Kubernetes mounts are made of them. The
- * directory may be a link itself that is turned to another release at any time, so it is resolved afresh.
+ * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a link
+ * that is switched to another release at any time, so it is resolved for each call.
  *
- * @returns `refused` for what lies outside, must not be looked at, or is neither a file nor a directory: to open a FIFO
- * would wait for ever.
+ * @returns `refused` if the path leads out of the directory, must not be accessed, or is neither a file nor a directory:
+ * opening a FIFO would block.
  */
 export async function resolvePath(directory: string, names: readonly string[]): Promise<ResolvedPath> {
   try {
-    const top = await Deno.realPath(directory);
-    const path = await Deno.realPath(join(top, ...names));
-    return isInside(path, top) ? await entryAt(path) : { kind: "refused" };
+    const root = await Deno.realPath(directory);
+    const path = await Deno.realPath(join(root, ...names));
+    return isInside(path, root) ? await inspect(path) : { kind: "refused" };
   } catch (error) {
     if (isAbsence(error)) return { kind: "absent" };
     if (isRefusal(error)) return { kind: "refused" };
@@ -26,12 +26,12 @@ export async function resolvePath(directory: string, names: readonly string[]): 
   }
 }
 
-/** `/srv/site-old` begins with `/srv/site` and is not in it. */
-function isInside(path: string, top: string): boolean {
-  return path === top || path.startsWith(top.endsWith(SEPARATOR) ? top : top + SEPARATOR);
+/** Compares whole names: `/srv/site-old` begins with `/srv/site`, but is not inside. */
+function isInside(path: string, root: string): boolean {
+  return path === root || path.startsWith(root.endsWith(SEPARATOR) ? root : root + SEPARATOR);
 }
 
-async function entryAt(path: string): Promise<ResolvedPath> {
+async function inspect(path: string): Promise<ResolvedPath> {
   const { isFile, isDirectory } = await Deno.stat(path);
   if (isFile) return { kind: "file", path };
   return { kind: isDirectory ? "directory" : "refused" };

@@ -1,97 +1,97 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import { MAX_HEAD_BYTES } from "../../src/pages/insertion_point.ts";
-import { injectScript, injectTagInto } from "../../src/pages/inject_script.ts";
+import { injectScript } from "../../src/pages/inject_script.ts";
 
-const TAG = '<script id="__rep__">{}</script>';
+const SCRIPT = '<script id="__rep__">{}</script>';
 const CHUNK_SIZES = [1, 2, 3, 7, Infinity];
 
-/** What is promised, and a document in which `^` is where the tag is to go. */
-type Case = readonly [promise: string, document: string];
+/** What is tested, and a document in which `^` marks the insertion point. */
+type Case = readonly [behavior: string, document: string];
 
 const BEFORE_END_OF_HEAD: readonly Case[] = [
   [
-    "puts the tag immediately before </head>",
+    "inserts the script immediately before </head>",
     "<!doctype html><html><head><meta charset=utf-8>^</head><body></body></html>",
   ],
   ["keeps white space around </head>", "<head>\n  <title>a</title>\n^</head>\n<body>\n"],
-  ["knows </HEAD >", "<HTML><HEAD><TITLE>a</TITLE>^</HEAD ><BODY></BODY></HTML>"],
-  ["knows </hEaD with a line end before its >", "<head>^</hEaD\r\n></head>"],
-  ["knows </head/>", "<head>^</head/>"],
-  ["knows </head> with attributes", "<head>^</head a=\">\" b='>' c=d>"],
-  ["knows <head> with attributes", "<head prefix=\"og: >\" a='</head>' b=c>^</head>"],
-  ["knows a </head> whose <head> is left out", "<!doctype html><title>a</title>^</head><body>"],
-  ["knows a </head> whose head is empty and <head> is left out", "<!doctype html><html>^</head><body>"],
-  ["takes the first of several </head>", "<head>^</head></head><body></head>"],
-  ["takes no notice of a second <head>", "<head><head>^</head>"],
-  ["takes no notice of stray end tags", "<head></p></div></header></template></headers></script>^</head>"],
-  ["takes no notice of </> and </ head>", "<head></></ head></%head>^</head>"],
-  ["lets <base>, <basefont> and <bgsound> be in a head", "<head><base href=/><basefont><bgsound>^</head>"],
-  ["leaves a </head> inside a comment alone", "<head><!-- </head> -->^</head>"],
-  ["leaves a </head> alone in a comment with dashes", "<head><!-- - -- > --- </head> --->^</head>"],
-  ["leaves a </head> alone in a comment within a comment", "<head><!-- <!-- </head> --!>^</head>"],
-  ["leaves a </head> alone in a comment with --!-->", "<head><!-- --!-</head>-->^</head>"],
-  ["lets <!--> be a whole comment", "<head><!-->^</head>-->"],
-  ["lets <!---> be a whole comment", "<head><!--->^</head>-->"],
-  ["lets a comment begin with a dash", "<head><!---a></head>-->^</head>"],
-  ["leaves a </head> inside a conditional comment alone", "<head><!--[if IE]></head><body><![endif]-->^</head>"],
-  ["reads what a downlevel-revealed comment reveals", "<head><![if !IE]><link href=a><![endif]>^</head>"],
-  ["lets a comment like <!x end at the first >", "<head><!x '</head'><!->^</head>-->"],
-  ["lets <![CDATA[ end at the first >", "<head><![CDATA[</head>^</head>]]>"],
-  ["lets <?x end at the first >", "<head><?x </head>^</head>?>"],
-  ["leaves a </head> inside <script> alone", "<head><script>'</head>'</script>^</head>"],
-  ["leaves a </head> inside <SCRIPT> alone", "<head><SCRIPT>'</head>'</ScRiPt >^</head>"],
-  ["leaves a </head> inside <script/> alone", "<head><script/></head></script>^</head>"],
-  ["does not take </scripts> for </script>", "<head><script></scripts></head></script>^</head>"],
-  ["does not take a less-than sign in a script for a tag", "<head><script>a<b;a<</script>^</head>"],
-  ["does not take a slash in a script for an end tag", "<head><script>a/script></head></script>^</head>"],
-  ["does not take <! in a script for a comment", "<head><script><!a></head></script>^</head>"],
-  ["leaves a </head> in a comment of a script alone", "<head><script><!-- </head> --></script>^</head>"],
-  ["ends a script within its comment", "<head><script><!-- <scripts> </script>^</head> -->"],
-  ["ends a script within its unfinished <!-", "<head><script><!- <script></script>^</head>"],
+  ["recognizes </HEAD >", "<HTML><HEAD><TITLE>a</TITLE>^</HEAD ><BODY></BODY></HTML>"],
+  ["recognizes </hEaD with a line break before >", "<head>^</hEaD\r\n></head>"],
+  ["recognizes </head/>", "<head>^</head/>"],
+  ["recognizes </head> with attributes", "<head>^</head a=\">\" b='>' c=d>"],
+  ["recognizes <head> with attributes", "<head prefix=\"og: >\" a='</head>' b=c>^</head>"],
+  ["recognizes </head> without <head>", "<!doctype html><title>a</title>^</head><body>"],
+  ["recognizes </head> of an empty head without <head>", "<!doctype html><html>^</head><body>"],
+  ["uses the first of several </head>", "<head>^</head></head><body></head>"],
+  ["ignores a second <head>", "<head><head>^</head>"],
+  ["ignores stray end tags", "<head></p></div></header></template></headers></script>^</head>"],
+  ["ignores </> and </ head>", "<head></></ head></%head>^</head>"],
+  ["allows <base>, <basefont> and <bgsound> in a head", "<head><base href=/><basefont><bgsound>^</head>"],
+  ["ignores </head> in a comment", "<head><!-- </head> -->^</head>"],
+  ["ignores </head> in a comment with dashes", "<head><!-- - -- > --- </head> --->^</head>"],
+  ["ignores </head> in a comment that contains <!--", "<head><!-- <!-- </head> --!>^</head>"],
+  ["ignores </head> in a comment with --!-->", "<head><!-- --!-</head>-->^</head>"],
+  ["reads <!--> as a complete comment", "<head><!-->^</head>-->"],
+  ["reads <!---> as a complete comment", "<head><!--->^</head>-->"],
+  ["reads a comment that begins with a dash", "<head><!---a></head>-->^</head>"],
+  ["ignores </head> in a conditional comment", "<head><!--[if IE]></head><body><![endif]-->^</head>"],
+  ["reads the content of a downlevel-revealed comment", "<head><![if !IE]><link href=a><![endif]>^</head>"],
+  ["ends a comment like <!x at the first >", "<head><!x '</head'><!->^</head>-->"],
+  ["ends <![CDATA[ at the first >", "<head><![CDATA[</head>^</head>]]>"],
+  ["ends <?x at the first >", "<head><?x </head>^</head>?>"],
+  ["ignores </head> in <script>", "<head><script>'</head>'</script>^</head>"],
+  ["ignores </head> in <SCRIPT>", "<head><SCRIPT>'</head>'</ScRiPt >^</head>"],
+  ["ignores </head> in <script/>", "<head><script/></head></script>^</head>"],
+  ["distinguishes </scripts> from </script>", "<head><script></scripts></head></script>^</head>"],
+  ["reads a less-than sign in a script as text", "<head><script>a<b;a<</script>^</head>"],
+  ["reads a slash in a script as text", "<head><script>a/script></head></script>^</head>"],
+  ["reads <! in a script as text", "<head><script><!a></head></script>^</head>"],
+  ["ignores </head> in a comment of a script", "<head><script><!-- </head> --></script>^</head>"],
+  ["ends a script in its comment", "<head><script><!-- <scripts> </script>^</head> -->"],
+  ["ends a script in an incomplete <!-", "<head><script><!- <script></script>^</head>"],
   ["ends a script after <!-->", "<head><script><!--><script></script>^</head>"],
   ["ends a script after <!--->", "<head><script><!---><script></script>^</head>"],
   [
-    "does not end a script with the </script> that is in its comment",
+    "does not end a script at the </script> of a script in its comment",
     "<head><script><!-- <script> </script> </head> --></script>^</head>",
   ],
   [
-    "ends a script with the second </script> of its comment",
+    "ends a script at the second </script> of its comment",
     "<head><script><!-- <script></script></head></script>^</head>-->",
   ],
   [
-    "ends a script whose comment with a <script> is over",
+    "ends a script after a comment with a <script>",
     "<head><script><!-- <script> - --> <script> </head> </script>^</head>",
   ],
-  ["leaves a </head> inside <style> alone", "<head><style>a:after{content:'</head>'}</style>^</head>"],
-  ["does not know comments inside <style>", "<head><style><!-- </style>^</head> -->"],
-  ["leaves a </head> inside <title> alone", "<head><title></head><!--</title>^</head>"],
-  ["leaves a </head> inside <noscript> alone", "<head><noscript><img></head><body></noscript>^</head>"],
-  ["does not know comments inside <noscript>", "<head><noscript><!-- </noscript>^</head> -->"],
-  ["leaves a </head> inside <noframes> alone", "<head><noframes></head></noframes>^</head>"],
+  ["ignores </head> in <style>", "<head><style>a:after{content:'</head>'}</style>^</head>"],
+  ["reads no comments in <style>", "<head><style><!-- </style>^</head> -->"],
+  ["ignores </head> in <title>", "<head><title></head><!--</title>^</head>"],
+  ["ignores </head> in <noscript>", "<head><noscript><img></head><body></noscript>^</head>"],
+  ["reads no comments in <noscript>", "<head><noscript><!-- </noscript>^</head> -->"],
+  ["ignores </head> in <noframes>", "<head><noframes></head></noframes>^</head>"],
   ["ends <title> at an end tag with attributes", '<head><title></title a="></head>">^</head>'],
-  ["leaves a </head> in double quotes alone", '<head><meta content="</head>">^</head>'],
-  ["leaves a </head> in single quotes alone", "<head><meta content='</head>\"'>^</head>"],
-  ["lets an unquoted value end at >", "<head><meta content=</head>^</head>"],
-  ["lets a missing value end at >", "<head><meta content= >^</head>"],
+  ["ignores </head> in double quotes", '<head><meta content="</head>">^</head>'],
+  ["ignores </head> in single quotes", "<head><meta content='</head>\"'>^</head>"],
+  ["ends an unquoted value at >", "<head><meta content=</head>^</head>"],
+  ["ends a missing value at >", "<head><meta content= >^</head>"],
   ["reads white space around =", '<head><meta content \n=\t"></head>">^</head>'],
   ["reads attributes without a value", "<head><meta a b  c='></head>'d>^</head>"],
-  ["lets a slash be part of an unquoted value", "<head><link href=/a/>^</head>"],
-  ["lets a quote be part of an attribute's name", '<head><meta a"b>^</head>">'],
-  ["lets = be the beginning of an attribute's name", '<head><meta =">^</head>">'],
-  ["reads attributes that touch each other", "<head><meta a='>'b=\"</head>\"/c/d='>'>^</head>"],
-  ["leaves a </head> inside <template> alone", "<head><template></head><body><p></template>^</head>"],
+  ["reads a slash in an unquoted value", "<head><link href=/a/>^</head>"],
+  ["reads a quote in an attribute's name", '<head><meta a"b>^</head>">'],
+  ["reads = at the beginning of an attribute's name", '<head><meta =">^</head>">'],
+  ["reads attributes without space between them", "<head><meta a='>'b=\"</head>\"/c/d='>'>^</head>"],
+  ["ignores </head> in <template>", "<head><template></head><body><p></template>^</head>"],
   [
-    "leaves a </head> inside a template in a template alone",
+    "ignores </head> in a template in a template",
     "<head><template><template></template></head></template>^</head>",
   ],
-  ["lets text be in a template", "<head><template>text</template>^</head>"],
+  ["allows text in a template", "<head><template>text</template>^</head>"],
   ...["iframe", "noembed", "textarea", "xmp"].map((name): Case => [
-    `leaves a </template> inside <${name}> alone`,
+    `ignores </template> in <${name}>`,
     `<head><template><${name}></template></head></${name}></head></template>^</head>`,
   ]),
-  ["does not take <template/> for a whole template", "<head><template/></head></template>^</head>"],
+  ["reads <template/> as a start tag", "<head><template/></head></template>^</head>"],
   [
-    "leaves a </head> inside an <svg> of a template alone",
+    "ignores </head> in an <svg> of a template",
     "<head><template><svg><path d='M0'/></head></svg></template>^</head>",
   ],
   [
@@ -104,53 +104,56 @@ const BEFORE_END_OF_HEAD: readonly Case[] = [
 ];
 
 const AFTER_HEAD: readonly Case[] = [
-  ["puts the tag after <head> if the document has no </head>", "<!doctype html><head>^<title>a</title>"],
-  ["puts the tag after <head> if <body> ends the head", '<head lang="a>b">^<title>a</title><body></head></body>'],
-  ["puts the tag after the first of two <head>", "<head>^<head><body>"],
-  ["puts the tag after <head> if text ends the head", "<head>^\n<title>a</title> text </head>"],
-  ["puts the tag after <head> if < and a digit ends the head", "<head>^<3</head>"],
-  ["does not take <header> for <head>", "<head>^<header></head></header>"],
-  ["does not take </heading> for </head>", "<head>^</heading><h1></head>"],
-  ["puts the tag after <head> if <svg> ends the head", "<head>^<svg></head></svg></head>"],
-  ["puts the tag after <head> if <math> ends the head", "<head>^<math></head></math></head>"],
-  ["puts the tag after <head> if <textarea> ends the head", "<head>^<textarea></head></textarea></head>"],
-  ["puts the tag after <head> if <plaintext> ends the head", "<head>^<plaintext></head>"],
-  ["puts the tag after <head> if </body> ends the head", "<head>^</body></head>"],
-  ["puts the tag after <head> if </html> ends the head", "<head>^</html></head>"],
-  ["puts the tag after <head> if </br> ends the head", "<head>^</br></head>"],
-  ["puts the tag after <head> if a script does not end", "<head>^<script></head><body>"],
-  ["puts the tag after <head> if a comment in a script hides its end", "<head>^<script><!--<script></script></head>"],
-  ["puts the tag after <head> if a comment does not end", "<head>^<!-- </head>"],
-  ["puts the tag after <head> if an attribute does not end", "<head>^<meta content='</head>"],
-  ["puts the tag after <head> if a template does not end", "<head>^<template></head><body>"],
-  ["puts the tag after <head> if </head does not end", "<head>^</head"],
+  ["inserts the script after <head> if the document has no </head>", "<!doctype html><head>^<title>a</title>"],
+  ["inserts the script after <head> if <body> ends the head", '<head lang="a>b">^<title>a</title><body></head></body>'],
+  ["inserts the script after the first of two <head>", "<head>^<head><body>"],
+  ["inserts the script after <head> if text ends the head", "<head>^\n<title>a</title> text </head>"],
+  ["inserts the script after <head> if < and a digit ends the head", "<head>^<3</head>"],
+  ["distinguishes <header> from <head>", "<head>^<header></head></header>"],
+  ["distinguishes </heading> from </head>", "<head>^</heading><h1></head>"],
+  ["inserts the script after <head> if <svg> ends the head", "<head>^<svg></head></svg></head>"],
+  ["inserts the script after <head> if <math> ends the head", "<head>^<math></head></math></head>"],
+  ["inserts the script after <head> if <textarea> ends the head", "<head>^<textarea></head></textarea></head>"],
+  ["inserts the script after <head> if <plaintext> ends the head", "<head>^<plaintext></head>"],
+  ["inserts the script after <head> if </body> ends the head", "<head>^</body></head>"],
+  ["inserts the script after <head> if </html> ends the head", "<head>^</html></head>"],
+  ["inserts the script after <head> if </br> ends the head", "<head>^</br></head>"],
+  ["inserts the script after <head> if a script does not end", "<head>^<script></head><body>"],
   [
-    "puts the tag after <head> if a template has <plaintext>",
+    "inserts the script after <head> if a comment in a script hides its end",
+    "<head>^<script><!--<script></script></head>",
+  ],
+  ["inserts the script after <head> if a comment does not end", "<head>^<!-- </head>"],
+  ["inserts the script after <head> if an attribute does not end", "<head>^<meta content='</head>"],
+  ["inserts the script after <head> if a template does not end", "<head>^<template></head><body>"],
+  ["inserts the script after <head> if </head does not end", "<head>^</head"],
+  [
+    "inserts the script after <head> if a template has <plaintext>",
     "<head>^<template><plaintext></plaintext></template></head>",
   ],
   [
-    "puts the tag after <head> if an <svg> in a template has a <style>",
+    "inserts the script after <head> if an <svg> in a template has a <style>",
     [
       "<head>^<template><svg><style><!--</style></template></head>",
       "--></style></svg></template></head>",
     ].join(""),
   ],
   [
-    "puts the tag after <head> if an <svg> in a template has CDATA",
+    "inserts the script after <head> if an <svg> in a template has CDATA",
     [
       "<head>^<template><svg><![CDATA[></template></head>",
       "]]></svg></template></head>",
     ].join(""),
   ],
   [
-    "puts the tag after <head> if an <svg> in a template has a <template>",
+    "inserts the script after <head> if an <svg> in a template has a <template>",
     [
       "<head>^<template><svg><template></svg></template>",
       "</br><p></template></head>",
     ].join(""),
   ],
   [
-    "puts the tag after <head> if a <select> in a template has a <title>",
+    "inserts the script after <head> if a <select> in a template has a <title>",
     [
       "<head>^<template><select><title><!--</title></template></head>",
       "--></select></template></head>",
@@ -159,27 +162,27 @@ const AFTER_HEAD: readonly Case[] = [
 ];
 
 const FIRST: readonly Case[] = [
-  ["puts the tag into an empty document", "^"],
-  ["puts the tag before text", "^text </head>"],
-  ["puts the tag before a body", "^<body><p>a</p></body>"],
-  ["puts the tag before a <thead>", "^<thead></head>"],
+  ["inserts the script into an empty document", "^"],
+  ["inserts the script before text", "^text </head>"],
+  ["inserts the script before a body", "^<body><p>a</p></body>"],
+  ["inserts the script before a <thead>", "^<thead></head>"],
   [
-    "puts the tag before a <html> without a head",
+    "inserts the script before a <html> without a head",
     "<!doctype html>\n^<html lang=en>\n<title>a</title><body></body></html>",
   ],
-  ["puts the tag before a <title> without a head", "<!doctype html>^<title>a</title><p>b"],
-  ["puts the tag before a stray end tag", "^</p><p></head>"],
-  ["puts the tag behind white space", " \t\r\n\f^<p>a"],
-  ["puts the tag behind comments and the doctype", "<!-- a -->\n<!doctype html>\n<!-- </head> -->\n^<p>a"],
-  ["puts the tag behind an XML declaration", '<?xml version="1.0"?><!doctype html>^<p>a'],
-  ["puts the tag behind a doctype that is all there is", "<!doctype html>^"],
-  ["puts the tag behind a byte order mark", "\uFEFF^<p>a"],
-  ["puts the tag behind a byte order mark and the doctype", "\uFEFF<!doctype html>^<p>a"],
+  ["inserts the script before a <title> without a head", "<!doctype html>^<title>a</title><p>b"],
+  ["inserts the script before a stray end tag", "^</p><p></head>"],
+  ["inserts the script after white space", " \t\r\n\f^<p>a"],
+  ["inserts the script after comments and the doctype", "<!-- a -->\n<!doctype html>\n<!-- </head> -->\n^<p>a"],
+  ["inserts the script after an XML declaration", '<?xml version="1.0"?><!doctype html>^<p>a'],
+  ["inserts the script after a doctype without anything else", "<!doctype html>^"],
+  ["inserts the script after a byte order mark", "\uFEFF^<p>a"],
+  ["inserts the script after a byte order mark and the doctype", "\uFEFF<!doctype html>^<p>a"],
   ["does not skip a second byte order mark", "\uFEFF^\uFEFF<!doctype html><head></head>"],
-  ["puts the tag before a comment that does not end", "<!doctype html>^<!-- <head></head>"],
-  ["puts the tag before a doctype that does not end", "<!-- a -->^<!doctype html"],
-  ["puts the tag before a <head> that does not end", "<!doctype html>^<head a='></head>"],
-  ["puts the tag before a < at the end", "<!doctype html>^<"],
+  ["inserts the script before a comment that does not end", "<!doctype html>^<!-- <head></head>"],
+  ["inserts the script before a doctype that does not end", "<!-- a -->^<!doctype html"],
+  ["inserts the script before a <head> that does not end", "<!doctype html>^<head a='></head>"],
+  ["inserts the script before a < at the end", "<!doctype html>^<"],
 ];
 
 function bytes(text: string): Uint8Array<ArrayBuffer> {
@@ -201,68 +204,66 @@ function chunksOf(document: Uint8Array, size: () => number): Uint8Array[] {
   return chunks;
 }
 
-function injected(chunks: readonly Uint8Array[], tag = bytes(TAG)): Promise<Uint8Array[]> {
-  return Array.fromAsync(injectScript(ReadableStream.from(chunks), tag));
+function injected(chunks: readonly Uint8Array[], script = bytes(SCRIPT)): Promise<Uint8Array[]> {
+  return Array.fromAsync(injectScript(ReadableStream.from(chunks), script));
 }
 
-for (const [promise, marked] of [...BEFORE_END_OF_HEAD, ...AFTER_HEAD, ...FIRST]) {
-  Deno.test(`injectScript() ${promise}`, async () => {
+for (const [behavior, marked] of [...BEFORE_END_OF_HEAD, ...AFTER_HEAD, ...FIRST]) {
+  Deno.test(`injectScript() ${behavior}`, async () => {
     const document = bytes(marked.replace("^", ""));
-    const expected = marked.replace("^", TAG);
+    const expected = marked.replace("^", SCRIPT);
     for (const size of CHUNK_SIZES) {
       const chunks = await injected(chunksOf(document, () => size));
       assertEquals(text(...chunks), expected, `in chunks of ${size}`);
     }
-    assertEquals(text(injectTagInto(document, bytes(TAG))), expected);
   });
 }
 
-const NO_UTF8: readonly (readonly [promise: string, document: readonly number[], expected: readonly number[]])[] = [
-  ["leaves a document in UTF-16, big-endian, as it is", [0xfe, 0xff, 0, 0x3c], [0xfe, 0xff, 0, 0x3c]],
-  ["leaves a document in UTF-16, little-endian, as it is", [0xff, 0xfe, 0x3c, 0], [0xff, 0xfe, 0x3c, 0]],
-  ["takes 0xFF without 0xFE for text", [0xff, 0x20, 0xfe], [0x2a, 0xff, 0x20, 0xfe]],
-  ["takes 0xFE without 0xFF for text", [0xfe, 0xfe, 0xff], [0x2a, 0xfe, 0xfe, 0xff]],
-  ["takes a part of a byte order mark for text", [0xef, 0xbb, 0x20], [0x2a, 0xef, 0xbb, 0x20]],
-  ["takes the first byte of a byte order mark for text", [0xef], [0x2a, 0xef]],
-  ["takes a byte order mark after white space for text", [0x20, 0xef, 0xbb, 0xbf], [0x20, 0x2a, 0xef, 0xbb, 0xbf]],
-  ["keeps bytes that are no UTF-8", [0x3c, 0x21, 0xff, 0x3e, 0x80], [0x3c, 0x21, 0xff, 0x3e, 0x2a, 0x80]],
+const NOT_UTF8: readonly (readonly [behavior: string, document: readonly number[], expected: readonly number[]])[] = [
+  ["returns a document in UTF-16, big-endian, unchanged", [0xfe, 0xff, 0, 0x3c], [0xfe, 0xff, 0, 0x3c]],
+  ["returns a document in UTF-16, little-endian, unchanged", [0xff, 0xfe, 0x3c, 0], [0xff, 0xfe, 0x3c, 0]],
+  ["reads 0xFF without 0xFE as text", [0xff, 0x20, 0xfe], [0x2a, 0xff, 0x20, 0xfe]],
+  ["reads 0xFE without 0xFF as text", [0xfe, 0xfe, 0xff], [0x2a, 0xfe, 0xfe, 0xff]],
+  ["reads a part of a byte order mark as text", [0xef, 0xbb, 0x20], [0x2a, 0xef, 0xbb, 0x20]],
+  ["reads the first byte of a byte order mark as text", [0xef], [0x2a, 0xef]],
+  ["reads a byte order mark after white space as text", [0x20, 0xef, 0xbb, 0xbf], [0x20, 0x2a, 0xef, 0xbb, 0xbf]],
+  ["keeps bytes that are not UTF-8", [0x3c, 0x21, 0xff, 0x3e, 0x80], [0x3c, 0x21, 0xff, 0x3e, 0x2a, 0x80]],
 ];
 
-for (const [promise, document, expected] of NO_UTF8) {
-  Deno.test(`injectScript() ${promise}`, async () => {
+for (const [behavior, document, expected] of NOT_UTF8) {
+  Deno.test(`injectScript() ${behavior}`, async () => {
     for (const size of CHUNK_SIZES) {
       const chunks = await injected(chunksOf(Uint8Array.from(document), () => size), Uint8Array.of(0x2a));
       assertEquals(chunks.flatMap((chunk) => [...chunk]), expected, `in chunks of ${size}`);
     }
-    assertEquals([...injectTagInto(Uint8Array.from(document), Uint8Array.of(0x2a))], expected);
   });
 }
 
-Deno.test("injectScript() takes white space, empty chunks and an empty tag", async () => {
+Deno.test("injectScript() accepts white space, empty chunks and an empty script", async () => {
   const chunks = [bytes(""), bytes(" <head>"), bytes(""), bytes(" </head>"), bytes(""), bytes("a")];
   assertEquals(text(...await injected(chunks, bytes(""))), " <head> </head>a");
 });
 
 interface LongCase {
   readonly before: string;
-  /** How many bytes of a comment come after `before`. */
+  /** The length of the comment after `before`, in bytes. */
   readonly length: number;
   readonly after: string;
 }
 
-/** A document with a long comment, as the one piece that `^` does not have to be looked for in. */
+/** Returns a document with a long comment. */
 function long({ before, length, after }: LongCase): string {
   return `${before}<!--${"-".repeat(length - 7)}-->${after}`;
 }
 
 const END_OF_HEAD = "</head>";
-const LIMITS: readonly (readonly [promise: string, LongCase])[] = [
+const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
   [
     "finds a </head> that ends 64 KiB after <head>",
     { before: "<head>", length: MAX_HEAD_BYTES - END_OF_HEAD.length, after: "^</head>" },
   ],
   [
-    "puts the tag after <head> if </head> ends a byte later than that",
+    "inserts the script after <head> if </head> ends one byte later",
     { before: "<head>^", length: MAX_HEAD_BYTES - END_OF_HEAD.length + 1, after: "</head>" },
   ],
   [
@@ -270,130 +271,130 @@ const LIMITS: readonly (readonly [promise: string, LongCase])[] = [
     { before: "<html>", length: MAX_HEAD_BYTES - "<html><head>".length, after: "<head>^<body>" },
   ],
   [
-    "puts the tag first if <head> ends a byte later than that",
+    "inserts the script at the beginning if <head> ends one byte later",
     { before: "^<html>", length: MAX_HEAD_BYTES - "<html><head>".length + 1, after: "<head><body>" },
   ],
   [
-    "goes behind comments of 64 KiB",
+    "skips comments of 64 KiB",
     { before: "<!doctype html>", length: MAX_HEAD_BYTES, after: "<head>^<body>" },
   ],
   [
-    "puts the tag before a comment that is a byte longer than that",
+    "inserts the script before a comment that is one byte longer",
     { before: "<!doctype html>^", length: MAX_HEAD_BYTES + 1, after: "<head></head>" },
   ],
 ];
 
-for (const [promise, parts] of LIMITS) {
-  Deno.test(`injectScript() ${promise}`, async () => {
+for (const [behavior, parts] of LIMITS) {
+  Deno.test(`injectScript() ${behavior}`, async () => {
     const marked = long(parts);
     const document = bytes(marked.replace("^", ""));
     for (const size of [7, 4096, 65_536, Infinity]) {
       const chunks = await injected(chunksOf(document, () => size));
-      assert(text(...chunks) === marked.replace("^", TAG), `in chunks of ${size}`); // too long for a difference
+      assert(text(...chunks) === marked.replace("^", SCRIPT), `in chunks of ${size}`); // too long for a diff
     }
   });
 }
 
-/** A body that gives what it is asked for and writes down that it was asked. */
+/** A body that records each read. */
 function recorded(chunks: readonly string[], log: string[]): ReadableStream<Uint8Array> {
   const rest = [...chunks];
   return new ReadableStream<Uint8Array>({
     pull(controller) {
       const chunk = rest.shift();
-      log.push(`take ${chunk ?? "the end"}`);
+      log.push(`read ${chunk ?? "the end"}`);
       if (chunk === undefined) controller.close();
       else controller.enqueue(bytes(chunk));
     },
   }, { highWaterMark: 0 });
 }
 
-Deno.test("injectScript() takes no more than it is asked for, and holds no more than it needs", async () => {
+Deno.test("injectScript() reads only on demand, and holds back only what it has to", async () => {
   const log: string[] = [];
   const parts = ["<!-- a -->", " <!doctype", " html>", "<html>", "<head>", "<title>a", "</title></he", "ad>b", "c"];
-  const stream = injectScript(recorded(parts, log), bytes("TAG"));
-  for await (const chunk of stream) log.push(`give ${text(chunk)}`);
+  const stream = injectScript(recorded(parts, log), bytes("SCRIPT"));
+  for await (const chunk of stream) log.push(`return ${text(chunk)}`);
   assertEquals(log, [
-    "take <!-- a -->",
-    "give <!-- a -->",
-    "take  <!doctype",
-    "give  ",
-    "take  html>",
-    "give <!doctype",
-    "give  html>",
-    "take <html>",
-    "take <head>",
-    "give <html>",
-    "give <head>",
-    "take <title>a",
-    "take </title></he",
-    "take ad>b",
-    "give <title>a",
-    "give </title>",
-    "give TAG",
-    "give </he",
-    "give ad>b",
-    "take c",
-    "give c",
-    "take the end",
+    "read <!-- a -->",
+    "return <!-- a -->",
+    "read  <!doctype",
+    "return  ",
+    "read  html>",
+    "return <!doctype",
+    "return  html>",
+    "read <html>",
+    "read <head>",
+    "return <html>",
+    "return <head>",
+    "read <title>a",
+    "read </title></he",
+    "read ad>b",
+    "return <title>a",
+    "return </title>",
+    "return SCRIPT",
+    "return </he",
+    "return ad>b",
+    "read c",
+    "return c",
+    "read the end",
   ]);
 });
 
-Deno.test("injectScript() takes nothing while nobody reads", async () => {
+Deno.test("injectScript() does not read the body before the result is read", async () => {
   const log: string[] = [];
-  const stream = injectScript(recorded(["<head></head>"], log), bytes(TAG));
-  assertEquals(text(...await injected([bytes("<head></head>")])), `<head>${TAG}</head>`); // time enough to take one
+  const stream = injectScript(recorded(["<head></head>"], log), bytes(SCRIPT));
+  assertEquals(text(...await injected([bytes("<head></head>")])), `<head>${SCRIPT}</head>`); // long enough for a read
   assertEquals(log, []);
   await stream.cancel();
 });
 
-Deno.test("injectScript() streams on when a head is too long, without waiting for its end", async () => {
+Deno.test("injectScript() continues if a head is too long, without waiting for its end", async () => {
   const log: string[] = [];
   const styles = "a{}".repeat(MAX_HEAD_BYTES / 2);
-  const reader = injectScript(recorded(["<head>", "<style>", styles, "</style>"], log), bytes(TAG)).getReader();
-  const given: string[] = [];
-  for (let i = 0; i < 4; i++) given.push(text((await reader.read()).value ?? bytes("the end")));
-  assert(given.join("") === `<head>${TAG}<style>${styles}`);
-  assertEquals(log, ["take <head>", "take <style>", `take ${styles}`]);
+  const reader = injectScript(recorded(["<head>", "<style>", styles, "</style>"], log), bytes(SCRIPT)).getReader();
+  const result: string[] = [];
+  for (let i = 0; i < 4; i++) result.push(text((await reader.read()).value ?? bytes("the end")));
+  assert(result.join("") === `<head>${SCRIPT}<style>${styles}`);
+  assertEquals(log, ["read <head>", "read <style>", `read ${styles}`]);
   await reader.cancel();
 });
 
-Deno.test("injectScript() passes chunks through without copying them", async () => {
+Deno.test("injectScript() returns chunks without copying them", async () => {
   const chunks = ["<!doctype html><head>", "<title>a</title>", "</head>", "<body>", "</body>"].map(bytes);
-  const given = await injected(chunks);
-  assertEquals(given.length, chunks.length + 1);
-  given.splice(2, 1);
-  given.forEach((chunk, i) => assertStrictEquals(chunk, chunks[i]));
+  const result = await injected(chunks);
+  assertEquals(result.length, chunks.length + 1);
+  result.splice(2, 1);
+  result.forEach((chunk, i) => assertStrictEquals(chunk, chunks[i]));
 });
 
 Deno.test("injectScript() divides a chunk without copying it", async () => {
   const document = bytes("<head></head>");
-  const given = await injected([document]);
-  assertEquals(given.map((chunk) => text(chunk)), ["<head>", TAG, "</head>"]);
-  assertStrictEquals(given[0]?.buffer, document.buffer);
-  assertStrictEquals(given[2]?.buffer, document.buffer);
+  const result = await injected([document]);
+  assertEquals(result.map((chunk) => text(chunk)), ["<head>", SCRIPT, "</head>"]);
+  assertStrictEquals(result[0]?.buffer, document.buffer);
+  assertStrictEquals(result[2]?.buffer, document.buffer);
 });
 
-Deno.test("injectScript() keeps the tag's memory, whatever a reader does with the chunks", async () => {
-  const tag = bytes(TAG);
-  for (const chunk of await injected([bytes("a")], tag)) {
+Deno.test("injectScript() keeps the script if a reader transfers the memory of the chunks", async () => {
+  const script = bytes(SCRIPT);
+  for (const chunk of await injected([bytes("a")], script)) {
     structuredClone(chunk, { transfer: [chunk.buffer as ArrayBuffer] });
   }
-  assertEquals(text(...await injected([bytes("a")], tag)), `${TAG}a`);
+  assertEquals(text(...await injected([bytes("a")], script)), `${SCRIPT}a`);
 });
 
-Deno.test("injectScript() gives a body that a Response takes", async () => {
+Deno.test("injectScript() returns a body for a Response", async () => {
   const body = new Blob(["<head></head>"]).stream();
-  assertEquals(await new Response(injectScript(body, bytes(TAG))).text(), `<head>${TAG}</head>`);
+  assertEquals(await new Response(injectScript(body, bytes(SCRIPT))).text(), `<head>${SCRIPT}</head>`);
 });
 
-Deno.test("injectScript() refuses a body that is locked", async () => {
+Deno.test("injectScript() rejects a locked body", async () => {
   const body = new Blob(["<head></head>"]).stream();
   const reader = body.getReader();
-  assertThrows(() => injectScript(body, bytes(TAG)), TypeError);
+  assertThrows(() => injectScript(body, bytes(SCRIPT)), TypeError);
   await reader.cancel();
 });
 
-/** A body that gives the chunks and then nothing more, without an end. */
+/** A body that has the chunks, and never ends. */
 function hanging(chunks: readonly string[], cancel: (reason: unknown) => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     start: (controller) => chunks.forEach((chunk) => controller.enqueue(bytes(chunk))),
@@ -402,49 +403,43 @@ function hanging(chunks: readonly string[], cancel: (reason: unknown) => void): 
 }
 
 for (const [where, chunk] of [["before", "<head>"], ["after", "<head></head>"]] as const) {
-  Deno.test(`injectScript() cancels the body when it is cancelled ${where} the place`, async () => {
+  Deno.test(`injectScript() cancels the body if the result is cancelled ${where} the insertion point`, async () => {
     const reasons: unknown[] = [];
-    const reader = injectScript(hanging([chunk], (reason) => reasons.push(reason)), bytes(TAG)).getReader();
+    const reader = injectScript(hanging([chunk], (reason) => reasons.push(reason)), bytes(SCRIPT)).getReader();
     assertEquals(text((await reader.read()).value ?? bytes("")), "<head>");
     await reader.cancel("gone");
     assertEquals(reasons, ["gone"]);
   });
 
-  Deno.test(`injectScript() hands on an error of the body ${where} the place`, async () => {
+  Deno.test(`injectScript() forwards an error of the body ${where} the insertion point`, async () => {
     const failure = new Error("upstream");
     async function* failing() {
       yield await Promise.resolve(bytes(chunk));
       throw failure;
     }
-    const error = await assertRejects(() => Array.fromAsync(injectScript(ReadableStream.from(failing()), bytes(TAG))));
+    const error = await assertRejects(() =>
+      Array.fromAsync(injectScript(ReadableStream.from(failing()), bytes(SCRIPT)))
+    );
     assertStrictEquals(error, failure);
   });
 }
 
 Deno.test("injectScript() can be cancelled while it waits for the body", async () => {
   const reasons: unknown[] = [];
-  const reader = injectScript(hanging(["<html>"], (reason) => reasons.push(reason)), bytes(TAG)).getReader();
+  const reader = injectScript(hanging(["<html>"], (reason) => reasons.push(reason)), bytes(SCRIPT)).getReader();
   const reading = reader.read();
   await reader.cancel("gone");
   assertEquals((await reading).done, true);
   assertEquals(reasons, ["gone"]);
 });
 
-Deno.test("injectScript() hands on what a body says to being cancelled", async () => {
+Deno.test("injectScript() forwards an error of cancelling the body", async () => {
   const failure = new Error("cannot cancel");
-  const stream = injectScript(hanging([], () => Promise.reject(failure)), bytes(TAG));
+  const stream = injectScript(hanging([], () => Promise.reject(failure)), bytes(SCRIPT));
   assertStrictEquals(await assertRejects(() => stream.cancel()), failure);
 });
 
-Deno.test("injectTagInto() leaves the document and the tag alone, and gives its own memory", () => {
-  const document = bytes("<head></head>");
-  const tag = bytes(TAG);
-  const result = injectTagInto(document, tag);
-  result.fill(0);
-  assertEquals([text(document), text(tag)], ["<head></head>", TAG]);
-});
-
-/** A random number generator (mulberry32) that a seed makes repeatable; gives numbers from 0 to below `limit`. */
+/** Returns a seeded random number generator (mulberry32) for integers from 0 to below `limit`. */
 function generator(seed: number): (limit: number) => number {
   let state = seed;
   return (limit) => {
@@ -458,15 +453,15 @@ function generator(seed: number): (limit: number) => number {
 type Random = ReturnType<typeof generator>;
 
 function pick<T>(random: Random, choices: readonly T[]): T {
-  return choices[random(choices.length)] as T; // no list here is empty
+  return choices[random(choices.length)] as T; // no list is empty
 }
 
-function series(random: Random, most: number, choices: readonly string[]): string {
-  return Array.from({ length: random(most + 1) }, () => pick(random, choices)).join("");
+function series(random: Random, maxLength: number, choices: readonly string[]): string {
+  return Array.from({ length: random(maxLength + 1) }, () => pick(random, choices)).join("");
 }
 
 // deno-fmt-ignore
-const SHARDS = [
+const FRAGMENTS = [
   "<head>", "</head>", "<HEAD a='>'>", "</head\n>", '</head a=">">', "<header>", "<head", "</head", "<html>", "<body>",
   "</body>", "</br>", "<title>", "</title>", "<textarea>", "</textarea>", "<script>", "</script>", "<script", "</script",
   "<style>", "</style>", "<template>", "</template>", "<noscript>", "</noscript>", "<svg>", "</svg>", "<math>",
@@ -492,11 +487,11 @@ const IN_HEAD = [
 const END = ["</head>", "</HEAD >", "</head\n>", '</head a="</head>">', "</head/>"];
 const BODY = ["<body>", "<p>", "text", "</body>", "<svg>", "<header>", "<textarea></head></textarea>"];
 
-/** A document whose `^` is where the tag has to go, together with what comes after it. */
-function knownDocument(random: Random): string {
+/** Returns a random document in which `^` marks the insertion point. */
+function markedDocument(random: Random): string {
   const lead = pick(random, ["", "\uFEFF"]) + series(random, 4, LEAD);
   const content = () => series(random, 6, IN_HEAD);
-  const rest = series(random, 9, SHARDS);
+  const rest = series(random, 9, FRAGMENTS);
   const html = pick(random, HTML);
   switch (random(3)) {
     case 0:
@@ -511,23 +506,23 @@ function knownDocument(random: Random): string {
 const SEED = 20_261_121;
 const DOCUMENTS = 3_000;
 
-Deno.test(`injectScript() finds the place in documents made up by chance (seed ${SEED})`, async () => {
+Deno.test(`injectScript() finds the insertion point in random documents (seed ${SEED})`, async () => {
   for (let seed = SEED; seed < SEED + DOCUMENTS; seed++) {
     const random = generator(seed);
-    const marked = knownDocument(random);
+    const marked = markedDocument(random);
     const document = bytes(marked.replace("^", ""));
     const chunks = await injected(chunksOf(document, () => 1 + random(9)));
-    assertEquals(text(...chunks), marked.replace("^", TAG), `seed ${seed}`);
+    assertEquals(text(...chunks), marked.replace("^", SCRIPT), `seed ${seed}`);
   }
 });
 
-Deno.test(`injectScript() adds the tag and changes nothing, in any document and any chunks (seed ${SEED})`, async () => {
+Deno.test(`injectScript() inserts the script and changes nothing else, in random documents and chunks (seed ${SEED})`, async () => {
   for (let seed = SEED; seed < SEED + DOCUMENTS; seed++) {
     const random = generator(seed);
-    const original = series(random, 30, SHARDS);
-    const given = text(...await injected(chunksOf(bytes(original), () => 1 + random(12))));
-    assertEquals(given.split(TAG).length, 2, `seed ${seed}`);
-    assertEquals(given.replace(TAG, ""), original, `seed ${seed}`);
-    assertEquals(given, text(injectTagInto(bytes(original), bytes(TAG))), `seed ${seed}`);
+    const original = series(random, 30, FRAGMENTS);
+    const result = text(...await injected(chunksOf(bytes(original), () => 1 + random(12))));
+    assertEquals(result.split(SCRIPT).length, 2, `seed ${seed}`);
+    assertEquals(result.replace(SCRIPT, ""), original, `seed ${seed}`);
+    assertEquals(result, text(...await injected([bytes(original)])), `seed ${seed}`);
   }
 });

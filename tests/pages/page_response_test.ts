@@ -2,47 +2,53 @@ import { assertEquals } from "@std/assert";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 
-const TAG: ConfigScript = { bytes: new TextEncoder().encode("<TAG>"), revision: "r1", isSecret: false };
+const SCRIPT: ConfigScript = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
 const HTML = "<html><head></head><body></body></html>";
-const INJECTED = "<html><head><TAG></head><body></body></html>";
+const INJECTED = "<html><head><SCRIPT></head><body></body></html>";
 
 interface Case {
   body?: BodyInit | null;
   status?: number;
   headers?: Record<string, string>;
   method?: string;
-  asked?: Record<string, string>;
-  tag?: ConfigScript;
+  requestHeaders?: Record<string, string>;
+  script?: ConfigScript;
 }
 
-async function inject({ body = HTML, status = 200, headers = {}, method = "GET", asked = {}, tag = TAG }: Case) {
+async function inject(
+  { body = HTML, status = 200, headers = {}, method = "GET", requestHeaders = {}, script = SCRIPT }: Case,
+) {
   const type = { "content-type": "text/html; charset=utf-8" };
   const response = new Response(body, { status, headers: { ...type, ...headers } });
-  const result = await injectPage(response, { method, headers: new Headers(asked) }, () => Promise.resolve(tag));
+  const result = await injectPage(
+    response,
+    { method, headers: new Headers(requestHeaders) },
+    () => Promise.resolve(script),
+  );
   return { status: result.status, headers: Object.fromEntries(result.headers), body: await result.text() };
 }
 
-Deno.test("injectPage() puts the tag into a page and drops what was true of the old body only", async () => {
-  const old = {
+Deno.test("injectPage() inserts the script into a page, and removes the headers of the original body", async () => {
+  const original = {
     "content-length": "39",
     "last-modified": "x",
     "accept-ranges": "bytes",
     "content-digest": "x",
-    "x-own": "stays",
+    "x-own": "kept",
   };
-  assertEquals(await inject({ headers: old }), {
+  assertEquals(await inject({ headers: original }), {
     status: 200,
     headers: {
       "cache-control": "no-cache",
       "content-type": "text/html; charset=utf-8",
       "etag": 'W/"rep-r1-x"',
-      "x-own": "stays",
+      "x-own": "kept",
     },
     body: INJECTED,
   });
 });
 
-const PAGES: [what: string, response: Case, isPage: boolean][] = [
+const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["text/html", { headers: { "content-type": "text/html" } }, true],
   ["TEXT/HTML with a charset", { headers: { "content-type": "TEXT/HTML ; charset=ISO-8859-1" } }, true],
   ["an error page", { status: 404 }, true],
@@ -52,41 +58,41 @@ const PAGES: [what: string, response: Case, isPage: boolean][] = [
   ["JSON", { headers: { "content-type": "application/json" } }, false],
   ["text/html-sandboxed", { headers: { "content-type": "text/html-sandboxed" } }, false],
   ["a part of a page", { status: 206, headers: { "content-range": "bytes 0-38/39" } }, false],
-  ["a coding that cannot be undone", { headers: { "content-encoding": "rot13" } }, false],
+  ["an unsupported content coding", { headers: { "content-encoding": "rot13" } }, false],
 ];
 
-for (const [what, response, isPage] of PAGES) {
-  Deno.test(`injectPage() ${isPage ? "changes" : "leaves alone"} ${what}`, async () => {
+for (const [kind, response, isPage] of PAGES) {
+  Deno.test(`injectPage() ${isPage ? "changes" : "does not change"} ${kind}`, async () => {
     const { status, body, headers } = await inject(response);
     assertEquals([status, body], [response.status ?? 200, isPage ? INJECTED : HTML]);
     assertEquals(headers["cache-control"], isPage ? "no-cache" : undefined);
   });
 }
 
-Deno.test("injectPage() gives back a response that is no page as the very same object", async () => {
+Deno.test("injectPage() returns the same object for a response that is not a page", async () => {
   const response = Response.json({});
   assertEquals(await injectPage(response, { method: "GET", headers: new Headers() }, () => Promise.reject()), response);
   await response.body?.cancel();
 });
 
-Deno.test("injectPage() leaves a 304 and a 204 without a body", async () => {
+Deno.test("injectPage() adds no body to a 304 or a 204", async () => {
   for (const status of [204, 304]) {
     const { body, headers } = await inject({ status, body: null, headers: { etag: '"x"' } });
     assertEquals([body, headers.etag], ["", '"x"']);
   }
 });
 
-Deno.test("injectPage() undoes gzip before it looks for the head", async () => {
+Deno.test("injectPage() decodes gzip before it looks for the head", async () => {
   const body = new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"));
   const { headers, body: text } = await inject({ body, headers: { "content-encoding": "gzip", etag: '"a"' } });
   assertEquals([text, headers["content-encoding"], headers.etag], [INJECTED, undefined, 'W/"rep-r1-%22a%22"']);
 });
 
-Deno.test("injectPage() puts the tag first into a page that is empty", async () => {
-  assertEquals((await inject({ body: null })).body, "<TAG>");
+Deno.test("injectPage() inserts the script into an empty page", async () => {
+  assertEquals((await inject({ body: null })).body, "<SCRIPT>");
 });
 
-Deno.test("injectPage() answers a HEAD with the page's headers and no body", async () => {
+Deno.test("injectPage() responds to HEAD with the page's headers and no body", async () => {
   const { body, headers } = await inject({
     body: null,
     method: "HEAD",
@@ -95,30 +101,44 @@ Deno.test("injectPage() answers a HEAD with the page's headers and no body", asy
   assertEquals([body, headers["content-length"], headers.etag], ["", undefined, 'W/"rep-r1-%22a%22"']);
 });
 
-const SECRET = { ...TAG, isSecret: true };
-const CACHING: [own: string | undefined, tag: ConfigScript, expected: string][] = [
-  [undefined, TAG, "no-cache"],
-  ["public, max-age=3600", TAG, "no-cache"],
-  ["private, max-age=60", TAG, "private, no-cache"],
-  ["no-store", TAG, "no-store"],
-  ["no-store-please", TAG, "no-store"],
+for (
+  const [kind, method, headers] of [["HEAD", "HEAD", {}], ["304", "GET", {
+    "if-none-match": '"rep-r1-%22a%22"',
+  }]] as const
+) {
+  Deno.test(`injectPage() cancels the body that a ${kind} response does not need`, async () => {
+    let isCancelled = false;
+    const body = new ReadableStream({ cancel: () => void (isCancelled = true) });
+    const response = new Response(body, { headers: { "content-type": "text/html", "etag": '"a"' } });
+    const result = await injectPage(response, { method, headers: new Headers(headers) }, () => Promise.resolve(SCRIPT));
+    assertEquals([result.body, isCancelled], [null, true]);
+  });
+}
+
+const SECRET = { ...SCRIPT, isSecret: true };
+const CACHING: [original: string | undefined, script: ConfigScript, expected: string][] = [
+  [undefined, SCRIPT, "no-cache"],
+  ["public, max-age=3600", SCRIPT, "no-cache"],
+  ["private, max-age=60", SCRIPT, "private, no-cache"],
+  ["no-store", SCRIPT, "no-store"],
+  ["no-store-please", SCRIPT, "no-store"],
   [undefined, SECRET, "no-store"],
   ["public, max-age=3600", SECRET, "no-store"],
 ];
 
-for (const [own, tag, expected] of CACHING) {
-  Deno.test(`injectPage() turns ${own ?? "no cache-control"} of a page ${tag.isSecret ? "with" : "without"} secrets into ${expected}`, async () => {
-    const { headers } = await inject({ tag, headers: own === undefined ? {} : { "cache-control": own } });
+for (const [original, script, expected] of CACHING) {
+  Deno.test(`injectPage() replaces ${original ?? "no cache-control"} of a page ${script.isSecret ? "with" : "without"} secrets by ${expected}`, async () => {
+    const { headers } = await inject({ script, headers: original === undefined ? {} : { "cache-control": original } });
     assertEquals(headers["cache-control"], expected);
   });
 }
 
-Deno.test("injectPage() gives no ETag to a page with SENSITIVE values, nor to one that had no validator", async () => {
-  assertEquals((await inject({ tag: SECRET, headers: { etag: '"a"' } })).headers.etag, undefined);
+Deno.test("injectPage() sets no ETag for a page with SENSITIVE values, or for one without a validator", async () => {
+  assertEquals((await inject({ script: SECRET, headers: { etag: '"a"' } })).headers.etag, undefined);
   assertEquals((await inject({})).headers.etag, undefined);
 });
 
-const CONDITIONS: [asked: string, expected: 200 | 304][] = [
+const CONDITIONS: [ifNoneMatch: string, expected: 200 | 304][] = [
   ['W/"rep-r1-%22a%22"', 304],
   ['"x", W/"rep-r1-%22a%22"', 304],
   ['"rep-r1-%22a%22"', 304],
@@ -128,9 +148,9 @@ const CONDITIONS: [asked: string, expected: 200 | 304][] = [
   ['"a"', 200],
 ];
 
-for (const [asked, expected] of CONDITIONS) {
-  Deno.test(`injectPage() answers If-None-Match: ${asked} with ${expected}`, async () => {
-    const page = { headers: { etag: '"a"', "content-length": "39" }, asked: { "if-none-match": asked } };
+for (const [ifNoneMatch, expected] of CONDITIONS) {
+  Deno.test(`injectPage() responds to If-None-Match: ${ifNoneMatch} with ${expected}`, async () => {
+    const page = { headers: { etag: '"a"', "content-length": "39" }, requestHeaders: { "if-none-match": ifNoneMatch } };
     const { status, headers, body } = await inject(page);
     assertEquals([status, body, headers.etag], [expected, expected === 304 ? "" : INJECTED, 'W/"rep-r1-%22a%22"']);
     assertEquals((await inject({ ...page, method: "POST" })).status, 200);
@@ -138,16 +158,16 @@ for (const [asked, expected] of CONDITIONS) {
   });
 }
 
-const HIDDEN = ["if-none-match", "if-modified-since", "range"];
-const ASKED: [what: string, method: string, headers: Record<string, string>, hidden: string[]][] = [
-  ["a navigation", "GET", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, HIDDEN],
-  ["a page that is kept", "GET", { accept: "*/*", "if-none-match": 'W/"rep-r1-x"' }, HIDDEN],
+const PRECONDITIONS_AND_RANGE = ["if-none-match", "if-modified-since", "range"];
+const REQUESTS: [kind: string, method: string, headers: Record<string, string>, omitted: string[]][] = [
+  ["a navigation", "GET", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, PRECONDITIONS_AND_RANGE],
+  ["a page from a cache", "GET", { accept: "*/*", "if-none-match": 'W/"rep-r1-x"' }, PRECONDITIONS_AND_RANGE],
   ["a script", "GET", { accept: "*/*", "if-none-match": '"x"' }, []],
   ["an upload", "POST", { accept: "text/html" }, []],
 ];
 
-for (const [what, method, headers, hidden] of ASKED) {
-  Deno.test(`headersToOmit() of ${what} are ${hidden.length === 0 ? "none" : "its conditions"}`, () => {
-    assertEquals([...headersToOmit({ method, headers: new Headers(headers) })], hidden);
+for (const [kind, method, headers, omitted] of REQUESTS) {
+  Deno.test(`headersToOmit() returns ${omitted.length === 0 ? "nothing" : "preconditions and the range"} for ${kind}`, () => {
+    assertEquals([...headersToOmit({ method, headers: new Headers(headers) })], omitted);
   });
 }

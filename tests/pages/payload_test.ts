@@ -23,7 +23,7 @@ function payload(input: Partial<PayloadInput> = {}): Promise<Payload> {
   });
 }
 
-async function open(
+async function decrypt(
   { sensitive = "", _meta }: Payload,
   key = KEYS.blobKey,
   integrity = _meta.integrity,
@@ -34,14 +34,14 @@ async function open(
   return JSON.parse(new TextDecoder().decode(plain));
 }
 
-Deno.test("makePayload() has what the schema requires, and nothing that is not used", async () => {
+Deno.test("makePayload() returns what the schema requires, and nothing optional", async () => {
   const { _meta: { integrity, ...meta }, ...rest } = await payload();
   assertEquals(rest, { public: { A: "1", B: "2" } });
   assertEquals(meta, { version: "0.1.0", injected_at: "2026-02-18T14:30:00.000Z", ttl: 0 });
   assert(/^hmac-sha256:[A-Za-z0-9+/]{43}=$/.test(integrity), integrity);
 });
 
-Deno.test("makePayload() names the key's epoch and the stream's place", async () => {
+Deno.test("makePayload() sets the key's epoch and the stream's cursor", async () => {
   const { sensitive = "", _meta } = await payload({ sensitive: new Map([["S", "x"]]), cursor: 42 });
   assert(/^[A-Za-z0-9+/]+=*$/.test(sensitive)); // the schema's pattern
   assertEquals([_meta.key_endpoint, _meta.hot_reload], [
@@ -50,29 +50,29 @@ Deno.test("makePayload() names the key's epoch and the stream's place", async ()
   ]);
 });
 
-Deno.test("makePayload() seals SENSITIVE values for the epoch's key and this page's token, and for nothing else", async () => {
-  const sealed = await payload({ sensitive: new Map([["S", "s€cret"], ["__proto__", "x"]]) });
-  assertEquals(Object.entries(await open(sealed) as object), [["S", "s€cret"], ["__proto__", "x"]]);
-  assertEquals(decodeBase64(sealed.sensitive ?? "").length, 12 + 32 + 16);
-  await assertRejects(() => open(sealed, new Uint8Array(32).fill(3)));
-  await assertRejects(() => open(sealed, KEYS.blobKey, "hmac-sha256:other"));
-  const bytes = decodeBase64(sealed.sensitive ?? "");
+Deno.test("makePayload() encrypts SENSITIVE values with the epoch's key and the page's integrity token only", async () => {
+  const payloadWithSecrets = await payload({ sensitive: new Map([["S", "s€cret"], ["__proto__", "x"]]) });
+  assertEquals(Object.entries(await decrypt(payloadWithSecrets) as object), [["S", "s€cret"], ["__proto__", "x"]]);
+  assertEquals(decodeBase64(payloadWithSecrets.sensitive ?? "").length, 12 + 32 + 16);
+  await assertRejects(() => decrypt(payloadWithSecrets, new Uint8Array(32).fill(3)));
+  await assertRejects(() => decrypt(payloadWithSecrets, KEYS.blobKey, "hmac-sha256:other"));
+  const bytes = decodeBase64(payloadWithSecrets.sensitive ?? "");
   bytes[20]! ^= 1;
-  await assertRejects(() => open({ ...sealed, sensitive: btoa(String.fromCharCode(...bytes)) }));
+  await assertRejects(() => decrypt({ ...payloadWithSecrets, sensitive: btoa(String.fromCharCode(...bytes)) }));
 });
 
-Deno.test("makePayload() never seals with one nonce twice", async () => {
+Deno.test("makePayload() never uses a nonce twice", async () => {
   const blobs = await Promise.all(Array.from({ length: 50 }, () => payload({ sensitive: new Map([["S", "x"]]) })));
   assertEquals(new Set(blobs.map(({ sensitive }) => sensitive?.slice(0, 16))).size, 50);
 });
 
-Deno.test("canonicalJson() sorts names by code units and leaves out white space", () => {
+Deno.test("canonicalJson() sorts names by code units, without white space", () => {
   const map = new Map([["b", "2"], ["Z", '"\n'], ["a", "é"], ["__proto__", "x"]]);
   assertEquals(canonicalJson(map), '{"Z":"\\"\\n","__proto__":"x","a":"é","b":"2"}');
   assertEquals(canonicalJson(new Map()), "{}");
 });
 
-Deno.test("integrityToken() is HMAC-SHA-256 of the canonical JSON and a bar", async () => {
+Deno.test("integrityToken() returns the HMAC-SHA-256 of the canonical JSON and a vertical bar", async () => {
   // printf '{"A":"1"}|' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0202…02 -binary | base64
   const values = new Map([["A", "1"]]);
   const token = await integrityToken(values, KEYS.integrityKey);
@@ -81,11 +81,11 @@ Deno.test("integrityToken() is HMAC-SHA-256 of the canonical JSON and a bar", as
   assertNotEquals(await integrityToken(values, KEYS.blobKey), token);
 });
 
-Deno.test("sriHash() is the hash of the empty text for the empty text", async () => {
+Deno.test("sriHash() returns the known hash of the empty text", async () => {
   assertEquals(await sriHash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
 });
 
-Deno.test("renderConfigScript() writes a script that nothing in a value can end, and the hash of its exact text", async () => {
+Deno.test("renderConfigScript() renders a script that no value can end, with the hash of its exact text", async () => {
   const values = new Map([["X", "</script><!--<script>&<\u2028é"]]);
   const { bytes, isSecret } = await renderConfigScript(await payload({ public: values }));
   const html = new TextDecoder().decode(bytes);
@@ -97,7 +97,7 @@ Deno.test("renderConfigScript() writes a script that nothing in a value can end,
   assertEquals(isSecret, false);
 });
 
-Deno.test("renderConfigScript() changes its revision with PUBLIC values and hot reload, and with nothing else", async () => {
+Deno.test("renderConfigScript() changes the revision with PUBLIC values and hot reload only", async () => {
   const revision = async (input: Partial<PayloadInput>) => (await renderConfigScript(await payload(input))).revision;
   const first = await revision({});
   assertEquals(await revision({ now: 0, keys: { ...KEYS, kid: "1", integrityKey: KEYS.blobKey } }), first);
@@ -107,6 +107,6 @@ Deno.test("renderConfigScript() changes its revision with PUBLIC values and hot 
   assertEquals(await revision({ cursor: 2 }), streaming);
 });
 
-Deno.test("escapeForScript() escapes every < and all that is not ASCII, so that any encoding will do", () => {
+Deno.test("escapeForScript() escapes < and all characters that are not ASCII", () => {
   assertEquals(escapeForScript('{"a":"<<\\u003c>&é😀"}'), '{"a":"\\u003c\\u003c\\u003c>&\\u00e9\\ud83d\\ude00"}');
 });

@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { withoutHopByHop } from "../../src/proxy/hop_by_hop.ts";
 
-function kept(headers: HeadersInit): [string, string][] {
+function filtered(headers: HeadersInit): [string, string][] {
   return [...withoutHopByHop(new Headers(headers))];
 }
 
-Deno.test("withoutHopByHop() takes out what belongs to one connection, and nothing else", () => {
+Deno.test("withoutHopByHop() removes hop-by-hop headers, and no others", () => {
   assertEquals(
-    kept({
+    filtered({
       "Connection": "keep-alive",
       "Keep-Alive": "timeout=5",
       "Proxy-Authenticate": "Basic",
@@ -25,18 +25,18 @@ Deno.test("withoutHopByHop() takes out what belongs to one connection, and nothi
   );
 });
 
-Deno.test("withoutHopByHop() takes out what Connection nominates, in any case and with nonsense between", () => {
-  assertEquals(kept({ "connection": "Close, X-One,, a b, é ,x-TWO", "x-one": "1", "x-two": "2", "x-three": "3" }), [
+Deno.test("withoutHopByHop() removes headers that Connection lists, in any case and between invalid names", () => {
+  assertEquals(filtered({ "connection": "Close, X-One,, a b, é ,x-TWO", "x-one": "1", "x-two": "2", "x-three": "3" }), [
     ["x-three", "3"],
   ]);
 });
 
-Deno.test("withoutHopByHop() believes a length only where there is no transfer coding", () => {
-  assertEquals(kept({ "content-length": "3" }), [["content-length", "3"]]);
-  assertEquals(kept({ "content-length": "3", "transfer-encoding": "chunked" }), []);
+Deno.test("withoutHopByHop() keeps Content-Length only without Transfer-Encoding", () => {
+  assertEquals(filtered({ "content-length": "3" }), [["content-length", "3"]]);
+  assertEquals(filtered({ "content-length": "3", "transfer-encoding": "chunked" }), []);
 });
 
-Deno.test("withoutHopByHop() keeps cookies apart, and leaves the original alone", () => {
+Deno.test("withoutHopByHop() keeps each Set-Cookie, and does not change its argument", () => {
   const headers = new Headers([["set-cookie", "a=1"], ["set-cookie", "b=2"], ["connection", "close"]]);
   assertEquals([...withoutHopByHop(headers)], [["set-cookie", "a=1"], ["set-cookie", "b=2"]]);
   assertEquals(headers.get("connection"), "close");

@@ -3,7 +3,7 @@ import { upstreamHeaders } from "../../src/proxy/upstream_headers.ts";
 
 const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example:8443" };
 
-Deno.test("upstreamHeaders() says who the client is in the gateway's own words only", () => {
+Deno.test("upstreamHeaders() replaces all headers that describe the client", () => {
   const headers = new Headers({
     "forwarded": "for=evil",
     "x-forwarded-for": "evil",
@@ -23,7 +23,7 @@ Deno.test("upstreamHeaders() says who the client is in the gateway's own words o
   ]);
 });
 
-Deno.test("upstreamHeaders() leaves no way to take them out by naming them in Connection", () => {
+Deno.test("upstreamHeaders() keeps the gateway's own headers even if Connection lists them", () => {
   const headers = new Headers({ connection: "x-forwarded-for, cookie", cookie: "a=1" });
   assertEquals([...upstreamHeaders(headers, CLIENT).keys()], [
     "x-forwarded-for",
@@ -32,11 +32,11 @@ Deno.test("upstreamHeaders() leaves no way to take them out by naming them in Co
   ]);
 });
 
-Deno.test("upstreamHeaders() says nothing of an address or an origin that is none", () => {
+Deno.test("upstreamHeaders() omits an address or an origin that is invalid", () => {
   assertEquals([...upstreamHeaders(new Headers(), { ...CLIENT, address: "unix", origin: "null" })], []);
 });
 
-Deno.test("upstreamHeaders() drops Host and Expect and adds nothing", () => {
+Deno.test("upstreamHeaders() removes Host and Expect, and adds nothing", () => {
   const headers = new Headers({ host: "evil", expect: "100-continue", accept: "*/*", cookie: "a=1" });
   assertEquals([...upstreamHeaders(headers, { ...CLIENT, address: "unix", origin: "null" })], [
     ["accept", "*/*"],

@@ -3,18 +3,19 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { upstreamResponse } from "../../src/proxy/upstream_response.ts";
 
-/** A message without a network; it is told when to give what. */
+/** A message without a network. The test pushes its chunks. */
 function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage & Readable {
   return Object.assign(new Readable({ read() {} }), { statusCode, rawHeaders }) as never;
 }
 
-function response(from: IncomingMessage, broken: string[] = [], method = "GET"): Response {
-  return upstreamResponse(from, { method, onBroken: ({ message }) => broken.push(message) });
+/** Converts a message, and records how its body ends. */
+function response(from: IncomingMessage, ends: (string | undefined)[] = [], method = "GET"): Response {
+  return upstreamResponse(from, { method, onEnd: (error) => ends.push(error?.message) });
 }
 
 const CHUNK = new Uint8Array(40_000);
 
-Deno.test("upstreamResponse() reads no further ahead than 64 KiB, and on when that is taken", async () => {
+Deno.test("upstreamResponse() reads at most 64 KiB ahead, and continues when they are read", async () => {
   const from = message(200);
   const reader = response(from).body!.getReader();
   for (let i = 0; i < 4; i++) from.push(CHUNK);
@@ -27,46 +28,60 @@ Deno.test("upstreamResponse() reads no further ahead than 64 KiB, and on when th
   assertEquals(from.destroyed, true);
 });
 
-Deno.test("upstreamResponse() makes a message that breaks off an error of the body, once", async () => {
-  const broken: string[] = [];
+Deno.test("upstreamResponse() ends the body in an error if the message breaks off, and reports it once", async () => {
+  const ends: (string | undefined)[] = [];
   const from = message(200);
-  const { body } = response(from, broken);
+  const { body } = response(from, ends);
   from.destroy(new Error("aborted"));
   await assertRejects(() => new Response(body).bytes(), Error, "aborted");
-  assertEquals(broken, ["aborted"]);
+  assertEquals(ends, ["aborted"]);
 });
 
-Deno.test("upstreamResponse() makes a message that closes without a word an error of the body, too", async () => {
-  const broken: string[] = [];
+Deno.test("upstreamResponse() ends the body in an error if the message closes before its end", async () => {
+  const ends: (string | undefined)[] = [];
   const from = message(200);
-  const { body } = response(from, broken);
+  const { body } = response(from, ends);
   from.destroy();
-  await assertRejects(() => new Response(body).bytes(), Error, "The connection was closed before the body's end");
-  assertEquals(broken, ["The connection was closed before the body's end"]);
+  await assertRejects(() => new Response(body).bytes(), Error, "The connection was closed before the end of the body");
+  assertEquals(ends, ["The connection was closed before the end of the body"]);
 });
 
-Deno.test("upstreamResponse() does not call it broken when the reader leaves", async () => {
-  const broken: string[] = [];
+Deno.test("upstreamResponse() reports no error if the body is cancelled", async () => {
+  const ends: (string | undefined)[] = [];
   const from = message(200);
-  await response(from, broken).body?.cancel();
+  await response(from, ends).body?.cancel();
   from.destroy(new Error("aborted"));
   await new Promise(setImmediate);
-  assertEquals(broken, []);
+  assertEquals(ends, [undefined]);
 });
 
-Deno.test("upstreamResponse() keeps every header but those of the connection", async () => {
-  const answer = response(message(404, ["Set-Cookie", "a=1", "set-cookie", "b=2", "Connection", "close", "X", "\xe9"]));
-  await answer.body?.cancel();
-  assertEquals([...answer.headers], [["set-cookie", "a=1"], ["set-cookie", "b=2"], ["x", "\xe9"]]);
-  assertEquals(answer.status, 404);
+Deno.test("upstreamResponse() reports the end of a body, and of a response without one", async () => {
+  const ends: (string | undefined)[] = [];
+  const from = message(200);
+  const { body } = response(from, ends);
+  from.push(CHUNK);
+  await new Promise(setImmediate);
+  assertEquals(ends, []);
+  from.push(null);
+  assertEquals(await new Response(body).bytes(), CHUNK);
+  assertEquals(ends, [undefined]);
+  response(message(204), ends);
+  assertEquals(ends, [undefined, undefined]);
 });
 
-Deno.test("upstreamResponse() gives no body where there is none", () => {
+Deno.test("upstreamResponse() keeps all end-to-end headers", async () => {
+  const result = response(message(404, ["Set-Cookie", "a=1", "set-cookie", "b=2", "Connection", "close", "X", "\xe9"]));
+  await result.body?.cancel();
+  assertEquals([...result.headers], [["set-cookie", "a=1"], ["set-cookie", "b=2"], ["x", "\xe9"]]);
+  assertEquals(result.status, 404);
+});
+
+Deno.test("upstreamResponse() returns no body for a null body status, and for HEAD", () => {
   for (const status of [204, 205, 304]) assertEquals(response(message(status)).body, null);
   assertEquals(response(message(200), [], "HEAD").body, null);
 });
 
-Deno.test("upstreamResponse() does not mind what becomes of a message whose body nobody gets", async () => {
+Deno.test("upstreamResponse() ignores errors of a message without a body", async () => {
   const from = message(205);
   assertEquals(response(from).status, 205);
   from.destroy(new Error("aborted"));
@@ -74,7 +89,7 @@ Deno.test("upstreamResponse() does not mind what becomes of a message whose body
   assertEquals(from.destroyed, true);
 });
 
-Deno.test("upstreamResponse() refuses a status and a header that are none", () => {
+Deno.test("upstreamResponse() rejects an invalid status or header", () => {
   for (const status of [0, 99, 600, 999]) assertThrows(() => response(message(status)), RangeError);
   assertThrows(() => response(message(200, ["bad name", "x"])), TypeError);
 });

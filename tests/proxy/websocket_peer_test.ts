@@ -1,100 +1,100 @@
 import { assertEquals } from "@std/assert";
-import { passableCode, WebSocketPeer } from "../../src/proxy/websocket_peer.ts";
+import { allowedCode, WebSocketPeer } from "../../src/proxy/websocket_peer.ts";
 
-/** A WebSocket without a network: it writes down what is done to it. */
+/** A WebSocket without a network, which records its calls. */
 class FakeSocket extends EventTarget {
   readyState: number = WebSocket.CONNECTING;
   bufferedAmount = 0;
   binaryType = "blob";
-  readonly done: unknown[] = [];
+  readonly calls: unknown[] = [];
 
   open(): void {
     this.readyState = WebSocket.OPEN;
     this.dispatchEvent(new Event("open"));
   }
 
-  hear(data: unknown): void {
+  receive(data: unknown): void {
     this.dispatchEvent(new MessageEvent("message", { data }));
   }
 
   send(data: unknown): void {
-    this.done.push(data);
+    this.calls.push(data);
   }
 
-  close(...end: unknown[]): void {
+  close(...closeArguments: unknown[]): void {
     this.readyState = WebSocket.CLOSING;
-    this.done.push(end);
+    this.calls.push(closeArguments);
   }
 }
 
-function sides() {
+function setUp() {
   const [from, to] = [new FakeSocket(), new FakeSocket()];
-  const [fromSide, toSide] = [from, to].map((socket) => new WebSocketPeer(socket as unknown as WebSocket));
-  return { from, to, fromSide: fromSide!, toSide: toSide! };
+  const [fromPeer, toPeer] = [from, to].map((socket) => new WebSocketPeer(socket as unknown as WebSocket));
+  return { from, to, fromPeer: fromPeer!, toPeer: toPeer! };
 }
 
-Deno.test("WebSocketSide keeps what it hears until it has another side", () => {
-  const { from, to, fromSide, toSide } = sides();
+Deno.test("WebSocketPeer keeps what it receives until forwardTo() names the other peer", () => {
+  const { from, to, fromPeer, toPeer } = setUp();
   to.open();
-  from.hear("one");
-  from.hear("two");
-  assertEquals(to.done, []);
-  fromSide.forwardTo(toSide);
-  from.hear("three");
-  assertEquals(to.done, ["one", "two", "three"]);
+  from.receive("one");
+  from.receive("two");
+  assertEquals(to.calls, []);
+  fromPeer.forwardTo(toPeer);
+  from.receive("three");
+  assertEquals(to.calls, ["one", "two", "three"]);
 });
 
-Deno.test("WebSocketSide keeps what it is told until it is open, its end as well", () => {
-  const { to, toSide } = sides();
-  toSide.send("one");
-  toSide.close(4000, "bye");
-  toSide.send("lost");
-  assertEquals(to.done, []);
+Deno.test("WebSocketPeer queues messages and the close until it is open", () => {
+  const { to, toPeer } = setUp();
+  toPeer.send("one");
+  toPeer.close(4000, "bye");
+  toPeer.send("dropped");
+  assertEquals(to.calls, []);
   to.open();
-  assertEquals(to.done, ["one", [4000, "bye"]]);
+  assertEquals(to.calls, ["one", [4000, "bye"]]);
 });
 
-Deno.test("WebSocketSide passes a close on as what close() takes", () => {
+Deno.test("WebSocketPeer forwards a close with a code that close() accepts", () => {
   for (const [code, end] of [[1005, []], [1000, [1000, "r"]], [1001, [4901, "r"]]] as const) {
-    const { from, to, fromSide, toSide } = sides();
+    const { from, to, fromPeer, toPeer } = setUp();
     to.open();
-    fromSide.forwardTo(toSide);
+    fromPeer.forwardTo(toPeer);
     from.dispatchEvent(new CloseEvent("close", { code, reason: "r" }));
-    assertEquals(to.done, [end]);
+    assertEquals(to.calls, [end]);
   }
 });
 
-Deno.test("WebSocketSide ends both sides when it lags more than 16 MiB behind, not when less", () => {
-  const lagging = [4913, "The other side does not read"];
-  for (const [bufferedAmount, end] of [[16 * 1024 * 1024, []], [16 * 1024 * 1024 + 1, [lagging]]] as const) {
-    const { from, to, fromSide, toSide } = sides();
+Deno.test("WebSocketPeer closes both peers if more than 16 MiB are waiting to be sent", () => {
+  const tooSlow = [4913, "A peer reads too slowly"];
+  for (const [bufferedAmount, end] of [[16 * 1024 * 1024, []], [16 * 1024 * 1024 + 1, [tooSlow]]] as const) {
+    const { from, to, fromPeer, toPeer } = setUp();
     from.open();
     to.open();
-    fromSide.forwardTo(toSide);
-    toSide.forwardTo(fromSide);
+    fromPeer.forwardTo(toPeer);
+    toPeer.forwardTo(fromPeer);
     to.bufferedAmount = bufferedAmount;
-    from.hear("x");
-    assertEquals([to.done, from.done], [["x", ...end], end]);
+    from.receive("x");
+    assertEquals([to.calls, from.calls], [["x", ...end], end]);
   }
 });
 
-Deno.test("WebSocketSide counts what it keeps before it is open", () => {
-  const { from, to, fromSide, toSide } = sides();
+Deno.test("WebSocketPeer counts what it queues before it is open", () => {
+  const { from, to, fromPeer, toPeer } = setUp();
   from.open();
-  fromSide.forwardTo(toSide);
-  toSide.forwardTo(fromSide);
+  fromPeer.forwardTo(toPeer);
+  toPeer.forwardTo(fromPeer);
   const mebibyte = new ArrayBuffer(1024 * 1024);
-  for (let i = 0; i < 16; i++) from.hear(mebibyte);
-  assertEquals(from.done, []);
-  from.hear("x");
-  assertEquals(from.done, [[4913, "The other side does not read"]]);
+  for (let i = 0; i < 16; i++) from.receive(mebibyte);
+  assertEquals(from.calls, []);
+  from.receive("x");
+  assertEquals(from.calls, [[4913, "A peer reads too slowly"]]);
   to.open();
-  assertEquals(to.done.length, 18);
+  assertEquals(to.calls.length, 18);
 });
 
-Deno.test("passableCode() leaves alone what close() takes, and tells the rest as 49xx", () => {
+Deno.test("allowedCode() returns codes that close() accepts unchanged, and others as 49xx", () => {
   for (
-    const [code, passable] of [
+    const [code, allowed] of [
       [1000, 1000],
       [1001, 4901],
       [1006, 4906],
@@ -109,6 +109,6 @@ Deno.test("passableCode() leaves alone what close() takes, and tells the rest as
       [5000, 4906],
     ] as const
   ) {
-    assertEquals(passableCode(code), passable);
+    assertEquals(allowedCode(code), allowed);
   }
 });

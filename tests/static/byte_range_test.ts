@@ -16,19 +16,19 @@ const RANGES: [header: string, range: ByteRange][] = [
 ];
 
 for (const [header, range] of RANGES) {
-  Deno.test(`parseByteRange() reads ${header}`, () => {
+  Deno.test(`parseByteRange() parses ${header}`, () => {
     assertEquals(parseByteRange(header, SIZE), range);
   });
 }
 
 for (const header of ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=99999999999999999999999999-"]) {
-  Deno.test(`parseByteRange() finds no byte of 100 in ${header}`, () => {
+  Deno.test(`parseByteRange() returns "unsatisfiable" for ${header} of 100 bytes`, () => {
     assertEquals(parseByteRange(header, SIZE), "unsatisfiable");
   });
 }
 
 for (const header of ["bytes=0-", "bytes=-1"]) {
-  Deno.test(`parseByteRange() finds no byte of an empty file in ${header}`, () => {
+  Deno.test(`parseByteRange() returns "unsatisfiable" for ${header} of an empty file`, () => {
     assertEquals(parseByteRange(header, 0), "unsatisfiable");
   });
 }

@@ -14,7 +14,7 @@ const BOTH: [accepted: string, name: string | undefined][] = [
   ["br;q=0", undefined],
   ["*;q=0", undefined],
   ["identity", undefined],
-  ["identity;q=1, *;q=0", undefined], // what Chromium sends with a range for a video
+  ["identity;q=1, *;q=0", undefined], // sent by Chromium with a range of a video
   ["identity, br;q=0.1", undefined],
   ["deflate, zstd", undefined],
   ["brx, gzipx", undefined],
@@ -22,17 +22,17 @@ const BOTH: [accepted: string, name: string | undefined][] = [
 ];
 
 for (const [accepted, name] of BOTH) {
-  Deno.test(`preferredCoding() takes ${name ?? "none"} of br and gzip for "${accepted}"`, () => {
+  Deno.test(`preferredCoding() selects ${name ?? "none"} of br and gzip for "${accepted}"`, () => {
     const headers = new Headers({ "accept-encoding": accepted });
     assertEquals(preferredCoding(headers, CODINGS)?.name, name);
   });
 }
 
-Deno.test("preferredCoding() takes none for a client that does not say what it accepts", () => {
+Deno.test("preferredCoding() selects none without an Accept-Encoding header", () => {
   assertEquals(preferredCoding(new Headers(), CODINGS), undefined);
 });
 
-Deno.test("preferredCoding() takes only what there is", () => {
+Deno.test("preferredCoding() selects only an available coding", () => {
   const headers = new Headers({ "accept-encoding": "gzip, br" });
   const onlyGzip = CODINGS.filter(({ name }) => name === "gzip");
   assertEquals(preferredCoding(headers, onlyGzip)?.name, "gzip");

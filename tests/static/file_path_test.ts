@@ -17,33 +17,40 @@ const ALLOWED: [pathname: string, path: FilePath][] = [
 ];
 
 for (const [pathname, path] of ALLOWED) {
-  Deno.test(`parseFilePath() reads "${pathname.slice(0, 40)}"`, () => {
+  Deno.test(`parseFilePath() parses "${pathname.slice(0, 40)}"`, () => {
     assertEquals(parseFilePath(pathname), path);
   });
 }
 
 const REFUSED = {
-  "ways up": ["/..", "/../", "/../etc/passwd", "/a/../../b", "..", "../a", "/a/..", "/.", "/./a", "/..."],
-  "encoded ways up": ["/%2e%2e/a", "/%2E%2e/a", "/.%2e/a", "/a/%2e%2e%2fb", "/..%2fa", "/..%5ca", "/%2e"],
+  "path traversal": ["/..", "/../", "/../etc/passwd", "/a/../../b", "..", "../a", "/a/..", "/.", "/./a", "/..."],
+  "encoded path traversal": ["/%2e%2e/a", "/%2E%2e/a", "/.%2e/a", "/a/%2e%2e%2fb", "/..%2fa", "/..%5ca", "/%2e"],
   "encoded separators": ["/a%2fb", "/a%2Fb", "/a%5cb", "/%2fetc/passwd", "/%5c%5chost%5cshare"],
   "backslashes": ["/a\\b", "/..\\..\\a", "\\a", "/a\\"],
-  "what is encoded twice": ["/%252e%252e/a", "/%252e", "/a%252fb", "/a%255cb", "/a%2500", "/a%25252fb", "/%25%32%65"],
+  "double encoding": ["/%252e%252e/a", "/%252e", "/a%252fb", "/a%255cb", "/a%2500", "/a%25252fb", "/%25%32%65"],
   "NUL and other control characters": ["/a%00.js", "/%00", "/a\0b", "/a%0d%0ab", "/a%7f", "/a%C2%85"],
-  "dot files": ["/.env", "/.git/config", "/a/.git/HEAD", "/%2egit/config", "/.htaccess", "/a/.DS_Store"],
-  "names that merely begin like .well-known": ["/.well-known.bak", "/.well-knownx/a", "/.WELL-KNOWN/a"],
+  "names that begin with a dot": [
+    "/.env",
+    "/.git/config",
+    "/a/.git/HEAD",
+    "/%2egit/config",
+    "/.htaccess",
+    "/a/.DS_Store",
+  ],
+  "names that only begin with .well-known": ["/.well-known.bak", "/.well-knownx/a", "/.WELL-KNOWN/a"],
   "empty names": ["//", "//a", "//evil.example/", "/a//b", "/a//", "///"],
   "names that are too long": [`/${"a".repeat(256)}`, `/${"%C3%BC".repeat(128)}`],
   "paths that are too long": [`/${"a/".repeat(2100)}`],
 };
 
 for (const [kind, pathnames] of Object.entries(REFUSED)) {
-  Deno.test(`parseFilePath() refuses ${kind}`, () => {
+  Deno.test(`parseFilePath() returns undefined for ${kind}`, () => {
     assertEquals(pathnames.filter((pathname) => parseFilePath(pathname) !== undefined), []);
   });
 }
 
 for (const pathname of ["/%", "/%zz", "/a%2", "/%u002e", "/%c0%ae%c0%ae/a", "/%ff", "/%ed%a0%80", "/%e2%82"]) {
-  Deno.test(`parseFilePath() cannot read ${pathname}`, () => {
+  Deno.test(`parseFilePath() throws a problem for ${pathname}`, () => {
     const problem = assertThrows(() => parseFilePath(pathname), Problem);
     assertEquals(problem.status, 400);
   });
@@ -61,7 +68,7 @@ const PAGES: [pathname: string, isPage: boolean][] = [
 ];
 
 for (const [pathname, isPage] of PAGES) {
-  Deno.test(`isPagePath() says ${isPage ? "yes" : "no"} to ${pathname}`, () => {
+  Deno.test(`isPagePath() returns ${isPage} for ${pathname}`, () => {
     const path = parseFilePath(pathname);
     assertEquals(path && isPagePath(path), isPage);
   });

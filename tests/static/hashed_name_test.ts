@@ -25,7 +25,7 @@ const HASHED = {
 };
 
 for (const [bundler, names] of Object.entries(HASHED)) {
-  Deno.test(`isHashedName() knows the hashes of ${bundler}`, () => {
+  Deno.test(`isHashedName() recognizes the hashes of ${bundler}`, () => {
     assertEquals(names.filter((name) => !isHashedName(name)), []);
   });
 }
@@ -49,13 +49,13 @@ const NAMED = {
     "menu-cafe2024.jpg",
     "IMG_20240101_123456.jpg",
   ],
-  "a hash that could as well be words": ["index-DiwrgTda.js"],
-  "too short a hash": ["main.3f2a9c1.js"],
-  "a hash that is the extension": ["main.3f2a9c1d"],
+  "a hash that looks like words": ["index-DiwrgTda.js"],
+  "a hash that is too short": ["main.3f2a9c1.js"],
+  "a hash as the extension": ["main.3f2a9c1d"],
 };
 
 for (const [kind, names] of Object.entries(NAMED)) {
-  Deno.test(`isHashedName() does not take for a hash: ${kind}`, () => {
+  Deno.test(`isHashedName() returns false for ${kind}`, () => {
     assertEquals(names.filter(isHashedName), []);
   });
 }

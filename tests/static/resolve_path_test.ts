@@ -9,7 +9,7 @@ async function makeDirectory(): Promise<AsyncDisposable & { path: string }> {
   return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
 }
 
-Deno.test("resolvePath() tells files, directories and nothing apart", async () => {
+Deno.test("resolvePath() distinguishes files, directories and absent paths", async () => {
   await using directory = await makeDirectory();
   const file = join(directory.path, "app.js");
   await Deno.writeTextFile(file, "");
@@ -19,11 +19,11 @@ Deno.test("resolvePath() tells files, directories and nothing apart", async () =
   assertEquals(await resolvePath(directory.path, ["app.js", "index.html"]), { kind: "absent" });
 });
 
-Deno.test("resolvePath() finds nothing when the directory itself is gone", async () => {
+Deno.test("resolvePath() reports absence if the directory itself does not exist", async () => {
   assertEquals(await resolvePath("/nowhere/at/all", ["app.js"]), { kind: "absent" });
 });
 
-Deno.test("resolvePath() refuses what leads out, should a name ever do so", async () => {
+Deno.test("resolvePath() refuses names that lead out of the directory", async () => {
   await using directory = await makeDirectory();
   await Deno.mkdir(join(directory.path, "site"));
   await Deno.writeTextFile(join(directory.path, "secret.txt"), "secret");
@@ -32,12 +32,12 @@ Deno.test("resolvePath() refuses what leads out, should a name ever do so", asyn
   }
 });
 
-Deno.test("resolvePath() serves the root of a file system too", async () => {
+Deno.test("resolvePath() resolves paths below the root of a file system", async () => {
   await using directory = await makeDirectory();
   assertEquals(await resolvePath("/", directory.path.split("/").slice(1)), { kind: "directory" });
 });
 
-Deno.test("resolvePath() refuses names that are too long and links that go round", async () => {
+Deno.test("resolvePath() refuses names that are too long and circular links", async () => {
   await using directory = await makeDirectory();
   await Deno.symlink("loop", join(directory.path, "loop"));
   assertEquals(await resolvePath(directory.path, ["a".repeat(300)]), { kind: "refused" });
@@ -45,14 +45,14 @@ Deno.test("resolvePath() refuses names that are too long and links that go round
 });
 
 Deno.test({
-  name: "findEntry() refuses a directory that it may not enter",
-  ignore: Deno.uid() === 0, // root may enter everything
+  name: "resolvePath() refuses a directory without search permission",
+  ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using directory = await makeDirectory();
     const closed = join(directory.path, "lost+found");
     await Deno.mkdir(closed, { mode: 0o000 });
-    const entry = await resolvePath(directory.path, ["lost+found", "app.js"]);
-    await Deno.chmod(closed, 0o700); // or it could not be removed
-    assertEquals(entry, { kind: "refused" });
+    const resolved = await resolvePath(directory.path, ["lost+found", "app.js"]);
+    await Deno.chmod(closed, 0o700); // so that it can be removed
+    assertEquals(resolved, { kind: "refused" });
   },
 });

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
-import { createStaticFiles, type FileHandler } from "../../src/static/static_files.ts";
+import { StaticFiles } from "../../src/static/static_files.ts";
 import { Problem } from "../../src/http/problem.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
@@ -9,7 +9,7 @@ Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Den
 const HOST = "http://app.example";
 const MODIFIED = new Date("1994-11-06T08:49:37.500Z");
 const LAST_MODIFIED = "Sun, 06 Nov 1994 08:49:37 GMT";
-const FOR_EVER = "public, max-age=31536000, immutable";
+const IMMUTABLE = "public, max-age=31536000, immutable";
 
 const PAGE = "<!doctype html><title>root</title>";
 const SCRIPT = "console.log('hello');";
@@ -17,20 +17,24 @@ const LARGE = Uint8Array.from({ length: 600_000 }, (_, index) => index % 251);
 
 type Files = Record<string, string | Uint8Array>;
 
-/** A served directory that is gone after the test. */
+/** A served directory that is removed after the test. */
 interface Site extends AsyncDisposable {
-  /** The directory that is served. It has a directory `outside` and a file `secret.txt` beside it. */
+  /** The served directory. Next to it are a directory `outside` and a file `secret.txt`. */
   directory: string;
-  handle: FileHandler;
+  respond(request: Request): Promise<Response>;
 }
 
-async function serve(files: Files): Promise<Site> {
-  const above = await Deno.realPath(await Deno.makeTempDir());
-  const directory = join(above, "site");
-  await write(directory, files);
-  await write(above, { "secret.txt": "secret", "outside/secret.txt": "secret", "site-old/secret.txt": "secret" });
-  const handle = await createStaticFiles({ directory });
-  return { directory, handle, [Symbol.asyncDispose]: () => Deno.remove(above, { recursive: true }) };
+async function serve(content: Files): Promise<Site> {
+  const parent = await Deno.realPath(await Deno.makeTempDir());
+  const directory = join(parent, "site");
+  await write(directory, content);
+  await write(parent, { "secret.txt": "secret", "outside/secret.txt": "secret", "site-old/secret.txt": "secret" });
+  const files = await StaticFiles.open({ directory });
+  return {
+    directory,
+    respond: (request) => files.respond(request),
+    [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
+  };
 }
 
 async function write(directory: string, files: Files): Promise<void> {
@@ -51,16 +55,16 @@ function head(path: string, headers: HeadersInit = {}): Request {
   return new Request(HOST + path, { method: "HEAD", headers });
 }
 
-/** A response, whole, or what was thrown instead of one. */
+/** A response with its body, or the problem that was thrown instead. */
 interface Outcome {
   status: number;
   headers: Record<string, string>;
   body: string;
 }
 
-async function outcome(answer: Promise<Response>): Promise<Outcome> {
+async function outcome(responding: Promise<Response>): Promise<Outcome> {
   try {
-    const response = await answer;
+    const response = await responding;
     const body = await response.text();
     return { status: response.status, headers: Object.fromEntries(response.headers), body };
   } catch (error) {
@@ -69,8 +73,8 @@ async function outcome(answer: Promise<Response>): Promise<Outcome> {
   }
 }
 
-async function status(answer: Promise<Response>): Promise<number> {
-  return (await outcome(answer)).status;
+async function status(responding: Promise<Response>): Promise<number> {
+  return (await outcome(responding)).status;
 }
 
 const NOT_FOUND: Outcome = { status: 404, headers: {}, body: "Cannot find a file at this path" };
@@ -97,16 +101,16 @@ async function scriptHeaders(content: string): Promise<Record<string, string>> {
   };
 }
 
-Deno.test("createStaticFiles() answers GET with the file", async () => {
+Deno.test("StaticFiles responds to GET with the file", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  assertEquals(await outcome(site.handle(get("/app.js"))), {
+  assertEquals(await outcome(site.respond(get("/app.js"))), {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
     body: SCRIPT,
   });
 });
 
-Deno.test("createStaticFiles() answers HEAD as GET, without the body", async () => {
+Deno.test("StaticFiles responds to HEAD as to GET, without the body", async () => {
   const files = {
     "index.html": PAGE,
     "docs/index.html": PAGE,
@@ -117,18 +121,18 @@ Deno.test("createStaticFiles() answers HEAD as GET, without the body", async () 
   await using site = await serve(files);
   for (const path of ["/", "/docs", "/docs/", "/users/42", "/app.js", "/large.bin", "/missing.js", "/.env"]) {
     for (const headers of [{}, { "accept-encoding": "br" }, { "if-modified-since": LAST_MODIFIED }]) {
-      const whole = await outcome(site.handle(get(path, headers)));
-      const bare = { ...whole, body: whole.status < 400 ? "" : whole.body };
-      assertEquals(await outcome(site.handle(head(path, headers))), bare);
+      const complete = await outcome(site.respond(get(path, headers)));
+      const withoutBody = { ...complete, body: complete.status < 400 ? "" : complete.body };
+      assertEquals(await outcome(site.respond(head(path, headers))), withoutBody);
     }
   }
 });
 
-Deno.test("createStaticFiles() refuses other methods", async () => {
+Deno.test("StaticFiles rejects other methods", async () => {
   await using site = await serve({ "index.html": PAGE });
   for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "get "]) {
     const request = { method, url: `${HOST}/`, headers: new Headers() } as Request;
-    const { status, headers } = await outcome(site.handle(request));
+    const { status, headers } = await outcome(site.respond(request));
     assertEquals({ method, status, headers }, { method, status: 405, headers: { allow: "GET, HEAD" } });
   }
 });
@@ -150,15 +154,15 @@ const TYPES: [name: string, type: string][] = [
   ["LICENSE", "application/octet-stream"],
 ];
 
-Deno.test("createStaticFiles() tells the content type by the name", async () => {
+Deno.test("StaticFiles derives the content type from the name", async () => {
   await using site = await serve(Object.fromEntries(TYPES.map(([name]) => [name, "content"])));
   for (const [name, type] of TYPES) {
-    const { status, headers } = await outcome(site.handle(get(`/${name}`)));
+    const { status, headers } = await outcome(site.respond(get(`/${name}`)));
     assertEquals({ name, status, type: headers["content-type"] }, { name, status: 200, type });
   }
 });
 
-const FORESTS: Files = {
+const APP: Files = {
   "index.html": PAGE,
   "app.js": SCRIPT,
   "empty.txt": "",
@@ -183,49 +187,56 @@ const FOUND: [path: string, body: string][] = [
   ["/a%20b/%C3%BC.txt", "umlaut"],
   ["/empty.txt", ""],
   ["/.well-known/security.txt", "Contact: mailto:security@app.example"],
-  // The single-page fallback:
+  // The fallback of a single-page app:
   ["/users", PAGE],
   ["/users/", PAGE],
   ["/users/42?tab=1", PAGE],
   ["/v1.2/users", PAGE],
   ["/docs/missing", PAGE],
   ["/app.js/users", PAGE],
-  ["/assets", PAGE], // a directory without an index is no listing, and may be one of the app's pages
+  ["/assets", PAGE], // a directory without an index is not listed, and may be a route of the app
   ["/assets/", PAGE],
 ];
 
-Deno.test("createStaticFiles() finds files, indexes and, for the app's own paths, the root's index", async () => {
-  await using site = await serve(FORESTS);
+Deno.test("StaticFiles finds files, indexes and, for routes of the app, the root's index", async () => {
+  await using site = await serve(APP);
   for (const [path, body] of FOUND) {
-    const found = await outcome(site.handle(get(path)));
+    const found = await outcome(site.respond(get(path)));
     assertEquals({ path, status: found.status, body: found.body }, { path, status: 200, body });
   }
 });
 
-const HIDDEN = ["/missing.js", "/app.js/", "/app.js/x.js", "/assets/missing.png", "/users/john.doe", "/.well-known/"]
+const NOT_SERVED = [
+  "/missing.js",
+  "/app.js/",
+  "/app.js/x.js",
+  "/assets/missing.png",
+  "/users/john.doe",
+  "/.well-known/",
+]
   .concat(["/.well-known/change-password", "/.env", "/.git/config", "/.git", "/assets/.htpasswd", "/%2eenv"])
   .concat(["//evil.example", "//docs", "/docs//", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/..%5csecret.txt"])
   .concat(["/%252e%252e/secret.txt", "/%252e%252e%252fsecret", "/app.js%00", "/app.js%00.html", "/%00"])
   .concat([`/${"a".repeat(300)}`, `/${"a".repeat(300)}.js`, `/${"a/".repeat(3000)}`, `/${"b/".repeat(2000)}x.js`]);
 
-Deno.test("createStaticFiles() answers 404 for what is missing and for what is nobody's business", async () => {
-  await using site = await serve(FORESTS);
-  for (const path of HIDDEN) {
-    assertEquals({ path, ...await outcome(site.handle(get(path))) }, { path, ...NOT_FOUND });
+Deno.test("StaticFiles responds with 404 for missing files and for files that must not be served", async () => {
+  await using site = await serve(APP);
+  for (const path of NOT_SERVED) {
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
   }
 });
 
-Deno.test("createStaticFiles() answers 400 for a path that cannot be decoded", async () => {
-  await using site = await serve(FORESTS);
+Deno.test("StaticFiles responds with 400 for a path that cannot be decoded", async () => {
+  await using site = await serve(APP);
   for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
-    assertEquals({ path, status: await status(site.handle(get(path))) }, { path, status: 400 });
+    assertEquals({ path, status: await status(site.respond(get(path))) }, { path, status: 400 });
   }
 });
 
-Deno.test("createStaticFiles() answers 404 at the root when there is no index", async () => {
+Deno.test("StaticFiles responds with 404 at the root if there is no index", async () => {
   await using site = await serve({ "app.js": SCRIPT, "index.html/app.js": SCRIPT });
   for (const path of ["/", "/users", "/index.html/"]) {
-    assertEquals({ path, ...await outcome(site.handle(get(path))) }, { path, ...NOT_FOUND });
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
   }
 });
 
@@ -237,19 +248,19 @@ const REDIRECTS: [path: string, target: string][] = [
   ["/users/../docs", "/docs/"],
 ];
 
-Deno.test("createStaticFiles() sends a directory's path on to its slash, on the same host", async () => {
-  await using site = await serve(FORESTS);
+Deno.test("StaticFiles redirects a directory's path to the one with a slash, on the same host", async () => {
+  await using site = await serve(APP);
   for (const [path, target] of REDIRECTS) {
     const request = get(path);
-    const { status, headers } = await outcome(site.handle(request));
+    const { status, headers } = await outcome(site.respond(request));
     const url = new URL(headers.location ?? "", request.url).href;
     assertEquals({ path, status, url }, { path, status: 308, url: HOST + target });
   }
 });
 
-Deno.test("createStaticFiles() redirects relatively, so that a proxy may strip a prefix", async () => {
-  await using site = await serve(FORESTS);
-  assertEquals(await outcome(site.handle(get("/docs/v1.0?q=1"))), {
+Deno.test("StaticFiles redirects to a relative location, so that a proxy may strip a prefix", async () => {
+  await using site = await serve(APP);
+  assertEquals(await outcome(site.respond(get("/docs/v1.0?q=1"))), {
     status: 308,
     headers: { "cache-control": "no-cache", "location": "./v1.0/?q=1" },
     body: "",
@@ -267,40 +278,40 @@ const PAGE_REQUESTS: Record<string, string>[] = [
 ];
 
 for (const headers of PAGE_REQUESTS) {
-  Deno.test(`createStaticFiles() sends a page whole to ${JSON.stringify(headers)}`, async () => {
+  Deno.test(`StaticFiles sends a complete page for ${JSON.stringify(headers)}`, async () => {
     await using site = await serve({ "index.html": PAGE, "index.html.br": "BR", "index.html.gz": "GZ" });
-    const whole = { status: 200, headers: await pageHeaders(PAGE), body: PAGE };
-    assertEquals(await outcome(site.handle(get("/", headers))), whole);
-    assertEquals(await outcome(site.handle(get("/users", headers))), whole);
+    const complete = { status: 200, headers: await pageHeaders(PAGE), body: PAGE };
+    assertEquals(await outcome(site.respond(get("/", headers))), complete);
+    assertEquals(await outcome(site.respond(get("/users", headers))), complete);
   });
 }
 
-Deno.test("createStaticFiles() never lets a page be kept, hash in its name or not", async () => {
+Deno.test("StaticFiles never makes a page immutable, even with a hash in its name", async () => {
   await using site = await serve({ "page.3f2a9c1d.html": PAGE });
-  const { headers } = await outcome(site.handle(get("/page.3f2a9c1d.html")));
+  const { headers } = await outcome(site.respond(get("/page.3f2a9c1d.html")));
   assertEquals(headers, await pageHeaders(PAGE));
 });
 
-Deno.test("createStaticFiles() lets a file with a hash in its name be kept for ever, and no other", async () => {
+Deno.test("StaticFiles makes files with a hash in their name immutable, and no others", async () => {
   const names = ["index-BxY12_9a.js", "main.3f2a9c1d.css", "my-component.js", "jquery-3.7.1.min.js"];
   await using site = await serve(Object.fromEntries(names.map((name) => [name, SCRIPT])));
-  const caching = async (name: string) => (await outcome(site.handle(get(`/${name}`)))).headers["cache-control"];
-  assertEquals(await Promise.all(names.map(caching)), [FOR_EVER, FOR_EVER, "no-cache", "no-cache"]);
+  const caching = async (name: string) => (await outcome(site.respond(get(`/${name}`)))).headers["cache-control"];
+  assertEquals(await Promise.all(names.map(caching)), [IMMUTABLE, IMMUTABLE, "no-cache", "no-cache"]);
 });
 
-Deno.test("createStaticFiles() goes by the name that is asked for, not by the one a link leads to", async () => {
+Deno.test("StaticFiles uses the requested name, not the one that a link leads to", async () => {
   await using site = await serve({ "app-BxY12_9a.js": SCRIPT });
   await Deno.symlink("app-BxY12_9a.js", join(site.directory, "latest.css"));
-  const { headers } = await outcome(site.handle(get("/latest.css")));
+  const { headers } = await outcome(site.respond(get("/latest.css")));
   assertEquals(headers, { ...await scriptHeaders(SCRIPT), "content-type": "text/css; charset=UTF-8" });
 });
 
-Deno.test("createStaticFiles() tells two files of one size and one date apart", async () => {
+Deno.test("StaticFiles distinguishes two files with the same size and date", async () => {
   await using one = await serve({ "sw.js": "import 'a.js'", "index.html": "<1>" });
   await using two = await serve({ "sw.js": "import 'b.js'", "index.html": "<2>" });
   for (const path of ["/sw.js", "/"]) {
-    const before = await outcome(one.handle(get(path)));
-    const after = await outcome(two.handle(get(path, { "if-none-match": before.headers.etag ?? "" })));
+    const before = await outcome(one.respond(get(path)));
+    const after = await outcome(two.respond(get(path, { "if-none-match": before.headers.etag ?? "" })));
     assertEquals(after.status, 200);
   }
 });
@@ -317,13 +328,13 @@ const CONDITIONS: [headers: (etag: string) => Record<string, string>, status: nu
   [() => ({ "if-match": '"x"' }), 412],
 ];
 
-Deno.test("createStaticFiles() answers conditional requests, small files and large ones", async () => {
+Deno.test("StaticFiles evaluates conditional requests for small and large files", async () => {
   await using site = await serve({ "small.bin": "small", "large.bin": LARGE, "empty.bin": "" });
   for (const path of ["/small.bin", "/large.bin", "/empty.bin"]) {
-    const { headers: { etag = "" } } = await outcome(site.handle(head(path)));
+    const { headers: { etag = "" } } = await outcome(site.respond(head(path)));
     for (const [headers, expected] of CONDITIONS) {
       const sent = headers(etag);
-      assertEquals({ path, sent, status: await status(site.handle(get(path, sent))) }, {
+      assertEquals({ path, sent, status: await status(site.respond(get(path, sent))) }, {
         path,
         sent,
         status: expected,
@@ -332,13 +343,13 @@ Deno.test("createStaticFiles() answers conditional requests, small files and lar
   }
 });
 
-Deno.test("createStaticFiles() says in a 304 what a cache has to know", async () => {
+Deno.test("StaticFiles sends the headers for caches with a 304", async () => {
   await using site = await serve({ "index-BxY12_9a.js": SCRIPT, "index-BxY12_9a.js.gz": "GZ" });
   const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
-  assertEquals(await outcome(site.handle(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" }))), {
+  assertEquals(await outcome(site.respond(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" }))), {
     status: 304,
     headers: {
-      "cache-control": FOR_EVER,
+      "cache-control": IMMUTABLE,
       "content-type": "text/javascript; charset=UTF-8",
       "etag": etag ?? "",
       "last-modified": lastModified ?? "",
@@ -349,11 +360,11 @@ Deno.test("createStaticFiles() says in a 304 what a cache has to know", async ()
   });
 });
 
-Deno.test("createStaticFiles() never dates a file later than the response", async () => {
+Deno.test("StaticFiles never sends a Last-Modified date in the future", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   const clock = { now: () => MODIFIED.getTime() - 60_000 };
-  const handle = await createStaticFiles({ directory: site.directory, clock });
-  const { headers } = await outcome(handle(get("/app.js")));
+  const files = await StaticFiles.open({ directory: site.directory, clock });
+  const { headers } = await outcome(files.respond(get("/app.js")));
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
@@ -373,29 +384,29 @@ const RANGES: [headers: Record<string, string>, status: number, range: string | 
 ];
 
 for (const [headers, expected, range, body] of RANGES) {
-  Deno.test(`createStaticFiles() answers ${expected} to ${JSON.stringify(headers)}`, async () => {
+  Deno.test(`StaticFiles responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
     await using site = await serve({ "a.txt": "0123456789" });
-    const answer = await outcome(site.handle(get("/a.txt", headers)));
-    const { "content-range": given, "content-length": length } = answer.headers;
-    assertEquals({ status: answer.status, given, length, body: answer.body }, {
+    const actual = await outcome(site.respond(get("/a.txt", headers)));
+    const { "content-range": contentRange, "content-length": length } = actual.headers;
+    assertEquals({ status: actual.status, contentRange, length, body: actual.body }, {
       status: expected,
-      given: range,
+      contentRange: range,
       length: `${body.length}`,
       body,
     });
   });
 }
 
-Deno.test("createStaticFiles() goes on with a download by its entity tag", async () => {
+Deno.test("StaticFiles continues a download with the same entity tag", async () => {
   await using site = await serve({ "a.txt": "0123456789" });
   const ifRange = await eTag("0123456789");
-  assertEquals((await outcome(site.handle(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })))).body, "89");
+  assertEquals((await outcome(site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })))).body, "89");
 });
 
-Deno.test("createStaticFiles() answers 416 with the size to a range that is outside", async () => {
+Deno.test("StaticFiles responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
-    assertEquals(await outcome(site.handle(get(`${path}`, { range: "bytes=600000-" }))), {
+    assertEquals(await outcome(site.respond(get(`${path}`, { range: "bytes=600000-" }))), {
       status: 416,
       headers: { "content-range": `bytes */${size}` },
       body: `Cannot send the range "bytes=600000-": expected one within ${size} bytes`,
@@ -403,13 +414,13 @@ Deno.test("createStaticFiles() answers 416 with the size to a range that is outs
   }
 });
 
-Deno.test("createStaticFiles() ignores a range of HEAD", async () => {
+Deno.test("StaticFiles ignores the range of a HEAD request", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const answer = await outcome(site.handle(head("/app.js", { range: "bytes=0-1" })));
-  assertEquals(answer, { status: 200, headers: await scriptHeaders(SCRIPT), body: "" });
+  const actual = await outcome(site.respond(head("/app.js", { range: "bytes=0-1" })));
+  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: "" });
 });
 
-const COMPRESSED: [siblings: string[], accepted: string | undefined, coding: string | undefined, body: string][] = [
+const COMPRESSED: [suffixes: string[], accepted: string | undefined, coding: string | undefined, body: string][] = [
   [[".br", ".gz"], "gzip, deflate, br", "br", "AS BR"],
   [[".br", ".gz"], "gzip", "gzip", "AS GZ"],
   [[".gz"], "gzip, br", "gzip", "AS GZ"],
@@ -418,15 +429,15 @@ const COMPRESSED: [siblings: string[], accepted: string | undefined, coding: str
   [[".br", ".gz"], undefined, undefined, SCRIPT],
 ];
 
-for (const [siblings, accepted, coding, body] of COMPRESSED) {
-  const name = `createStaticFiles() sends ${coding ?? "identity"} of ${siblings} to ${accepted ?? "who says nothing"}`;
+for (const [suffixes, accepted, coding, body] of COMPRESSED) {
+  const name = `StaticFiles sends ${coding ?? "identity"} of ${suffixes} for Accept-Encoding: ${accepted ?? "(none)"}`;
   Deno.test(name, async () => {
-    const compressed = siblings.map((suffix) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
+    const compressed = suffixes.map((suffix) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
     await using site = await serve({ "app.js": SCRIPT, ...Object.fromEntries(compressed) });
     const headers = { ...await scriptHeaders(body), "vary": "Accept-Encoding" };
     const etag = coding ? `${(await eTag(body)).slice(0, -1)}-${coding}"` : await eTag(body);
-    const asked = get("/app.js", accepted === undefined ? {} : { "accept-encoding": accepted });
-    assertEquals(await outcome(site.handle(asked)), {
+    const request = get("/app.js", accepted === undefined ? {} : { "accept-encoding": accepted });
+    assertEquals(await outcome(site.respond(request)), {
       status: 200,
       headers: { ...headers, etag, ...(coding ? { "content-encoding": coding } : {}) },
       body,
@@ -434,28 +445,28 @@ for (const [siblings, accepted, coding, body] of COMPRESSED) {
   });
 }
 
-Deno.test("createStaticFiles() does not vary when there is nothing to choose from", async () => {
+Deno.test("StaticFiles sends no Vary if there are no variants", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const { headers } = await outcome(site.handle(get("/app.js", { "accept-encoding": "br, gzip" })));
+  const { headers } = await outcome(site.respond(get("/app.js", { "accept-encoding": "br, gzip" })));
   assertEquals(headers, await scriptHeaders(SCRIPT));
 });
 
-Deno.test("createStaticFiles() needs the file itself to send it compressed", async () => {
+Deno.test("StaticFiles sends no compressed variant without the file itself", async () => {
   await using site = await serve({ "app.js.br": "BR" });
-  assertEquals(await outcome(site.handle(get("/app.js", { "accept-encoding": "br" }))), NOT_FOUND);
+  assertEquals(await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))), NOT_FOUND);
 });
 
-Deno.test("createStaticFiles() takes a range of the bytes that are sent, and keeps the codings' tags apart", async () => {
+Deno.test("StaticFiles applies a range to the bytes that are sent, and has an entity tag for each coding", async () => {
   await using site = await serve({ "app.js": "0123456789", "app.js.gz": "abcdefghij" });
   const gzip = { "accept-encoding": "gzip", "range": "bytes=0-2" };
-  const first = await outcome(site.handle(get("/app.js", gzip)));
+  const first = await outcome(site.respond(get("/app.js", gzip)));
   const etag = first.headers.etag ?? "";
   const { "content-encoding": coding, "content-range": range } = first.headers;
   assertEquals([first.status, coding, range, first.body], [206, "gzip", "bytes 0-2/10", "abc"]);
-  assertEquals(await status(site.handle(get("/app.js", { ...gzip, "if-range": etag }))), 206);
-  assertEquals(await status(site.handle(get("/app.js", { "range": "bytes=0-2", "if-range": etag }))), 200);
-  assertEquals(await status(site.handle(get("/app.js", { "accept-encoding": "gzip", "if-none-match": etag }))), 304);
-  assertEquals(await status(site.handle(get("/app.js", { "if-none-match": etag }))), 200);
+  assertEquals(await status(site.respond(get("/app.js", { ...gzip, "if-range": etag }))), 206);
+  assertEquals(await status(site.respond(get("/app.js", { "range": "bytes=0-2", "if-range": etag }))), 200);
+  assertEquals(await status(site.respond(get("/app.js", { "accept-encoding": "gzip", "if-none-match": etag }))), 304);
+  assertEquals(await status(site.respond(get("/app.js", { "if-none-match": etag }))), 200);
 });
 
 const LINKS: [link: string, to: string, path: string, body: string | undefined][] = [
@@ -463,12 +474,12 @@ const LINKS: [link: string, to: string, path: string, body: string | undefined][
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
   ["link.txt", "../secret.txt", "/link.txt", undefined],
-  ["link", "../secret.txt", "/link", undefined], // refused, and so not one of the app's own paths either
+  ["link", "../secret.txt", "/link", undefined], // refused, and so not a route of the app either
   ["link", "../outside", "/link/secret.txt", undefined],
   ["link", "../outside", "/link/", undefined],
-  ["link", "../site-old", "/link/secret.txt", undefined], // begins with the directory's own path
+  ["link", "../site-old", "/link/secret.txt", undefined], // begins with the path of the directory
   ["link", "..", "/link/secret.txt", undefined],
-  ["link", "..", "/link/site/app.js", SCRIPT], // out and in again: what counts is where it ends
+  ["link", "..", "/link/site/app.js", SCRIPT], // leads out and in again: only the end counts
   ["link.js", "/dev/null", "/link.js", undefined],
   ["link.js", "link.js", "/link.js", undefined],
   ["loop", "loop", "/loop", undefined],
@@ -476,33 +487,33 @@ const LINKS: [link: string, to: string, path: string, body: string | undefined][
 ];
 
 for (const [link, to, path, body] of LINKS) {
-  Deno.test(`createStaticFiles() ${body ? "follows" : "refuses"} ${path} where ${link} links to ${to}`, async () => {
+  Deno.test(`StaticFiles ${body ? "follows" : "refuses"} ${path} if ${link} links to ${to}`, async () => {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT, "docs/index.html": "docs" });
     await Deno.symlink(to, join(site.directory, link));
-    const found = await outcome(site.handle(get(path)));
+    const found = await outcome(site.respond(get(path)));
     assertEquals([found.status, found.body], body ? [200, body] : [404, NOT_FOUND.body]);
   });
 }
 
-Deno.test("createStaticFiles() takes no compressed file from outside", async () => {
+Deno.test("StaticFiles sends no compressed variant from outside the directory", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   await Deno.symlink("../secret.txt", join(site.directory, "app.js.br"));
-  const answer = await outcome(site.handle(get("/app.js", { "accept-encoding": "br" })));
-  assertEquals(answer, { status: 200, headers: await scriptHeaders(SCRIPT), body: SCRIPT });
+  const actual = await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })));
+  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: SCRIPT });
 });
 
-Deno.test("createStaticFiles() serves a mounted ConfigMap and sees it swapped", async () => {
+Deno.test("StaticFiles serves a mounted ConfigMap, and its new version after a swap", async () => {
   await using site = await serve({ "..1/index.html": "one", "..2/index.html": "two" });
   await Deno.symlink("..1", join(site.directory, "..data"));
   await Deno.symlink("..data/index.html", join(site.directory, "index.html"));
-  assertEquals((await outcome(site.handle(get("/")))).body, "one");
+  assertEquals((await outcome(site.respond(get("/")))).body, "one");
   await Deno.symlink("..2", join(site.directory, "..data_tmp"));
   await Deno.rename(join(site.directory, "..data_tmp"), join(site.directory, "..data"));
-  assertEquals((await outcome(site.handle(get("/")))).body, "two");
-  assertEquals(await outcome(site.handle(get("/..data%2findex.html"))), NOT_FOUND);
+  assertEquals((await outcome(site.respond(get("/")))).body, "two");
+  assertEquals(await outcome(site.respond(get("/..data%2findex.html"))), NOT_FOUND);
 });
 
-Deno.test("createStaticFiles() misses nothing while a ConfigMap is swapped", async () => {
+Deno.test("StaticFiles finds every file while a ConfigMap is swapped", async () => {
   await using site = await serve({ "..0/index.html": PAGE, "..0/app.js": SCRIPT, "..0/app.js.br": "BR" });
   const path = (name: string) => join(site.directory, name);
   await Deno.symlink("..0", path("..data"));
@@ -511,27 +522,27 @@ Deno.test("createStaticFiles() misses nothing while a ConfigMap is swapped", asy
     await write(path(`..${next}`), { "index.html": PAGE, "app.js": SCRIPT, "app.js.br": "BR" });
     await Deno.symlink(`..${next}`, path("..data_tmp"));
     const requests = [get("/"), get("/app.js"), get("/app.js", { "accept-encoding": "br" })];
-    const answers = requests.map((request) => outcome(site.handle(request)));
+    const responses = requests.map((request) => outcome(site.respond(request)));
     await Deno.rename(path("..data_tmp"), path("..data"));
     await Deno.remove(path(`..${next - 1}`), { recursive: true });
-    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    const statuses = (await Promise.all(responses)).map(({ status }) => status);
     assertEquals(statuses, [200, 200, 200]);
   }
 });
 
-Deno.test("createStaticFiles() serves a link to a release and sees it turned", async () => {
+Deno.test("StaticFiles serves a link to a release, and the new release after a switch", async () => {
   await using site = await serve({ "1/index.html": "one", "2/index.html": "two" });
   const current = join(site.directory, "current");
   await Deno.symlink("1", current);
-  const handle = await createStaticFiles({ directory: current });
-  assertEquals((await outcome(handle(get("/")))).body, "one");
+  const files = await StaticFiles.open({ directory: current });
+  assertEquals((await outcome(files.respond(get("/")))).body, "one");
   await Deno.remove(current);
   await Deno.symlink("2", current);
-  assertEquals((await outcome(handle(get("/")))).body, "two");
+  assertEquals((await outcome(files.respond(get("/")))).body, "two");
 });
 
 Deno.test({
-  name: "createStaticFiles() never opens a FIFO, which would wait for ever",
+  name: "StaticFiles never opens a FIFO, which would block",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
@@ -539,88 +550,88 @@ Deno.test({
       await Deno.mkdir(dirname(join(site.directory, name)), { recursive: true });
       await new Deno.Command("mkfifo", { args: [join(site.directory, name)] }).output();
     }
-    assertEquals(await outcome(site.handle(get("/pipe.js"))), NOT_FOUND);
-    assertEquals(await outcome(site.handle(get("/pipe"))), NOT_FOUND);
-    assertEquals((await outcome(site.handle(get("/app.js", { "accept-encoding": "br" })))).body, SCRIPT);
-    assertEquals((await outcome(site.handle(get("/docs/")))).body, PAGE);
+    assertEquals(await outcome(site.respond(get("/pipe.js"))), NOT_FOUND);
+    assertEquals(await outcome(site.respond(get("/pipe"))), NOT_FOUND);
+    assertEquals((await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })))).body, SCRIPT);
+    assertEquals((await outcome(site.respond(get("/docs/")))).body, PAGE);
   },
 });
 
-async function bytes(answer: Promise<Response>): Promise<Uint8Array> {
-  return await (await answer).bytes();
+async function bytes(responding: Promise<Response>): Promise<Uint8Array> {
+  return await (await responding).bytes();
 }
 
-Deno.test("createStaticFiles() sends a large file and its ranges byte for byte", async () => {
+Deno.test("StaticFiles sends a large file and its ranges byte for byte", async () => {
   await using site = await serve({ "large.bin": LARGE, "large.html": LARGE });
-  assertEquals(await bytes(site.handle(get("/large.bin"))), LARGE);
-  assertEquals(await bytes(site.handle(get("/large.html"))), LARGE);
-  const range = await bytes(site.handle(get("/large.bin", { range: "bytes=100000-499999" })));
+  assertEquals(await bytes(site.respond(get("/large.bin"))), LARGE);
+  assertEquals(await bytes(site.respond(get("/large.html"))), LARGE);
+  const range = await bytes(site.respond(get("/large.bin", { range: "bytes=100000-499999" })));
   assertEquals(range, LARGE.slice(100_000, 500_000));
-  assertEquals(await bytes(site.handle(get("/large.bin", { range: "bytes=-1" }))), LARGE.slice(-1));
+  assertEquals(await bytes(site.respond(get("/large.bin", { range: "bytes=-1" }))), LARGE.slice(-1));
 });
 
-Deno.test("createStaticFiles() closes a file that nobody reads to its end", async () => {
+Deno.test("StaticFiles closes a file whose body is cancelled", async () => {
   await using site = await serve({ "large.bin": LARGE });
-  const unread = await site.handle(get("/large.bin"));
+  const unread = await site.respond(get("/large.bin"));
   await unread.body?.cancel();
-  const begun = (await site.handle(get("/large.bin", { range: "bytes=5-" }))).body!.getReader();
+  const begun = (await site.respond(get("/large.bin", { range: "bytes=5-" }))).body!.getReader();
   assertEquals((await begun.read()).value?.at(0), 5);
   await begun.cancel();
-  const reading = (await site.handle(get("/large.bin"))).body!.getReader();
+  const reading = (await site.respond(get("/large.bin"))).body!.getReader();
   const chunk = reading.read();
-  await reading.cancel(); // while the disk is at work
+  await reading.cancel(); // while a read is pending
   assertEquals((await chunk).done, true);
 });
 
-Deno.test("createStaticFiles() sends the file that it announced, although it is replaced meanwhile", async () => {
+Deno.test("StaticFiles sends the file that it opened, even if the file is replaced", async () => {
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
-  const response = await site.handle(get("/large.bin"));
+  const response = await site.respond(get("/large.bin"));
   await Deno.rename(join(site.directory, "new.bin"), join(site.directory, "large.bin"));
   assertEquals(await response.bytes(), LARGE);
-  assertEquals((await outcome(site.handle(get("/large.bin")))).body, "new");
+  assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
 });
 
-Deno.test("createStaticFiles() sends no more than it announced of a file that grows", async () => {
+Deno.test("StaticFiles sends no more than Content-Length of a file that grows", async () => {
   await using site = await serve({ "large.bin": LARGE });
-  const response = await site.handle(get("/large.bin"));
+  const response = await site.respond(get("/large.bin"));
   await Deno.writeTextFile(join(site.directory, "large.bin"), "more", { append: true });
   assertEquals(await response.bytes(), LARGE);
 });
 
-Deno.test("createStaticFiles() breaks off a file that is truncated meanwhile, and closes it", async () => {
+Deno.test("StaticFiles ends the body in an error if the file is truncated, and closes the file", async () => {
   await using site = await serve({ "large.bin": LARGE });
   const path = join(site.directory, "large.bin");
-  const response = await site.handle(get("/large.bin"));
+  const response = await site.respond(get("/large.bin"));
   await Deno.truncate(path, 100_000);
-  await assertRejects(() => response.bytes(), Error, `Cannot send "${path}" to its end: it became shorter meanwhile`);
+  await assertRejects(() => response.bytes(), Error, `Cannot send all of "${path}": the file was truncated`);
 });
 
 Deno.test({
-  name: "createStaticFiles() does not pass off a file that it may not open as missing",
-  ignore: Deno.uid() === 0, // root may open everything
+  name: "StaticFiles does not report a file without read permission as missing",
+  ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using site = await serve({ "app.js": SCRIPT, "large.bin": LARGE });
     for (const path of ["/app.js", "/large.bin"]) {
       await Deno.chmod(join(site.directory, path), 0o000);
-      await assertRejects(() => site.handle(get(path)), Deno.errors.PermissionDenied);
+      await assertRejects(() => site.respond(get(path)), Deno.errors.PermissionDenied);
     }
   },
 });
 
 for (const [directory, reason] of [["missing", "NotFound"], ["app.js", "NotADirectory"], ["", "NotFound"]] as const) {
-  Deno.test(`createStaticFiles() refuses the directory "${directory}" at once`, async () => {
+  Deno.test(`StaticFiles.open() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && join(site.directory, directory);
-    const message = `Cannot serve --static-dir "${path}": expected a directory that can be read, got ${reason}: `;
-    await assertRejects(() => createStaticFiles({ directory: path }), Error, message);
+    const message = `Cannot serve --static-dir "${path}": expected a readable directory, got ${reason}: `;
+    await assertRejects(() => StaticFiles.open({ directory: path }), Error, message);
   });
 }
 
 Deno.test({
-  name: "createStaticFiles() names the directory that it has no permission to read",
+  name: "StaticFiles.open() names the directory that it has no permission to read",
   permissions: { read: false },
   async fn() {
-    const message = `Cannot serve --static-dir "site": expected a directory that can be read, got NotCapable: `;
-    await assertRejects(() => createStaticFiles({ directory: "site" }), Error, message);
+    const message = `Cannot serve --static-dir "site": expected a readable directory, got NotCapable: `;
+    await assertRejects(() => StaticFiles.open({ directory: "site" }), Error, message);
   },
 });

@@ -1,0 +1,231 @@
+import http, { type IncomingMessage } from "node:http";
+import { type Clock, systemClock } from "../clock.ts";
+import type { Client } from "../http/client_address.ts";
+import { filterAcceptEncoding } from "../http/decode_content.ts";
+import { Problem } from "../http/problem.ts";
+import { type Log, silentLog } from "../log.ts";
+import { InFlight } from "./in_flight.ts";
+import { requestBody } from "./request_body.ts";
+import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
+import { TlsAgent } from "./tls_agent.ts";
+import { upstreamHeaders } from "./upstream_headers.ts";
+import { upstreamResponse } from "./upstream_response.ts";
+import { upstreamTarget } from "./upstream_target.ts";
+import { parseUpstreamUrl } from "./upstream_url.ts";
+import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
+
+/** Settings of {@linkcode ReverseProxy}. */
+export interface ReverseProxyOptions {
+  /** An `http:` or `https:` URL. Its path is the base path, which is prepended to the path of each request. */
+  upstream: URL | string;
+  /**
+   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body has
+   * no time limit.
+   *
+   * @default {30_000}
+   */
+  timeoutMs?: number;
+  /** Receives `rep.upstream.failed`. @default {silentLog} */
+  log?: Log;
+  /** @default {systemClock} */
+  clock?: Clock;
+}
+
+/** Settings of a single request. */
+export interface ProxyRequestOptions {
+  /**
+   * Whether to ask only for content codings that `decodeContent()` can decode.
+   *
+   * @default {false}
+   */
+  decodable?: boolean;
+  /**
+   * Names of request headers that are not forwarded.
+   *
+   * @default {[]}
+   */
+  omitHeaders?: readonly string[];
+}
+
+/** What the log says about a request. The path has no query, which may contain secrets. */
+interface RequestFields {
+  method: string;
+  path: string;
+}
+
+/** Forwards requests to the upstream. */
+export class ReverseProxy {
+  readonly #upstream: URL;
+  readonly #timeoutMs: number;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #pool: http.Agent;
+  readonly #unpooled: http.Agent;
+  readonly #inFlight = new InFlight();
+  readonly #webSockets = new InFlight();
+  readonly #shutdown = new AbortController();
+
+  /** @throws {TypeError} If the upstream is not an `http:` or `https:` URL, or has more than a host and a path. */
+  constructor({ upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock }: ReverseProxyOptions) {
+    this.#upstream = parseUpstreamUrl(upstream);
+    this.#timeoutMs = timeoutMs;
+    this.#log = log;
+    this.#clock = clock;
+    const Agent = this.#upstream.protocol === "https:" ? TlsAgent : http.Agent;
+    this.#pool = new Agent({ keepAlive: true });
+    this.#unpooled = new Agent({ keepAlive: false });
+  }
+
+  /** How many requests, including their bodies, and WebSockets are in flight. */
+  get active(): number {
+    return this.#inFlight.count;
+  }
+
+  /**
+   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed.
+   *
+   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket, and the
+   * response to such a request has to be returned unchanged.
+   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not arrive in
+   * time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
+   */
+  async respond(request: Request, client: Client, options: ProxyRequestOptions = {}): Promise<Response> {
+    const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
+    const release = this.#inFlight.add();
+    const onEnd = (error?: Error) => {
+      release();
+      if (error !== undefined) this.#warn(error, fields);
+    };
+    try {
+      rejectTunnels(request.method);
+      if (isWebSocketRequest(request)) return await this.#bridge(request, client, release);
+      return await this.#forward(request, client, { ...options, onEnd });
+    } catch (error) {
+      release();
+      throw this.#toProblem(error, fields, request.signal);
+    }
+  }
+
+  /** Resolves when no request, including its body, and no WebSocket is in flight: at once, if none is now. */
+  drain(): Promise<void> {
+    return this.#inFlight.idle();
+  }
+
+  /** Closes the WebSockets that are left with 1001, and then the connections to the upstream, including those in use. */
+  close(): void {
+    this.#shutdown.abort();
+    this.#pool.destroy();
+    this.#unpooled.destroy();
+  }
+
+  /** Resolves when no WebSocket is open: at once, if none is now. */
+  drainWebSockets(): Promise<void> {
+    return this.#webSockets.idle();
+  }
+
+  async #bridge(request: Request, client: Client, release: () => void): Promise<Response> {
+    const releaseWebSocket = this.#webSockets.add();
+    const onClose = () => {
+      releaseWebSocket();
+      release();
+    };
+    try {
+      return await this.#connectWebSockets(request, client, onClose);
+    } catch (error) {
+      releaseWebSocket();
+      throw error;
+    }
+  }
+
+  async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
+    return await proxyWebSocket(request, {
+      upstream: this.#upstream,
+      target: upstreamTarget(this.#upstream, request.url),
+      headers: upstreamHeaders(request.headers, client),
+      timeoutMs: this.#timeoutMs,
+      clock: this.#clock,
+      shutdown: this.#shutdown.signal,
+      onClose,
+    });
+  }
+
+  async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response> {
+    const { method, signal } = request;
+    const target = upstreamTarget(this.#upstream, request.url);
+    const headers = forwardedHeaders(request, client, options);
+    const body = await requestBody(request);
+    // Deno.serve drops the body of a GET; the upstream would wait for it.
+    if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
+    const message = await this.#send({ method, target, headers, body, signal });
+    try {
+      return upstreamResponse(message, { method, onEnd: options.onEnd });
+    } catch (error) {
+      message.destroy();
+      throw error;
+    }
+  }
+
+  /**
+   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent once
+   * more (RFC 9110 §9.2.2).
+   */
+  async #send(request: SentRequest): Promise<IncomingMessage> {
+    const common = { ...request, upstream: this.#upstream, timeoutMs: this.#timeoutMs, clock: this.#clock };
+    try {
+      return await requestUpstream({ ...common, agent: this.#pool });
+    } catch (error) {
+      const isRepeatable = error instanceof StaleConnectionError && ["GET", "HEAD"].includes(request.method);
+      if (!isRepeatable) throw error;
+      return await requestUpstream({ ...common, agent: this.#unpooled });
+    }
+  }
+
+  #toProblem(error: unknown, fields: RequestFields, signal: AbortSignal): Problem {
+    if (error instanceof Problem) return error;
+    if (signal.aborted || isDomException(error, "AbortError")) {
+      return new Problem(502, { detail: "The request was aborted before the upstream responded" });
+    }
+    this.#warn(error, fields);
+    return isDomException(error, "TimeoutError")
+      ? new Problem(504, { detail: "The upstream did not respond in time" })
+      : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
+  }
+
+  #warn(error: unknown, fields: RequestFields): void {
+    this.#log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
+  }
+}
+
+type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" | "body" | "signal">;
+
+interface ForwardOptions extends ProxyRequestOptions {
+  onEnd: (error?: Error) => void;
+}
+
+function fieldsOf({ method, url }: Request): RequestFields {
+  return { method, path: new URL(url).pathname };
+}
+
+/** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
+function rejectTunnels(method: string): void {
+  if (method === "CONNECT" || method === "TRACE") {
+    throw new Problem(501, { detail: `Cannot forward a ${method} request` });
+  }
+}
+
+function forwardedHeaders(request: Request, client: Client, { decodable, omitHeaders = [] }: ForwardOptions): Headers {
+  const headers = upstreamHeaders(request.headers, client);
+  for (const name of omitHeaders) headers.delete(name);
+  if (decodable) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  return headers;
+}
+
+function isDomException(error: unknown, name: string): boolean {
+  return error instanceof DOMException && error.name === name;
+}
+
+/** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(reasonOf).join("; ");
+  return error instanceof Error ? error.message || error.name : String(error);
+}

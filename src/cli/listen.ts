@@ -2,6 +2,7 @@ import { type Clock, sleep } from "../clock.ts";
 import type { ConnectionInfo } from "../http/respond.ts";
 import type { Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import { BrokenBodyError } from "../proxy/broken_body_error.ts";
 
 /** Where to listen, and who answers. */
 export interface ListenOptions {
@@ -82,11 +83,19 @@ function requireNetwork({ hostname, port }: ListenOptions): void {
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-function serve({ hostname, port, tls, handler }: ListenOptions): Deno.HttpServer<Deno.NetAddr> {
+function serve({ hostname, port, tls, handler, log }: ListenOptions): Deno.HttpServer<Deno.NetAddr> {
   const onListen = () => {}; // the log says it
+  const onError = (error: unknown) => logError(error, log);
   return tls
-    ? Deno.serve({ hostname, port, onListen, ...tls }, handler)
-    : Deno.serve({ hostname, port, onListen }, handler);
+    ? Deno.serve({ hostname, port, onListen, onError, ...tls }, handler)
+    : Deno.serve({ hostname, port, onListen, onError }, handler);
+}
+
+/** Logs a body that ended in an error, which `Deno.serve` would print with its stack. */
+function logError(error: unknown, log: Log): Response {
+  const detail = error instanceof Error ? error.stack ?? error.message : String(error);
+  if (!(error instanceof BrokenBodyError)) log.error("rep.request.failed", { detail });
+  return new Response(null, { status: 500 });
 }
 
 function urlOf({ hostname, tls }: ListenOptions, port: number): string {

@@ -54,7 +54,8 @@ async function withoutBody(page: Response, init: ResponseInit): Promise<Response
   return new Response(null, init);
 }
 
-function isPage({ status, headers }: Response): boolean {
+/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII. */
+export function isPage({ status, headers }: Pick<Response, "status" | "headers">): boolean {
   if (INCOMPLETE_BODY_STATUSES.includes(status)) return false;
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
   const extendsAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));

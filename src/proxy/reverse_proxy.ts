@@ -4,6 +4,7 @@ import type { Client } from "../http/client_address.ts";
 import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
+import { decodeResponse } from "./decode_response.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
@@ -34,11 +35,11 @@ export interface ReverseProxyOptions {
 /** Settings of a single request. */
 export interface ProxyRequestOptions {
   /**
-   * Whether to ask only for content codings that `decodeContent()` can decode.
+   * Selects the responses whose body is decoded. With it, the upstream is asked only for supported content codings.
    *
-   * @default {false}
+   * @default {no response}
    */
-  decodable?: boolean;
+  shouldDecode?: (response: Response) => boolean;
   /**
    * Names of request headers that are not forwarded.
    *
@@ -81,7 +82,8 @@ export class ReverseProxy {
   }
 
   /**
-   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed.
+   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A body
+   * that breaks off is logged, and ends in a `BrokenBodyError`.
    *
    * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket, and the
    * response to such a request has to be returned unchanged.
@@ -138,7 +140,8 @@ export class ReverseProxy {
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
     const message = await this.#send({ method, target, headers, body, signal });
     try {
-      return upstreamResponse(message, { method, onEnd: options.onEnd });
+      const response = upstreamResponse(message, { method, onEnd: options.onEnd });
+      return options.shouldDecode?.(response) ? decodeResponse(response, options.onEnd) : response;
     } catch (error) {
       message.destroy();
       throw error;
@@ -193,10 +196,14 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(request: Request, client: Client, { decodable, omitHeaders = [] }: ForwardOptions): Headers {
+function forwardedHeaders(
+  request: Request,
+  client: Client,
+  { shouldDecode, omitHeaders = [] }: ForwardOptions,
+): Headers {
   const headers = upstreamHeaders(request.headers, client);
   for (const name of omitHeaders) headers.delete(name);
-  if (decodable) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;
 }
 

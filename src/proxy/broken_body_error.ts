@@ -1,6 +1,6 @@
 /**
- * The error in which the body of a proxied response ends if the upstream's body broke off or is invalid. The proxy has logged
- * it. The stack has one line, since `Deno.serve` prints it if the server has no `onError`.
+ * The error in which the body of a proxied response ends if the upstream's body broke off or is invalid. The proxy has
+ * logged it. The stack has one line, since `Deno.serve` prints it if the server has no `onError`.
  */
 export class BrokenBodyError extends Error {
   override name = "BrokenBodyError";

@@ -16,12 +16,12 @@ import { parseUpstreamUrl } from "./upstream_url.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** Settings of {@linkcode ReverseProxy}. */
-export interface ReverseProxyOptions {
+interface ReverseProxyOptions {
   /** An `http:` or `https:` URL. Its path is the base path, which is prepended to the path of each request. */
   upstream: URL | string;
   /**
-   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body has
-   * no time limit.
+   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
+   * has no time limit.
    *
    * @default {30_000}
    */
@@ -82,13 +82,13 @@ export class ReverseProxy {
   }
 
   /**
-   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A body
-   * that breaks off is logged, and ends in a `BrokenBodyError`.
+   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A
+   * body that breaks off is logged, and ends in a `BrokenBodyError`.
    *
-   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket, and the
-   * response to such a request has to be returned unchanged.
-   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not arrive in
-   * time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
+   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
+   * and the response to such a request has to be returned unchanged.
+   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
+   * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
   async respond(request: Request, client: Client, options: ProxyRequestOptions = {}): Promise<Response> {
     const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
@@ -112,7 +112,7 @@ export class ReverseProxy {
     return this.#inFlight.idle();
   }
 
-  /** Closes the WebSockets that are left with 1001, and then the connections to the upstream, including those in use. */
+  /** Closes the remaining WebSockets with 1001, and then the connections to the upstream, including those in use. */
   close(): void {
     this.#shutdown.abort();
     this.#pool.destroy();
@@ -149,8 +149,8 @@ export class ReverseProxy {
   }
 
   /**
-   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent once
-   * more (RFC 9110 §9.2.2).
+   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent
+   * once more (RFC 9110 §9.2.2).
    */
   async #send(request: SentRequest): Promise<IncomingMessage> {
     const common = { ...request, upstream: this.#upstream, timeoutMs: this.#timeoutMs, clock: this.#clock };

@@ -9,7 +9,7 @@ const NULL_BODY_STATUSES = [204, 205, 304];
 const READ_AHEAD_BYTES = 65_536;
 
 /** Settings of {@linkcode upstreamResponse}. */
-export interface UpstreamResponseOptions {
+interface UpstreamResponseOptions {
   /** The method of the request: a response to HEAD has no body, whatever its headers say. */
   method: string;
   /**
@@ -21,8 +21,9 @@ export interface UpstreamResponseOptions {
 }
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. The body is read with
- * backpressure. Cancelling it closes the connection, and it ends in a {@linkcode BrokenBodyError} if the connection breaks.
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. The body is read
+ * with backpressure. Cancelling it closes the connection, and it ends in a {@linkcode BrokenBodyError} if the
+ * connection breaks.
  *
  * @throws {RangeError} If the status is not between 200 and 599.
  * @throws {TypeError} If a header is invalid.

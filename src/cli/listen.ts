@@ -1,7 +1,8 @@
 import { type Clock, sleep } from "../clock.ts";
 import type { ConnectionInfo } from "../http/respond.ts";
-import type { Log } from "../log.ts";
+import { describeError, type Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import { BrokenBodyError } from "../proxy/broken_body_error.ts";
 import type { Tls } from "./tls.ts";
 
 /** Settings of {@linkcode listen}. */
@@ -143,15 +144,19 @@ function requireNetPermission(host: string): void {
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-function serve({ hostname, handler }: ListenOptions, port: number, tls: Tls | undefined) {
-  const onListen = () => {}; // the log says it
+function serve({ hostname, handler, log }: ListenOptions, port: number, tls: Tls | undefined) {
+  const options = { hostname, port, onListen() {}, onError: (error: unknown) => logError(error, log) };
   try {
-    return tls
-      ? Deno.serve({ hostname, port, onListen, cert: tls.cert, key: tls.key }, handler)
-      : Deno.serve({ hostname, port, onListen }, handler);
+    return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port), tls);
   }
+}
+
+/** Logs a body that ended in an error, which `Deno.serve` would print with its stack. */
+function logError(error: unknown, log: Log): Response {
+  if (!(error instanceof BrokenBodyError)) log.error("rep.request.failed", { detail: describeError(error) });
+  return new Response(null, { status: 500 });
 }
 
 /** Deno's messages name neither the address nor the file. The error's class stays. */

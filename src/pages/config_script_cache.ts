@@ -6,14 +6,14 @@ import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 
 /** The configuration that pages receive. */
-export interface PageConfiguration {
+interface PageConfiguration {
   readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
   /** The id of the newest event that the snapshot contains. */
   readonly cursor: number;
 }
 
 /** Settings of {@linkcode ConfigScriptCache}. */
-export interface ConfigScriptCacheOptions {
+interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
   epochs: Epochs;
@@ -51,7 +51,7 @@ export class ConfigScriptCache {
     return renderConfigScript(await makePayload({ ...input, cursor: hotReload ? cursor : undefined }));
   }
 
-  /** Returns `undefined` if the store, which keeps the master key, is unavailable: pages then have PUBLIC values only. */
+  /** Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. */
   async #keysOf(kid: string): Promise<EpochKeys | undefined> {
     const { epochs, log } = this.#options;
     try {

@@ -73,8 +73,8 @@ export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
  * Tokenizes an HTML document byte by byte, in any encoding that extends ASCII (HTML standard §13.2.5, with scripting
  * enabled, outside of SVG and MathML).
  *
- * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>` where a
- * browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
+ * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>`
+ * where a browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
  */
 export class HtmlTokenizer {
   readonly #context: Context;

@@ -26,10 +26,10 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 /**
  * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
  *
- * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE values
- * must not be stored at all (REP-RFC-0001 §4.3).
+ * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE
+ * values must not be stored at all (REP-RFC-0001 §4.3).
  *
- * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may turn it into a 304.
+ * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  */
 export async function injectPage(
   response: Response,
@@ -38,7 +38,7 @@ export async function injectPage(
 ): Promise<Response> {
   if (!isPage(response)) return response;
   const page = decodeContent(response);
-  if (page.headers.has("content-encoding")) return response; // unsupported: a page without the script is better than none
+  if (page.headers.has("content-encoding")) return response; // a page without the script is better than none
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   const { status, statusText } = page;
@@ -55,7 +55,8 @@ async function withoutBody(page: Response, init: ResponseInit): Promise<Response
   return new Response(null, init);
 }
 
-function isPage({ status, headers }: Response): boolean {
+/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII. */
+export function isPage({ status, headers }: Pick<Response, "status" | "headers">): boolean {
   if (INCOMPLETE_BODY_STATUSES.includes(status)) return false;
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
   const extendsAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));
@@ -81,7 +82,7 @@ function cacheControl(original: string, isSecret: boolean): string {
 /** The beginning of the entity tags that are created here. */
 const ETAG_PREFIX = 'W/"rep-';
 
-/** Combines the document's validator with the revision of the configuration. Without a validator, there is no entity tag. */
+/** Combines the document's validator with the configuration's revision. Without a validator, there is no entity tag. */
 function combinedEtag(headers: Headers, revision: string): string | undefined {
   const validator = headers.get("etag") ?? headers.get("last-modified");
   if (validator === null) return undefined;
@@ -105,9 +106,9 @@ function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
 }
 
 /**
- * Returns the request headers that an upstream must not receive, since it does not know the configuration: preconditions,
- * which a page with an old configuration might meet, and a range, which would refer to another text. They are omitted only if
- * the request may be for a page.
+ * Returns the request headers that an upstream must not receive, since it does not know the configuration:
+ * preconditions, which a page with an old configuration might meet, and a range, which would refer to another text.
+ * They are omitted only if the request may be for a page.
  */
 export function headersToOmit(request: PageRequest): readonly string[] {
   const hasOurEtag = request.headers.get("if-none-match")?.includes(ETAG_PREFIX.slice("W/".length)) === true;

@@ -16,8 +16,8 @@ const HOP_BY_HOP = [
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 
 /**
- * Copies headers without the hop-by-hop ones: those that are known, and those that `Connection` lists (RFC 9110 §7.6.1).
- * A forwarded message is framed anew, or by its `Content-Length`.
+ * Copies headers without the hop-by-hop ones: those that are known, and those that `Connection` lists (RFC 9110
+ * §7.6.1). A forwarded message is framed anew, or by its `Content-Length`.
  */
 export function withoutHopByHop(headers: Headers): Headers {
   const kept = new Headers(headers);

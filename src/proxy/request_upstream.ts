@@ -35,8 +35,8 @@ export class StaleConnectionError extends Error {
  *
  * It uses `node:http` because `fetch` decompresses the body without adjusting `Content-Encoding` and `Content-Length`.
  *
- * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or the
- * request's body ended in an error.
+ * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or
+ * the request's body ended in an error.
  * @throws {StaleConnectionError} If a reused connection was closed.
  * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
  */
@@ -55,8 +55,8 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   let isReused = false;
   request.on("socket", () => {
     isReused = request.reusedSocket;
-    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110 §9.2.2).
-    // Resetting this flag prevents it.
+    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110
+    // §9.2.2). Resetting this flag prevents it.
     request.reusedSocket = false;
   });
   request.on("response", resolve);
@@ -89,8 +89,8 @@ function openRequest({ upstream, agent, method, target, headers, body }: Upstrea
 }
 
 /**
- * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its own
- * events.
+ * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its
+ * own events.
  */
 async function send(
   body: ReadableStream<Uint8Array> | null,

@@ -3,7 +3,7 @@ import { Problem } from "../http/problem.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
 
 /** Settings of {@linkcode proxyWebSocket}. */
-export interface WebSocketProxyOptions {
+interface WebSocketProxyOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
   /** The request target, in origin form. */
@@ -37,7 +37,8 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
  * @param request The object that `Deno.serve` passed to its handler.
  * @returns A response that has to be returned to `Deno.serve` unchanged.
  * @throws {Problem} 400 or 426 if the client's handshake is invalid.
- * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client disconnected.
+ * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client
+ * disconnected.
  * @throws {Error} If the upstream cannot be reached, or rejects the handshake.
  */
 export async function proxyWebSocket(request: Request, options: WebSocketProxyOptions): Promise<Response> {

@@ -1,9 +1,9 @@
 /** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
-export type Message = string | ArrayBuffer;
+type Message = string | ArrayBuffer;
 
 /**
- * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that does
- * not read would exhaust the memory.
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that
+ * does not read would exhaust the memory.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
@@ -12,8 +12,8 @@ type PendingAction = (other: WebSocketPeer) => void;
 
 /**
  * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
- * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order; what
- * is sent to it after it has closed is dropped.
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
+ * what is sent to it after it has closed is dropped.
  */
 export class WebSocketPeer {
   readonly #socket: WebSocket;
@@ -73,9 +73,9 @@ export class WebSocketPeer {
 }
 
 /**
- * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol itself, such
- * as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become 1000: clients do not
- * reconnect after a normal closure.
+ * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol
+ * itself, such as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become
+ * 1000: clients do not reconnect after a normal closure.
  *
  * @param code Deno reports a broken connection as 0, browsers as 1006.
  */

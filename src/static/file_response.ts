@@ -17,7 +17,7 @@ export interface FoundFile {
 }
 
 /** What the response with an asset depends on, besides the request and the file. */
-export interface AssetContext {
+interface AssetContext {
   /** The served directory, which may contain compressed variants of the file. */
   directory: string;
   /** The time, in milliseconds since the Unix epoch. */

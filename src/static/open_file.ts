@@ -7,14 +7,14 @@ export interface OpenFile extends Disposable {
   readonly mtime: Date | null;
   /** A strong entity tag; `undefined` if the file is large and its file system has no modification times. */
   readonly etag: string | undefined;
-  /** Returns the bytes of a range. Can be called once. A returned stream owns the file: it has to be read or cancelled. */
+  /** Returns the bytes of a range. Can be called once. A stream owns the file: it has to be read or cancelled. */
   body(range: ByteRange): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
 /**
  * Files up to this size are read into memory, and their entity tag is a hash of the content. Size and time would not
- * distinguish their versions: images are often built with the same date for all files, and a page or a service worker in
- * which only a hash changes keeps its size.
+ * distinguish their versions: images are often built with the same date for all files, and a page or a service worker
+ * in which only a hash changes keeps its size.
  */
 const MAX_BYTES_IN_MEMORY = 256 * 1024;
 

@@ -1,18 +1,18 @@
 import { join, SEPARATOR } from "@std/path";
 
 /** What a path leads to: a file with its real path, or the reason why there is no file. */
-export type ResolvedPath =
+type ResolvedPath =
   | { kind: "file"; path: string }
   | { kind: "directory" | "absent" | "refused" };
 
 /**
  * Resolves a path below a directory, without opening the file.
  *
- * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a link
- * that is switched to another release at any time, so it is resolved for each call.
+ * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a
+ * link that is switched to another release at any time, so it is resolved for each call.
  *
- * @returns `refused` if the path leads out of the directory, must not be accessed, or is neither a file nor a directory:
- * opening a FIFO would block.
+ * @returns `refused` if the path leads out of the directory, must not be accessed, or is neither a file nor a
+ * directory: opening a FIFO would block.
  */
 export async function resolvePath(directory: string, names: readonly string[]): Promise<ResolvedPath> {
   try {

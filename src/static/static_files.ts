@@ -7,7 +7,7 @@ import { assetResponse, type FoundFile, pageResponse } from "./file_response.ts"
 import { resolvePath } from "./resolve_path.ts";
 
 /** Settings of {@linkcode StaticFiles}. */
-export interface StaticFilesOptions {
+interface StaticFilesOptions {
   /** The directory to serve: `--static-dir`. */
   directory: string;
   /** Limits `Last-Modified` to the present (RFC 9110 §8.8.2.1). @default {systemClock} */
@@ -19,8 +19,8 @@ const METHODS = ["GET", "HEAD"];
 const INDEX = "index.html";
 
 /**
- * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered with
- * the root's `index.html`.
+ * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
+ * with the root's `index.html`.
  *
  * A page (`text/html`) is always sent complete, uncompressed and with its `ETag`, so that the caller can insert the
  * configuration. All other files support conditional requests, ranges, compressed variants and caching.

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
+import config from "../deno.json" with { type: "json" };
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -75,4 +76,9 @@ Deno.test("each test of a folder mirrors a module of src/", async () => {
   const sources = new Set(await modulesIn("src"));
   const isMirror = (path: string) => sources.has(path.replace(/^tests/, "src").replace(/_test\.ts$/, ".ts"));
   assertEquals(tests.filter((path) => !isMirror(path)), SUITES);
+});
+
+Deno.test("deno.json lists npm packages in scopes only: deno task downloads what imports lists before any task", () => {
+  const packages: string[] = Object.values(config.imports);
+  assertEquals(packages.filter((specifier) => specifier.startsWith("npm:")), []);
 });

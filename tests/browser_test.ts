@@ -158,7 +158,8 @@ async function goBack(page: Page): Promise<boolean> {
     resolve(!notRestoredExplanations.some(({ reason }) => reason === "BackForwardCacheDisabledForDelegate"));
   });
   await session.send("Page.enable");
-  await page.evaluate("history.back()");
+  const { currentIndex, entries } = await session.send("Page.getNavigationHistory");
+  await session.send("Page.navigateToHistoryEntry", { entryId: entries[currentIndex - 1]?.id ?? 0 });
   return await promise;
 }
 

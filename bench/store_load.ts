@@ -9,6 +9,7 @@
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { createRateLimit } from "../src/http/rate_limit.ts";
+import { type Log, silentLog } from "../src/log.ts";
 import { createRollout } from "../src/rollout/rollout.ts";
 import type { Member } from "../src/rollout/observation.ts";
 import { memoryStore } from "../src/store/memory.ts";
@@ -112,12 +113,30 @@ async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   const shared = memoryStore();
   const store = new CountingStore(shared);
   const options = gatewayOptions(sizes, clock);
-  await using _gateway = await createGateway({ ...options, store });
+  const published = new PublishedSignal();
+  await using _gateway = await createGateway({ ...options, store, log: published.log });
   await clock.tick(0);
   store.takeLoad();
+  const next = published.next();
   await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), options);
+  await next; // the publisher computes a digest on another thread, for which settle() does not wait
   await settle();
   return loadFigures("a variable written to the store, a process alone", store.takeLoad());
+}
+
+/** Reports when a gateway has published a change. */
+class PublishedSignal {
+  #published = Promise.withResolvers<void>();
+  readonly log: Log = {
+    ...silentLog,
+    info: (event) => void (event === "rep.config.changed" && this.#published.resolve()),
+  };
+
+  /** Resolves when the next change is published. */
+  next(): Promise<void> {
+    this.#published = Promise.withResolvers();
+    return this.#published.promise;
+  }
 }
 
 async function request(gateway: Gateway, path: string, hostname: string): Promise<void> {

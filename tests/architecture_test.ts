@@ -4,7 +4,7 @@ import config from "../deno.json" with { type: "json" };
 
 const ROOT = new URL("../", import.meta.url);
 
-/** The paths of the modules under a folder. */
+/** Returns the paths of the modules under a folder. */
 async function modulesIn(folder: string): Promise<string[]> {
   const paths = await Array.fromAsync(Deno.readDir(new URL(folder, ROOT)), ({ name, isDirectory }) => {
     const path = `${folder}/${name}`;
@@ -14,7 +14,7 @@ async function modulesIn(folder: string): Promise<string[]> {
   return paths.flat();
 }
 
-/** The paths of the project's own modules that a module imports. */
+/** Returns the paths of the project's own modules that a module imports. */
 async function importsOf(path: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL(path, ROOT));
   const specifiers = [...text.matchAll(/^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm)];
@@ -24,19 +24,19 @@ async function importsOf(path: string): Promise<string[]> {
   );
 }
 
-/** Each module with its imports. */
+/** Returns every module with its imports. */
 async function importGraph(folder: string): Promise<Map<string, string[]>> {
   const paths = await modulesIn(folder);
   return new Map(await Promise.all(paths.map(async (path) => [path, await importsOf(path)] as const)));
 }
 
-/** The folder of a module below `src/`; a module directly in `src/` stands for itself. */
+/** Returns the folder of a module below `src/`; a module directly in `src/` is its own node. */
 function nodeOf(path: string): string {
   const folder = dirname(path).split("/")[1];
   return folder ?? path;
 }
 
-/** Every path from a node back to itself. */
+/** Returns every path from a node back to itself. */
 function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const cycles: string[] = [];
   const visit = (node: string, path: readonly string[]) => {
@@ -47,7 +47,7 @@ function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   return cycles;
 }
 
-Deno.test("no two folders of src/ import each other, not even through others", async () => {
+Deno.test("no two folders of src/ import each other, directly or through others", async () => {
   const edges = new Map<string, Set<string>>();
   for (const [path, imports] of await importGraph("src")) {
     const targets = edges.get(nodeOf(path)) ?? new Set();
@@ -63,12 +63,12 @@ Deno.test("no library module imports the command line", async () => {
   assertEquals(library.filter(([, imports]) => imports.some((it) => it.startsWith("src/cli/"))), []);
 });
 
-Deno.test("neither the sources nor the benchmarks import a test", async () => {
+Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => {
   const modules = [...await importGraph("src"), ...await importGraph("bench"), ...await importGraph("tools")];
   assertEquals(modules.filter(([, imports]) => imports.some((it) => it.startsWith("tests/"))), []);
 });
 
-/** Suites that hold for a whole folder. */
+/** Suites that test a whole folder. */
 const SUITES = ["tests/rollout/model_test.ts", "tests/store/contract_test.ts"];
 
 Deno.test("each test of a folder mirrors a module of src/", async () => {

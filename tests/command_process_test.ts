@@ -105,7 +105,7 @@ Deno.test("the command without any permission asks nobody, and says that it need
 Deno.test("the command remarks on what it goes on without", async () => {
   const { stdout } = await run(["--kv=:memory:", "--log-format=text"]);
   assertEquals(stdout.split("\n").map((line) => line.split(" ").slice(1).join(" ")).slice(0, 1), [
-    'WARN  rep.start.warning detail="without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its ' +
+    'WARN  rep.start.remark detail="without --allow-env, no environment variable is read, neither REP_PUBLIC_* and its ' +
     'kin nor options"',
   ]);
 });

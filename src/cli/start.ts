@@ -38,7 +38,7 @@ export async function start(
   { settings, masterKey, remarks }: ServeCommand,
   { log, instanceId }: StartOptions,
 ): Promise<Started> {
-  for (const detail of remarks) log.warn("rep.start.warning", { detail });
+  for (const detail of remarks) log.warn("rep.start.remark", { detail });
   logUncaughtErrors(log);
   const store = await openStore(settings.kv, log);
   const gateway = await createGateway({ ...gatewayOptions(settings), masterKey, instanceId, store, log });

@@ -41,3 +41,12 @@ Deno.test("the module example in README.md is a server that delivers its configu
   const { status, variables } = await (await fetch(`${server.url}/rep/health`)).json();
   assertEquals([status, variables], ["healthy", { public: 1, sensitive: 1, server: 0 }]);
 });
+
+Deno.test("docs/architecture.md names only files and folders that exist", async () => {
+  const text = await Deno.readTextFile("docs/architecture.md");
+  const paths = [...text.matchAll(/`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g)].map(([, path]) =>
+    String(path)
+  );
+  for (const path of paths) await Deno.stat(path);
+  assertEquals(paths.length > 20, true);
+});

@@ -22,7 +22,7 @@ import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
 import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, Service } from "./src/cli/service.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";

@@ -13,7 +13,7 @@ import { hostAndPort } from "./src/cli/listen.ts";
 import type { OptionName } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/service.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 
 /** Options that only the command itself can follow, and why. */

@@ -81,16 +81,18 @@ export class Service {
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
+    logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
     try {
+      const options = { clock: this.#clock, log: this.#log };
+      this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
       this.#ready.resolve(this.#gateway = await this.#createGateway());
     } catch (error) {
       this.#ready.reject(error);
+      this.#stopTriggers();
       this.#store?.close();
       await this.#unbind();
       throw error;
     }
-    const options = { clock: this.#clock, log: this.#log };
-    this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
   }
 
   /** Answers every request. */
@@ -105,9 +107,9 @@ export class Service {
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
 
-  /** Reads the variables and the certificate again. The log has what was wrong, if anything was. */
+  /** Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there are any. */
   reload(): void {
-    this.#gateway?.reload().catch(() => {}); // logged as rep.config.refused
+    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
     this.#reloadTls().catch((error) => {
       this.#log.error("rep.tls.refused", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
@@ -182,10 +184,9 @@ function resolveInstanceId({ hostname, port }: CommandOptions): string | undefin
   return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
-/** Creates the log of a command, which also gets errors that nothing caught, and writes the command's warnings to it. */
+/** Creates the log of a command, and writes the command's warnings to it. */
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
   const log = createLog({ format: options["log-format"], level: options["log-level"] });
-  logUncaughtErrors(log);
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;

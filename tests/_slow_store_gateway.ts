@@ -6,6 +6,9 @@ import { createGateway, createLog, kvStore, type Store } from "../main.ts";
 
 const [path = "", value = ""] = Deno.args;
 const inner = kvStore(await Deno.openKv(path));
+const encoder = new TextEncoder();
+const print = (line: string) => Deno.stdout.writeSync(encoder.encode(`${line}\n`));
+
 /** Longer than the 4 s until the next heartbeat, shorter than the store's timeout of 5 s. */
 const SLOW_MS = 4_700;
 let isSlow = true;
@@ -14,7 +17,7 @@ const store: Store = {
   get: (key) => inner.get(key),
   async list(prefix, options) {
     if (isSlow && prefix[0] === "event") {
-      console.log("joined");
+      print("joined");
       await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
       isSlow = false;
     }
@@ -33,5 +36,5 @@ await createGateway({
   log: createLog(),
   random: () => 0.99,
 });
-console.log("started");
+print("started");
 setInterval(() => {}, 60_000);

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { ReverseProxy } from "../../src/proxy/reverse_proxy.ts";
 import { Problem } from "../../src/http/problem.ts";
 import { stdFlags } from "../../tools/std.ts";

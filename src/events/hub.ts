@@ -1,7 +1,8 @@
 import { type Clock, every } from "../clock.ts";
 import { type Log, logTaskError } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
-import type { Frame, Tail } from "./tail.ts";
+import { type Frame, sizeOf } from "./frames.ts";
+import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
 interface HubOptions {
@@ -202,7 +203,7 @@ const encoder = new TextEncoder();
 function concatenate(frames: readonly Frame[]): Uint8Array {
   const [first] = frames;
   if (first !== undefined && frames.length === 1) return first.bytes;
-  const chunk = new Uint8Array(frames.reduce((sum, { bytes }) => sum + bytes.length, 0));
+  const chunk = new Uint8Array(sizeOf(frames));
   let offset = 0;
   for (const { bytes } of frames) {
     chunk.set(bytes, offset);

@@ -187,7 +187,7 @@ class RunningGateway implements Gateway {
   #changes(request: Request, { client }: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
     const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, hub, tail });
+    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
   async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {

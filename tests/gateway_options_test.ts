@@ -1,10 +1,16 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { systemClock } from "../src/clock.ts";
-import { checkOptions, type GatewayOptions, NUMBER_OPTIONS, type NumberOption } from "../src/gateway_options.ts";
+import {
+  checkOptions,
+  type GatewayOptions,
+  NUMBER_OPTIONS,
+  type NumberOption,
+  type NumberRange,
+} from "../src/gateway_options.ts";
 import { silentLog } from "../src/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 
-const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberOption][];
+const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberRange & Partial<NumberOption>][];
 
 function messageOf(options: Record<string, unknown>): string {
   return assertThrows(() => checkOptions(options as GatewayOptions), RangeError).message;
@@ -45,9 +51,12 @@ Deno.test("GatewayOptions documents the default and the range of every number as
   const comments = await documentation();
   for (const [name, option] of NUMBERS) {
     const [, min, max, defaultValue] =
-      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+)\}/.exec(comments.get(name) ?? "") ?? [];
-    const { default: expected, ...range } = option;
-    assertEquals([name, numberIn(defaultValue), numberIn(min), numberIn(max)], [name, expected, range.min, range.max]);
+      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+|half of maxStreams, rounded up)\}/.exec(
+        comments.get(name) ?? "",
+      ) ?? [];
+    const { default: expected = "half of maxStreams, rounded up", ...range } = option;
+    const documented = [numberIn(defaultValue) || defaultValue, numberIn(min), numberIn(max)];
+    assertEquals([name, ...documented], [name, expected, range.min, range.max]);
   }
 });
 
@@ -64,6 +73,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   keyRotationMs: 601_000,
   keyRetentionMs: 86_400_001,
   maxStreams: 5_001,
+  maxStreamsPerClient: 2_501,
   maxStreamAgeMs: 1_800_001,
   separateHealth: true,
   staticDir: "dist",
@@ -115,6 +125,12 @@ for (const [name, { min, max, step = 1 }] of NUMBERS) {
     assertEquals(messageOf({ [name]: `${min}` }), `Cannot use ${name}: expected ${expected}, got "${min}"`);
   });
 }
+
+Deno.test("checkOptions() gives a client half of the streams by default, rounded up", () => {
+  const perClient = [1, 2, 5, 5_000].map((maxStreams) => checkOptions({ maxStreams }).maxStreamsPerClient);
+  assertEquals(perClient, [1, 1, 3, 2_500]);
+  assertEquals(checkOptions({ maxStreams: 2, maxStreamsPerClient: 2 }).maxStreamsPerClient, 2);
+});
 
 Deno.test("checkOptions() names the range for a number of streams that is infinite or not an integer", () => {
   assertEquals([messageOf({ maxStreams: Infinity }), messageOf({ maxStreams: 1.5 })], [

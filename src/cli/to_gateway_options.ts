@@ -40,6 +40,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): 
     "key-rotation": keyRotationMs,
     "key-retention": keyRetentionMs,
     "max-streams": maxStreams,
+    "max-streams-per-client": maxStreamsPerClient,
     "max-stream-age": maxStreamAgeMs,
     "health-port": healthPort,
     ...others
@@ -58,6 +59,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): 
     keyRotationMs,
     keyRetentionMs,
     maxStreams,
+    maxStreamsPerClient,
     maxStreamAgeMs,
     separateHealth: healthPort !== undefined,
   };

@@ -1,12 +1,14 @@
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import { type Hub, STORE_UNAVAILABLE } from "../events/hub.ts";
+import type { StreamClient } from "../events/stream_limits.ts";
 import type { Tail } from "../events/tail.ts";
 
 /** Options of {@linkcode handleChanges}. */
 interface ChangesOptions {
   /** Whether the endpoint exists. */
   hotReload: boolean;
+  client: StreamClient;
   hub: Hub;
   tail: Tail;
 }
@@ -30,7 +32,7 @@ export async function handleChanges(
   originContext: OriginContext,
   options: ChangesOptions,
 ): Promise<Response> {
-  const { hotReload, hub, tail } = options;
+  const { hotReload, client, hub, tail } = options;
   const headers = corsHeaders(originContext);
   if (!hotReload) throw new Problem(404, { detail: "Hot reload is not enabled", headers });
   if (request.method === "OPTIONS") return preflight(headers);
@@ -38,7 +40,7 @@ export async function handleChanges(
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const cursor = await readCursor(request, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = cursor === "unknown" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(cursor);
+  const stream = cursor === "unknown" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(client, cursor);
   return new Response(stream, { headers });
 }
 

@@ -1,16 +1,15 @@
 import { type Clock, every } from "../clock.ts";
 import { type Log, logTaskError } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
+import { type StreamClient, StreamLimits, type StreamLimitsOptions } from "./stream_limits.ts";
 import type { Frame, Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
-interface HubOptions {
+interface HubOptions extends StreamLimitsOptions {
   clock: Clock;
   /** Returns a number from 0 to below 1. */
   random: () => number;
   log: Log;
-  /** The maximum number of open streams. */
-  maxStreams: number;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
@@ -18,6 +17,8 @@ interface HubOptions {
 /** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
 interface Subscriber {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
+  /** The {@linkcode StreamClient.rateKey}. */
+  readonly rateKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
   /** When the next heartbeat is due. */
@@ -42,6 +43,7 @@ export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
+  readonly #limits: StreamLimits;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -50,15 +52,11 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
+    this.#limits = new StreamLimits(options);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock: options.clock,
       onError: logTaskError(options.log, "streams"),
     });
-  }
-
-  /** The number of open streams. */
-  get size(): number {
-    return this.#subscribers.size;
   }
 
   /**
@@ -67,21 +65,21 @@ export class Hub {
    * @param cursor The id of the last event that the client has. `"state"` stands for an unknown position: the stream
    * begins with the full public state. Without a cursor, the stream begins with the next event.
    */
-  subscribe(cursor?: number | "state"): ReadableStream<Uint8Array> {
-    const refusal = this.#refusal();
+  subscribe(client: StreamClient, cursor?: number | "state"): ReadableStream<Uint8Array> {
+    const refusal = this.#refusal(client);
     if (refusal !== undefined) return this.refuse(refusal);
     let subscriber: Subscriber;
     return new ReadableStream<Uint8Array>({
-      start: (controller) => void (subscriber = this.#open(controller, cursor)),
+      start: (controller) => void (subscriber = this.#open(controller, client.rateKey, cursor)),
       pull: () => this.#pull(subscriber),
       cancel: () => void this.#remove(subscriber),
     }, { highWaterMark: 0 });
   }
 
-  #refusal(): string | undefined {
+  #refusal(client: StreamClient): string | undefined {
     if (this.#isClosing) return "the gateway is stopping";
     if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
-    return this.size >= this.#options.maxStreams ? "too many open streams" : undefined;
+    return this.#limits.refusal(client);
   }
 
   /**
@@ -93,12 +91,13 @@ export class Hub {
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
   }
 
-  #open(controller: Subscriber["controller"], from: number | "state" | undefined): Subscriber {
+  #open(controller: Subscriber["controller"], rateKey: string, from: number | "state" | undefined): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const cursor = typeof from === "number" ? from : this.#tail.head;
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const subscriber = { controller, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
+    const subscriber = { controller, rateKey, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
     this.#subscribers.add(subscriber);
+    this.#limits.add(rateKey);
     controller.enqueue(encoder.encode(this.#opening(subscriber, from)));
     if (from === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
     return subscriber;
@@ -149,6 +148,7 @@ export class Hub {
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
     const now = this.#options.clock.now();
+    this.#limits.tick();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
       if (now >= subscriber.endsAt) this.#end(subscriber);
@@ -171,7 +171,9 @@ export class Hub {
 
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
-    return this.#subscribers.delete(subscriber);
+    const isOpen = this.#subscribers.delete(subscriber);
+    if (isOpen) this.#limits.remove(subscriber.rateKey);
+    return isOpen;
   }
 
   /**

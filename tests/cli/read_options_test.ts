@@ -45,6 +45,7 @@ const DEFAULTS: CommandOptions = {
   "key-rotation": 600_000,
   "key-retention": 86_400_000,
   "max-streams": 5_000,
+  "max-streams-per-client": undefined,
   "max-stream-age": 1_800_000,
   "stop-delay": 0,
   "drain": 10_000,
@@ -173,6 +174,11 @@ const VALUES: {
     "a duration from 0s to 720h, such as 24h",
     ["", "-1s", "720h1ms", "24"],
   ],
+  "max-streams-per-client": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", [
+    "",
+    "0",
+    "1000001",
+  ]],
   "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
   "max-stream-age": [
     [["1ms", 1], ["24h", 86_400_000]],

@@ -24,6 +24,7 @@ const CASES: {
   keyRotationMs: ["--key-rotation=11m", 660_000],
   keyRetentionMs: ["--key-retention=12h", 43_200_000],
   maxStreams: ["--max-streams=7", 7],
+  maxStreamsPerClient: ["--max-streams-per-client=3", 3],
   maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
   separateHealth: ["--health-port=0", true],
   staticDir: ["--static-dir=dist", "dist"],
@@ -41,7 +42,9 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
   const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = checkOptions({});
   const { variables: _variables, manifest: _manifest, trustedProxies, ...converted } = convert();
-  assertEquals({ ...defaults, ...converted }, defaults);
+  const { maxStreamsPerClient, ...others } = converted;
+  assertEquals({ ...defaults, ...others }, defaults);
+  assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
   assertEquals(trustedProxies, []);
   checkOptions(convert());
 });

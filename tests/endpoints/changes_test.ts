@@ -2,8 +2,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { setUp } from "../_gateway.ts";
-import type { Message, SseReader } from "../_sse.ts";
+import { setUp, type TestGateway } from "../_gateway.ts";
+import { type Message, readSse, type SseReader } from "../_sse.ts";
 
 function update(key: string, value: string, id: number): Message {
   return { event: "rep:config:update", data: { key, tier: "public", value }, id };
@@ -333,7 +333,7 @@ Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
 });
 
 Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
-  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
+  await using gate = await setUp({}, { maxStreams: 2, maxStreamsPerClient: 3, random: () => 0 });
   const open = [await gate.listen(), await gate.listen()];
   const refused = await gate.ask("/rep/changes");
   assertEquals([refused.status, refused.headers.get("content-type")], [200, "text/event-stream"]);
@@ -343,6 +343,107 @@ Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends
   await third.pull();
   assertMatch(third.text(), /: connected/);
   await Promise.all([open[1]?.close(), third.close()]);
+});
+
+interface OpenedStream {
+  status: number;
+  /** The comment of the first frame. */
+  comment: string | undefined;
+  reader: SseReader;
+}
+
+/** Opens a stream from a peer. */
+async function openFrom(gate: TestGateway, hostname: string, headers: HeadersInit = {}): Promise<OpenedStream> {
+  const info = { remoteAddr: { transport: "tcp", hostname, port: 50_000 } } as const;
+  const response = await gate.gateway.fetch(new Request("http://gateway.test/rep/changes", { headers }), info);
+  const reader = readSse(response);
+  await reader.pull();
+  const [, comment] = /^: (.*)$/m.exec(reader.text()) ?? [];
+  return { status: response.status, comment, reader };
+}
+
+/** Opens a stream from each peer, one after the other, and returns the comments of their first frames. */
+async function commentsFrom(gate: TestGateway, peers: readonly string[]) {
+  const streams: OpenedStream[] = [];
+  for (const peer of peers) streams.push(await openFrom(gate, peer));
+  return {
+    comments: streams.map(({ comment }) => comment),
+    close: async () => void await Promise.all(streams.map(({ reader }) => reader.close())),
+  };
+}
+
+const CONNECTED = "connected";
+const TOO_MANY_OF_CLIENT = "too many open streams of this client; reconnect later";
+
+Deno.test("a client cannot take more streams than maxStreamsPerClient, and leaves the rest to the others", async () => {
+  await using gate = await setUp({}, { maxStreams: 5, random: () => 0 });
+  const greedy = await commentsFrom(gate, Array(6).fill("192.0.2.1"));
+  assertEquals(greedy.comments, [...Array(3).fill(CONNECTED), ...Array(3).fill(TOO_MANY_OF_CLIENT)]);
+  const other = await commentsFrom(gate, ["192.0.2.2"]);
+  assertEquals(other.comments, [CONNECTED]);
+  await greedy.close();
+  const again = await commentsFrom(gate, ["192.0.2.1"]);
+  assertEquals(again.comments, [CONNECTED]);
+  await Promise.all([other.close(), again.close()]);
+});
+
+Deno.test("a stream beyond maxStreamsPerClient is told to reconnect, with a 200 that ends", async () => {
+  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
+  const first = await openFrom(gate, "192.0.2.1");
+  const second = await openFrom(gate, "192.0.2.1");
+  assertEquals([second.status, await second.reader.pull()], [200, false]);
+  assertEquals(second.reader.text(), `retry: 5000\n: ${TOO_MANY_OF_CLIENT}\n\n`);
+  await first.reader.close();
+});
+
+Deno.test("maxStreamsPerClient counts the addresses of an IPv6 /64 as one client", async () => {
+  await using gate = await setUp({}, { maxStreams: 10, maxStreamsPerClient: 1 });
+  const { comments, close } = await commentsFrom(gate, ["2001:db8::1", "2001:db8::2:1", "2001:db8:0:1::1"]);
+  assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
+  await close();
+});
+
+Deno.test("maxStreamsPerClient counts the clients behind a trusted proxy by their own addresses", async () => {
+  await using gate = await setUp({}, { maxStreamsPerClient: 1, trustedProxies: ["10.0.0.1"] });
+  const streams: OpenedStream[] = [];
+  for (const client of ["192.0.2.1", "192.0.2.1", "192.0.2.2"]) {
+    streams.push(await openFrom(gate, "10.0.0.1", { "x-forwarded-for": client }));
+  }
+  assertEquals(streams.map(({ comment }) => comment), [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
+  await Promise.all(streams.map(({ reader }) => reader.close()));
+});
+
+Deno.test("a stream that ends by its age makes room for another one of the same client", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({}, { clock, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 });
+  const first = await openFrom(gate, "192.0.2.1");
+  await clock.tick(60_000);
+  assertEquals(await first.reader.pull(), false);
+  const { comments, close } = await commentsFrom(gate, ["192.0.2.1", "192.0.2.1"]);
+  assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT]);
+  await close();
+});
+
+Deno.test("refused streams are logged at once, and then counted in one line per minute and client", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({}, { clock, maxStreams: 2, maxStreamsPerClient: 1 });
+  const refusals = () => {
+    const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
+    return lines.map(({ time: _, msg: __, ...rest }) => rest);
+  };
+  const limit = { level: "WARN", limit: "max_streams_per_client", client_ip: "192.0.2.1" };
+  const { close } = await commentsFrom(gate, Array(1_001).fill("192.0.2.1"));
+  assertEquals(refusals(), [{ ...limit, refused: 1 }]);
+  await clock.tick(60_000);
+  assertEquals(refusals(), [{ ...limit, refused: 1 }, { ...limit, refused: 999 }]);
+  await clock.tick(120_000);
+  assertEquals(refusals().length, 2);
+  const again = await commentsFrom(gate, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+  assertEquals(refusals().slice(2), [
+    { ...limit, refused: 1 },
+    { level: "WARN", limit: "max_streams", refused: 1 },
+  ]);
+  await Promise.all([close(), again.close()]);
 });
 
 Deno.test("close() ends streams over the drain time, and refuses new ones with a retry", async () => {

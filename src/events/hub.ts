@@ -14,6 +14,17 @@ interface HubOptions extends StreamLimitsOptions {
   maxStreamAgeMs: number;
 }
 
+/** Where a stream begins. `cursor` is the id of the last event that the client has. */
+export type Position =
+  /** With the next event. */
+  | { readonly kind: "live" }
+  /** With every event after the cursor. */
+  | { readonly kind: "reconnect"; readonly cursor: number }
+  /** With the newest event of each variable that changed after the cursor. */
+  | { readonly kind: "page"; readonly cursor: number }
+  /** With the newest event of each variable. */
+  | { readonly kind: "unknown" };
+
 /** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
 interface Subscriber {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
@@ -21,6 +32,8 @@ interface Subscriber {
   readonly rateKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
+  /** Whether superseded events are skipped. It ends when the stream is up to date. */
+  skipsSuperseded: boolean;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
   readonly endsAt: number;
@@ -59,18 +72,13 @@ export class Hub {
     });
   }
 
-  /**
-   * Opens a stream.
-   *
-   * @param cursor The id of the last event that the client has. `"state"` stands for an unknown position: the stream
-   * begins with the full public state. Without a cursor, the stream begins with the next event.
-   */
-  subscribe(client: StreamClient, cursor?: number | "state"): ReadableStream<Uint8Array> {
+  /** Opens a stream. */
+  subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
     const refusal = this.#refusal(client);
     if (refusal !== undefined) return this.refuse(refusal);
     let subscriber: Subscriber;
     return new ReadableStream<Uint8Array>({
-      start: (controller) => void (subscriber = this.#open(controller, client.rateKey, cursor)),
+      start: (controller) => void (subscriber = this.#open(controller, client.rateKey, position)),
       pull: () => this.#pull(subscriber),
       cancel: () => void this.#remove(subscriber),
     }, { highWaterMark: 0 });
@@ -91,28 +99,39 @@ export class Hub {
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
   }
 
-  #open(controller: Subscriber["controller"], rateKey: string, from: number | "state" | undefined): Subscriber {
+  #open(controller: Subscriber["controller"], rateKey: string, position: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const cursor = typeof from === "number" ? from : this.#tail.head;
+    const cursor = this.#cursorOf(position);
+    const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const subscriber = { controller, rateKey, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
+    const heartbeatAt = this.#nextHeartbeat();
+    const subscriber = { controller, rateKey, cursor, skipsSuperseded, heartbeatAt, endsAt };
     this.#subscribers.add(subscriber);
     this.#limits.add(rateKey);
-    controller.enqueue(encoder.encode(this.#opening(subscriber, from)));
-    if (from === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
+    controller.enqueue(encoder.encode(this.#opening(subscriber, position)));
     return subscriber;
+  }
+
+  #cursorOf(position: Position): number {
+    if (position.kind === "live") return this.#tail.head;
+    return position.kind === "unknown" ? 0 : position.cursor;
   }
 
   /**
    * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
-  #opening({ cursor }: Subscriber, from: number | "state" | undefined): string {
+  #opening({ cursor }: Subscriber, { kind }: Position): string {
     const retryMs = this.#randomBetween(RETRY_MS);
-    if (from !== "state") return openingFrame({ retryMs, comment: "connected", id: cursor });
+    if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
     return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
+    if (subscriber.skipsSuperseded) {
+      const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
+      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      subscriber.skipsSuperseded = false;
+    }
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);

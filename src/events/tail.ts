@@ -28,6 +28,8 @@ export class Tail {
   readonly #texts = this.#encoder.writable.getWriter();
   readonly #encoded = this.#encoder.readable.getReader();
   readonly #state = new Map<string, Frame>();
+  /** The values of `#state` in order; `undefined` if they have to be sorted again. */
+  #sortedState: readonly Frame[] | undefined;
   #frames: Frame[] = [];
   #bytes = 0;
   #oldestInMemory = 0;
@@ -55,7 +57,7 @@ export class Tail {
 
   /** The newest event of every variable, deletions included, in order. */
   get state(): readonly Frame[] {
-    return [...this.#state.values()].sort((a, b) => a.id - b.id);
+    return this.#sortedState ??= [...this.#state.values()].sort((a, b) => a.id - b.id);
   }
 
   /** Whether the log has been read at least once. */
@@ -85,7 +87,7 @@ export class Tail {
     const newest = await this.#log.newest(PAGE_SIZE);
     const { events } = await this.#log.state();
     this.#oldestInMemory = newest.length < PAGE_SIZE ? 0 : (newest[0]?.id ?? 1) - 1;
-    for (const event of events.values()) this.#state.set(event.name, await this.#encode(event));
+    for (const event of events.values()) this.#setState(await this.#encode(event));
     for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
     await this.#refresh();
@@ -120,8 +122,13 @@ export class Tail {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
-    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#state.set(frame.name, frame);
+    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#setState(frame);
     if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#evict();
+  }
+
+  #setState(frame: Frame): void {
+    this.#state.set(frame.name, frame);
+    this.#sortedState = undefined;
   }
 
   /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */
@@ -157,6 +164,18 @@ export class Tail {
    */
   cached(cursor: number, maxBytes: number): readonly Frame[] {
     return takeBytes(maxBytes, this.#frames, indexAfter(this.#frames, cursor));
+  }
+
+  /**
+   * Returns the newest event of each variable that changed after a cursor, up to the head.
+   *
+   * @param cursor The id of the last event to skip; it may be older than {@linkcode oldestInMemory}.
+   * @param maxBytes The maximum total size; a single event may exceed it.
+   */
+  newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
+    const { state } = this;
+    // The state may be ahead of the head while the log is read for the first time.
+    return takeBytes(maxBytes, state, indexAfter(state, cursor)).filter(({ id }) => id <= this.#head);
   }
 
   /** Returns events after an older cursor from the store. */

@@ -1,7 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
+import type { GatewayOptions } from "../../src/gateway_options.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { fallibleStore } from "../_store.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { type Message, readSse, type SseReader } from "../_sse.ts";
 
@@ -126,19 +128,28 @@ Deno.test("the first id is the client's own, so that it misses nothing if it is 
   await reader.close();
 });
 
-const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "replay" | "now" | "state"][] = [
+/** The events with which a stream begins, for each kind of position: A changes twice and B once. */
+const BEGINNINGS = {
+  replay: [update("B", "0", T + 1), update("A", "1", T + 2), update("A", "2", T + 3)],
+  page: [update("B", "0", T + 1), update("A", "2", T + 3)],
+  now: [update("A", "2", T + 3)],
+  state: [update("B", "0", T + 1), update("A", "2", T + 3)],
+};
+
+const CURSORS: [what: string, headers: HeadersInit, query: string, expected: keyof typeof BEGINNINGS][] = [
   ["the header", { "last-event-id": String(T) }, "", "replay"],
-  ["the query parameter", {}, `?last_event_id=${T}`, "replay"],
+  ["the query parameter", {}, `?last_event_id=${T}`, "page"],
   ["the header before the query parameter", { "last-event-id": String(T) }, `?last_event_id=${T + 1}`, "replay"],
   ["absent", {}, "", "now"],
-  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "replay"],
+  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "page"],
   ["an empty query parameter", {}, "?last_event_id=", "now"],
-  ["the newest id", { "last-event-id": String(T + 1) }, "", "now"],
+  ["the newest id", { "last-event-id": String(T + 2) }, "", "now"],
+  ["the newest id as query parameter", {}, `?last_event_id=${T + 2}`, "now"],
   ["letters", { "last-event-id": "abc" }, "", "state"],
   ["a negative number", { "last-event-id": "-1" }, "", "state"],
   ["a fraction", { "last-event-id": "1.5" }, "", "state"],
   ["a number in another notation", { "last-event-id": "1e3" }, "", "state"],
-  ["the future", { "last-event-id": String(T + 2) }, "", "state"],
+  ["the future", { "last-event-id": String(T + 3) }, "", "state"],
   ["more digits than a number has", { "last-event-id": "9".repeat(40) }, "", "state"],
   ["10 KB", { "last-event-id": "7".repeat(10_000) }, "", "state"],
   ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
@@ -146,13 +157,12 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "re
 
 for (const [what, headers, query, expected] of CURSORS) {
   Deno.test(`a stream with the cursor ${what} begins with: ${expected}`, async () => {
-    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
-    await gate.set({ REP_PUBLIC_A: "1" });
+    await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T) });
+    await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
     const reader = await gate.listen(headers, query);
     await reader.pull();
-    await gate.set({ REP_PUBLIC_A: "2" });
-    const ids = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
-    assertEquals(await reader.take(ids.length), ids.map((i) => update("A", String(i), T + i)));
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "0" });
+    assertEquals(await reader.take(BEGINNINGS[expected].length), BEGINNINGS[expected]);
     assertEquals(reader.text().includes("unknown event id"), expected === "state");
     await reader.close();
   });
@@ -166,6 +176,110 @@ Deno.test("a stream with an invalid cursor begins with the newest event of each 
   const reader = await gate.listen({ "last-event-id": "nonsense" });
   assertEquals(await reader.take(3), [update("C", "0", T + 2), update("A", "1", T + 3), deletion("B", T + 4)]);
   await reader.close();
+});
+
+/** Publishes A and B, then five changes: the values of A are 0, 1, 2, 3; B is deleted; C is added. */
+async function setUpHistory(options: GatewayOptions = {}) {
+  const gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T), ...options });
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
+  await gate.set({ REP_PUBLIC_A: "2" }); // two events
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "0" });
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "0" });
+  return gate;
+}
+
+const HISTORY = {
+  a1: update("A", "1", T + 2),
+  a2: update("A", "2", T + 3),
+  b: deletion("B", T + 4),
+  c: update("C", "0", T + 5),
+  a3: update("A", "3", T + 6),
+};
+
+/** What a stream sends before the next change. */
+async function messagesBeforeNext(gate: TestGateway, headers: HeadersInit, query: string): Promise<Message[]> {
+  const reader = await gate.listen(headers, query);
+  await reader.pull();
+  const seen: Message[] = [];
+  for (let count = 0; count < 10 && seen.at(-1)?.id !== HISTORY.a3.id; count++) seen.push(...await reader.take(1));
+  await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
+  assertEquals(await reader.take(1), [update("A", "4", T + 7)]);
+  await reader.close();
+  return seen;
+}
+
+Deno.test("a stream with a page's cursor begins with the newest event of each variable that changed since", async () => {
+  const { b, c, a3 } = HISTORY;
+  const cases = [[T, [b, c, a3]], [T + 2, [b, c, a3]], [T + 4, [c, a3]], [T + 5, [a3]]] as const;
+  for (const [cursor, expected] of cases) {
+    await using gate = await setUpHistory();
+    assertEquals(await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`), [...expected]);
+  }
+});
+
+Deno.test("a reconnecting stream begins with every event since the Last-Event-ID, whatever the page's cursor", async () => {
+  const { a1, a2, b, c, a3 } = HISTORY;
+  const cases = [[T + 1, [a1, a2, b, c, a3]], [T + 3, [b, c, a3]]] as const;
+  for (const [cursor, expected] of cases) {
+    for (const query of ["", `?last_event_id=${T}`, `?last_event_id=${T + 5}`, "?last_event_id=abc"]) {
+      await using gate = await setUpHistory();
+      assertEquals(await messagesBeforeNext(gate, { "last-event-id": String(cursor) }, query), [...expected]);
+    }
+  }
+});
+
+Deno.test("a page that subscribes again with the cursor in its payload does not see old values again", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "one" }, { clock: new FakeClock(T) });
+  const query = `?last_event_id=${T}`;
+  const first = await gate.listen({}, query);
+  await first.pull();
+  const seen = first.take(3); // reads on, as a browser does
+  for (const value of ["two", "three", "four"]) await gate.set({ REP_PUBLIC_A: value });
+  assertEquals((await seen).map(({ data }) => data.value), ["two", "three", "four"]);
+  await first.close();
+  const second = await gate.listen({}, query);
+  assertEquals(await second.take(1), [update("A", "four", T + 3)]);
+  await gate.set({ REP_PUBLIC_A: "five" });
+  assertEquals(await second.take(1), [update("A", "five", T + 4)]);
+  await second.close();
+});
+
+Deno.test("the first id for a page's cursor is that cursor, so that a client that is cut off misses nothing", async () => {
+  await using gate = await setUpHistory({ random: () => 0 });
+  const cut = await gate.listen({}, `?last_event_id=${T}`);
+  await cut.pull();
+  assertEquals(cut.text(), `retry: 2000\n: connected\nid: ${T}\n\n`);
+  await cut.close();
+});
+
+Deno.test("a page's cursor that is older than the events in memory needs no read of the store", async () => {
+  const inner = memoryStore();
+  let isDown = false;
+  const store = fallibleStore(inner, () => isDown);
+  const clock = new FakeClock(T);
+  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
+  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
+  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
+  isDown = true;
+  const reader = await gate.listen({}, `?last_event_id=${T}`);
+  assertEquals(await reader.take(1), [update("A", "700", T + 700)]);
+  await reader.close();
+  isDown = false;
+});
+
+Deno.test("a change of many variables reaches a page's stream in chunks of at most 64 KiB", async () => {
+  const values = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)]));
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  await gate.set({ REP_PUBLIC_A: "0", ...values });
+  for (const cursor of [String(T), "nonsense"]) {
+    const response = await gate.ask(`/rep/changes?last_event_id=${cursor}`);
+    const reader = response.body!.getReader();
+    await reader.read();
+    const sizes = [];
+    for (let i = 0; i < 3; i++) sizes.push((await reader.read()).value?.length ?? 0);
+    assert(sizes.every((size) => size > 60_000 && size <= 64 << 10), `${sizes}`);
+    await reader.cancel();
+  }
 });
 
 Deno.test("a cursor that another process has just issued is valid", async () => {

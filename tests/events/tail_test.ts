@@ -3,7 +3,8 @@ import { EventLog } from "../../src/events/event_log.ts";
 import { Tail } from "../../src/events/tail.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { countedStore } from "../_store.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
@@ -30,5 +31,30 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
   await Promise.all(reads);
   await tail.readNew();
   assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [1_000, 1_001]);
+  await tail.close();
+});
+
+Deno.test("Tail.newestOfEach() returns nothing beyond the head while the log is read for the first time", async () => {
+  const clock = new FakeClock(1_000);
+  const store = countedStore(memoryStore());
+  const log = new EventLog(store, { clock });
+  const append = async (name: string, value: string) => void await log.append([{ name, value }], await log.state());
+  await append("A", "1");
+  await append("B", "1");
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  const reads = [() => append("A", "2"), () => Promise.resolve(), () => held]; // newest events, state, refresh
+  const list: Store["list"] = async (prefix, options) => {
+    const entries = await store.list(prefix, options);
+    await reads.shift()?.();
+    return entries as never;
+  };
+  const tail = new Tail(new EventLog({ ...store, list }, { clock }), () => {});
+  const read = tail.readNew();
+  await settle();
+  const idsOf = () => tail.newestOfEach(0, 1_000).map(({ id }) => id);
+  assertEquals([tail.isLoaded, tail.head, idsOf()], [true, 1_001, [1_001]]);
+  release();
+  await read;
+  assertEquals([tail.head, idsOf()], [1_002, [1_001, 1_002]]);
   await tail.close();
 });

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
+import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { isOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
@@ -30,6 +31,13 @@ export interface GatewayOptions {
   hotReload?: boolean;
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
+  /**
+   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for others get
+   * 421, except for health. If empty, any host is allowed.
+   *
+   * @default {[]}
+   */
+  allowedHosts?: readonly string[];
   /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
   /** Lifetime of a session key: 1_000 to 30_000. @default {30_000} */
@@ -136,6 +144,7 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     strict,
     hotReload: options.hotReload ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
+    allowedHosts: checkHosts(options.allowedHosts ?? []),
     isTrusted: trustRule(options.trustedProxies ?? []),
     sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options),
     sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options),
@@ -188,6 +197,14 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
   if (invalid === undefined) return origins;
   throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
 }
+
+function checkHosts(hosts: readonly string[]): readonly string[] {
+  const invalid = hosts.find((host) => !isHostPattern(host));
+  if (invalid === undefined) return hosts;
+  throw new RangeError(`Cannot use allowedHosts: expected hosts such as ${EXAMPLE_HOSTS}, got ${formatValue(invalid)}`);
+}
+
+const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;

@@ -44,7 +44,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 15);
+  assertEquals(documented.length, 16);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -68,6 +68,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   strict: true,
   hotReload: true,
   allowedOrigins: ["https://app.example.com"],
+  allowedHosts: ["app.example.com"],
   sessionKeyTtlMs: 7_000,
   sessionKeyMaxRate: 11,
   keyRotationMs: 601_000,
@@ -137,6 +138,14 @@ Deno.test("checkOptions() names the range for a number of streams that is infini
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
   ]);
+});
+
+Deno.test("checkOptions() rejects allowedHosts that are not hosts", () => {
+  assertEquals(
+    messageOf({ allowedHosts: ["app.example.com", "http://app.example.com"] }),
+    "Cannot use allowedHosts: expected hosts such as app.example.com, localhost:8080 or *.example.com, " +
+      'got "http://app.example.com"',
+  );
 });
 
 /** Values that no upstream can have, and how the message formats them. */

@@ -1,4 +1,5 @@
 import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
+import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
 import { parseUpstream, redactUrl } from "../upstream_url.ts";
@@ -168,6 +169,11 @@ export const OPTIONS = {
     expected: "origins such as https://app.example.com",
     isValid: isOrigin,
     help: "Origins that may request session keys; by default only its own",
+  }),
+  "allowed-hosts": list("HOST,…", {
+    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+    isValid: isHostPattern,
+    help: "Hosts to answer requests for, also *.example.com; by default any",
   }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",

@@ -38,6 +38,7 @@ const DEFAULTS: CommandOptions = {
   "watch-path": undefined,
   "poll-interval": 30_000,
   "allowed-origins": [],
+  "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
   "session-key-ttl": 30_000,
@@ -141,6 +142,11 @@ const VALUES: {
       "https://a.example https://b.example",
       "https://a.example,b.example",
     ],
+  ],
+  "allowed-hosts": [
+    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", ["*.a.example:8080", "[::1]"]]],
+    "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
+    ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
   ],
   "trusted-proxies": [
     [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]]],

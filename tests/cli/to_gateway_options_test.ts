@@ -18,6 +18,7 @@ const CASES: {
   strict: ["--strict", true],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", ["https://app.example.com"]],
+  allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", ["app.example.com", "*.example.org"]],
   trustedProxies: ["--trusted-proxies=10.0.0.0/8,::1", ["10.0.0.0/8", "::1"]],
   sessionKeyTtlMs: ["--session-key-ttl=7s", 7_000],
   sessionKeyMaxRate: ["--session-key-max-rate=11", 11],

@@ -6,6 +6,7 @@ import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
+import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
@@ -20,7 +21,9 @@ export interface Gateway extends AsyncDisposable {
   /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a request
+   * with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your own would confirm a
+   * page with an old configuration, or a stored fragment.
    *
    * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
    */
@@ -84,11 +87,20 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const gateway = new RunningGateway(settings, live, content);
   try {
     await live.start();
+    if (live.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
     return gateway;
   } catch (error) {
     await gateway.close();
     throw error;
   }
+}
+
+/** Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin. */
+function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptions): void {
+  if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
+  const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
+    "expected --allowed-hosts or --allowed-origins";
+  log.warn("rep.start.warning", { detail });
 }
 
 const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
@@ -100,6 +112,7 @@ class RunningGateway implements Gateway {
   readonly #content: Content | undefined;
   readonly #startedAt: number;
   readonly #respond: Responder;
+  readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
@@ -113,6 +126,7 @@ class RunningGateway implements Gateway {
     this.#content = content;
     this.#startedAt = settings.clock.now();
     this.#respond = createResponder(settings);
+    this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
     this.#routes = {
@@ -125,12 +139,10 @@ class RunningGateway implements Gateway {
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) =>
-    this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? this.#fallback);
+    this.#respond(request, info, (path) => this.#handlerFor(path, this.#fallback));
 
   readonly handle: Gateway["handle"] = async (request, info) =>
-    isOwnPath(request)
-      ? await this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? notFound)
-      : undefined;
+    isOwnPath(request) ? await this.#respond(request, info, (path) => this.#handlerFor(path, notFound)) : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
     injectPage(response, request, () => this.#configScripts.get());
@@ -164,6 +176,16 @@ class RunningGateway implements Gateway {
     await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
+  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
+  #handlerFor(path: string, fallback: Handler): Handler {
+    const handler = findHandler(this.#routes, path) ?? fallback;
+    if (path === HEALTH_PATH) return handler;
+    return (request, context) => {
+      requireAllowedHost(context.client.origin, this.#isAllowedHost);
+      return handler(request, context);
+    };
+  }
+
   #health(request: Request): Response {
     const { snapshot, blocked } = this.#live;
     const uptimeMs = this.#settings.clock.now() - this.#startedAt;
@@ -187,7 +209,7 @@ class RunningGateway implements Gateway {
   #changes(request: Request, { client }: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
     const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, hub, tail });
+    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
   async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {

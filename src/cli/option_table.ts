@@ -1,4 +1,5 @@
-import { NUMBER_OPTIONS, type NumberOption } from "../gateway_options.ts";
+import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
+import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
 import { parseUpstream, redactUrl } from "../upstream_url.ts";
@@ -30,8 +31,6 @@ interface Description {
   readonly manifest?: string;
 }
 
-type Range = Omit<NumberOption, "default">;
-
 /** Thrown for an invalid value; the caller knows the name of the option and reports it. */
 class InvalidValue extends RangeError {}
 
@@ -58,8 +57,8 @@ function oneOf<T extends string>(text: string, values: readonly T[], expected: s
 }
 
 function integer(range: NumberOption, description: Description): Option<number>;
-function integer(range: Range, description: Description): Option<number | undefined>;
-function integer(range: Range & Partial<NumberOption>, description: Description): Option<number | undefined> {
+function integer(range: NumberRange, description: Description): Option<number | undefined>;
+function integer(range: NumberRange & Partial<NumberOption>, description: Description): Option<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
   const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
@@ -74,7 +73,7 @@ function duration(range: NumberOption, description: Description): Option<number>
   return { ...description, default: range.default, yaml: "string", value: "DURATION", expected, parse };
 }
 
-function inRange(value: number | undefined, { min, max, step = 1 }: Range, expected: string): number {
+function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
   if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
   throw new InvalidValue(expected);
 }
@@ -171,6 +170,11 @@ export const OPTIONS = {
     isValid: isOrigin,
     help: "Origins that may request session keys; by default only its own",
   }),
+  "allowed-hosts": list("HOST,…", {
+    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+    isValid: isHostPattern,
+    help: "Hosts to answer requests for, also *.example.com; by default any",
+  }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
     isValid: isProxy,
@@ -188,6 +192,9 @@ export const OPTIONS = {
   "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
   "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
   "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
+  "max-streams-per-client": integer(NUMBER_OPTIONS.maxStreamsPerClient, {
+    help: "Maximum per client address; by default half of --max-streams",
+  }),
   "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
     help: "Maximum age of a stream; its client then reconnects",
   }),

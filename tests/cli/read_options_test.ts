@@ -38,6 +38,7 @@ const DEFAULTS: CommandOptions = {
   "watch-path": undefined,
   "poll-interval": 30_000,
   "allowed-origins": [],
+  "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
   "session-key-ttl": 30_000,
@@ -45,6 +46,7 @@ const DEFAULTS: CommandOptions = {
   "key-rotation": 600_000,
   "key-retention": 86_400_000,
   "max-streams": 5_000,
+  "max-streams-per-client": undefined,
   "max-stream-age": 1_800_000,
   "stop-delay": 0,
   "drain": 10_000,
@@ -141,6 +143,11 @@ const VALUES: {
       "https://a.example,b.example",
     ],
   ],
+  "allowed-hosts": [
+    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", ["*.a.example:8080", "[::1]"]]],
+    "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
+    ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
+  ],
   "trusted-proxies": [
     [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]]],
     "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
@@ -173,6 +180,11 @@ const VALUES: {
     "a duration from 0s to 720h, such as 24h",
     ["", "-1s", "720h1ms", "24"],
   ],
+  "max-streams-per-client": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", [
+    "",
+    "0",
+    "1000001",
+  ]],
   "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
   "max-stream-age": [
     [["1ms", 1], ["24h", 86_400_000]],

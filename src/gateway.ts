@@ -4,6 +4,7 @@ import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
+import { RefusalLog } from "./endpoints/refusal_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
@@ -114,6 +115,7 @@ class RunningGateway implements Gateway {
   readonly #respond: Responder;
   readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
+  readonly #refusals: RefusalLog;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
   readonly #fallback: Handler;
@@ -129,6 +131,7 @@ class RunningGateway implements Gateway {
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
+    this.#refusals = new RefusalLog(settings);
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
@@ -169,6 +172,7 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
+    this.#refusals.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
@@ -202,7 +206,8 @@ class RunningGateway implements Gateway {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, clock, log, ttlMs };
+    const refusals = this.#refusals;
+    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, refusals, clock, log, ttlMs };
     return handleSessionKey(request, caller, options);
   }
 

@@ -23,11 +23,14 @@ export interface Log {
 export interface LogOptions {
   /** Log format: one JSON object or `key=value` text per line. @default {"json"} */
   format?: "json" | "text";
-  /** The lowest level that is written. @default {"info"} */
+  /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
   level?: "debug" | "info" | "warn" | "error";
   /** Writes a line, which has no line terminator. @default {console.log} */
   write?: (line: string) => void;
 }
+
+/** Every issuance of a key is written to the audit log (spec, Audit event). */
+const AUDIT_EVENT = "rep.session_key.issued";
 
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -39,9 +42,10 @@ export function createLog(options: LogOptions = {}): Log {
   const handler = new LineHandler(write, formatter);
   const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
   const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
   return {
     debug: (event, fields) => void logger.debug(event, fields),
-    info: (event, fields) => void logger.info(event, fields),
+    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
     warn: (event, fields) => void logger.warn(event, fields),
     error: (event, fields) => void logger.error(event, fields),
   };

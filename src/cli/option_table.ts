@@ -209,7 +209,7 @@ export const OPTIONS = {
   "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "Minimum level to log; the audit log is at info",
+    help: "Minimum level to log; issued session keys are always logged",
   }),
 } as const;
 

@@ -135,7 +135,13 @@ export class Service {
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    return await createGateway({ ...toGatewayOptions(options), masterKey, instanceId, store: this.#store, log });
+    return await createGateway({
+      ...toGatewayOptions(options, this.#clock),
+      masterKey,
+      instanceId,
+      store: this.#store,
+      log,
+    });
   }
 
   #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {

@@ -1,8 +1,10 @@
+import { type Clock, systemClock } from "../clock.ts";
 import { isGranted } from "../permissions.ts";
 import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import { readEnvFile } from "./env_file.ts";
+import { EnvFileError } from "./env_file.ts";
+import { EnvSource } from "./env_source.ts";
 import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
 
@@ -16,11 +18,12 @@ export interface Sources {
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
 /** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
-export function createSources(options: SourceOptions): Sources {
+export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
   const envPath = resolveEnvPath(options);
+  const readFile = envPath === undefined ? () => Promise.resolve({}) : createEnvReader(envPath, clock);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...(envPath === undefined ? {} : await readEnvPath(envPath)), ...readEnvironment() }),
+    variables: async () => ({ ...await readFile(), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -52,8 +55,9 @@ export function watchedPaths(options: SourceOptions): string[] {
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(envPath: FlagPath): Promise<Environment> {
-  return readPath(envPath, () => readEnvFile(envPath.path));
+function createEnvReader(envPath: FlagPath, clock: Clock): () => Promise<Environment> {
+  const source = new EnvSource(envPath.path, clock);
+  return () => readPath(envPath, () => source.read());
 }
 
 /**
@@ -77,7 +81,11 @@ async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Pr
   try {
     return await read();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot read ${flag} "${path}": ${reason}`], { cause });
+    throw new ConfigurationError(issuesOf(cause, path).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }
+}
+
+function issuesOf(error: unknown, path: string): readonly string[] {
+  if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
+  return [`"${path}": ${error instanceof Error ? error.message : String(error)}`];
 }

@@ -10,6 +10,8 @@ interface DerivationOptions {
 export const BLOB_KEY_INFO = "rep-blob-encryption-v1";
 /** The purpose of the key that signs PUBLIC values. */
 export const INTEGRITY_KEY_INFO = "rep-integrity-v1";
+/** The purpose of the bytes that identify a master secret without revealing it. */
+export const FINGERPRINT_INFO = "rep-master-key-fingerprint-v1";
 
 const encoder = new TextEncoder();
 

@@ -4,6 +4,8 @@ import { join, toFileUrl } from "@std/path";
 export interface BareProcessOptions {
   /** Deno's flags. */
   flags?: readonly string[];
+  /** Variables of its environment. */
+  env?: Readonly<Record<string, string>>;
   /** The most file descriptors it may have; without it, as many as this process. */
   maxFiles?: number;
 }
@@ -23,7 +25,7 @@ const UNUSED = { "@std/path": "data:text/javascript,export const join = undefine
  * It must end by itself. `say(…)` prints, and `from` is the folder of our sources.
  */
 export async function bareProcess(program: string, options: BareProcessOptions = {}): Promise<BareProcess> {
-  const { flags = [], maxFiles } = options;
+  const { flags = [], maxFiles, env: more } = options;
   const folder = await Deno.makeTempDir();
   const main = join(folder, "main.ts");
   await Deno.writeTextFile(main, `${PRELUDE}\n${program}`);
@@ -32,7 +34,7 @@ export async function bareProcess(program: string, options: BareProcessOptions =
   const [command, all] = maxFiles === undefined
     ? [Deno.execPath(), args]
     : ["bash", ["-c", `ulimit -n ${maxFiles}; exec "$0" "$@"`, Deno.execPath(), ...args]];
-  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1" };
+  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1", ...more };
   const child = new Deno.Command(command, { args: all, cwd: folder, env, stdin: "null", stdout: "piped" }).spawn();
   return {
     child,

@@ -4,9 +4,10 @@ import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { isOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
+import { redactUrl } from "./redact_url.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
-import { EXPECTED_UPSTREAM, parseUpstream, redactUrl } from "./upstream_url.ts";
+import { EXPECTED_UPSTREAM, parseUpstream } from "./upstream_url.ts";
 import type { Environment } from "./variables/classify.ts";
 import { readEnvironment } from "./variables/environment.ts";
 import { formatValue } from "./variables/format_value.ts";
@@ -195,7 +196,8 @@ function checkMasterKey(masterKey: Uint8Array | undefined): void {
 function checkOrigins(origins: readonly string[]): readonly string[] {
   const invalid = origins.find((origin) => !isOrigin(origin));
   if (invalid === undefined) return origins;
-  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
+  const got = formatValue(redactUrl(invalid));
+  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got ${got}`);
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {

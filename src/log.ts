@@ -1,5 +1,6 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
+import { redactCredentials } from "./redact_url.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
@@ -35,7 +36,10 @@ const AUDIT_EVENT = "rep.session_key.issued";
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Creates a log, based on `@std/log`, that writes one line per event. Errors of `write` are ignored. */
+/**
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error messages of
+ * Deno contain them. Errors of `write` are ignored.
+ */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = toConsole } = options;
   const formatter = format === "json" ? formatJson : formatText;
@@ -71,7 +75,7 @@ class LineHandler extends BaseHandler {
 
   override log(line: string): void {
     try {
-      this.#write(line);
+      this.#write(redactCredentials(line));
     } catch {
       // A full disk or a closed pipe must not take the gateway down.
     }

@@ -30,6 +30,10 @@ const BROKEN: readonly [env: string, manifest: string][] = [
   [ENV, MANIFEST.replace("tier: server, type: string", "tier: server, type: number")],
   [ENV, `${MANIFEST}\n  E: { tier: server, default: "${CANARIES.broken}" ]`],
   [ENV, `${MANIFEST}\n  E: { tier: sensitive, default: [${CANARIES.broken}] }`],
+  [ENV, `${MANIFEST}\n  E: { tier: sensitive, default:${CANARIES.broken} }`],
+  [ENV, `${MANIFEST}\n  E: { tier: sensitive, type: ${CANARIES.broken} }`],
+  [`${ENV}${CANARIES.broken}\n`, MANIFEST],
+  [`${ENV}REP_SENSITIVE_E="${CANARIES.broken}\n`, MANIFEST],
   [ENV, `${MANIFEST}\n  V: { tier: server, default: "${CANARIES.broken}" }`],
 ];
 

@@ -1,6 +1,5 @@
 import { isGranted } from "../permissions.ts";
-import { missingPermission } from "../store/open.ts";
-import { redactUrl } from "../upstream_url.ts";
+import { formatKvPath, missingPermission } from "../store/open.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
 import { missingRead, resolveEnvPath } from "./sources.ts";
@@ -38,7 +37,7 @@ function envFileIssue(options: CommandOptions): string | undefined {
 function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
   const url = /^https?:/.test(kv) ? URL.parse(kv) : null;
-  const cannot = `Cannot open --kv "${url === null ? kv : redactUrl(kv)}"`;
+  const cannot = `Cannot open --kv "${formatKvPath(kv)}"`;
   const missing = missingPermission(kv);
   if (missing !== undefined) return `${cannot}: expected ${missing}`;
   return url === null ? undefined : netIssue(cannot, url);

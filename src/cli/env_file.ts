@@ -9,6 +9,8 @@ export interface EnvFile {
   readonly variables: Environment;
   /** Whether the file has no text, or the directory no entries. */
   readonly isEmpty: boolean;
+  /** Whether the last line of the file has an end. */
+  readonly isTerminated: boolean;
 }
 
 /** A file that is not a valid env file. Its issues never contain a value. */
@@ -45,7 +47,12 @@ async function readFile(path: string): Promise<EnvFile> {
   const text = await readText(path);
   const { variables, issues } = parseEnvFile(text);
   if (issues.length > 0) throw new EnvFileError(path, issues);
-  return { kind: "file", variables: pickRepVariables(Object.fromEntries(variables)), isEmpty: text.trim() === "" };
+  return {
+    kind: "file",
+    variables: pickRepVariables(Object.fromEntries(variables)),
+    isEmpty: text.trim() === "",
+    isTerminated: text.endsWith("\n"),
+  };
 }
 
 async function readDirectory(path: string): Promise<EnvFile> {
@@ -53,7 +60,7 @@ async function readDirectory(path: string): Promise<EnvFile> {
   const names = entries.map(({ name }) => name).filter(isRepName);
   const values = names.map(async (name) => [name, await readValue(join(path, name))] as const);
   const variables = Object.fromEntries(await Promise.all(values));
-  return { kind: "directory", variables, isEmpty: entries.length === 0 };
+  return { kind: "directory", variables, isEmpty: entries.length === 0, isTerminated: true };
 }
 
 /** The text of the file is the value, except for a newline at its end. */

@@ -2,9 +2,9 @@ import { type Clock, sleep } from "../clock.ts";
 import type { Environment } from "../variables/classify.ts";
 import { type EnvFile, EnvFileError, readEnvFile } from "./env_file.ts";
 
-/** How long a file has to stay as it is before what is missing in it counts as removed. */
+/** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;
-/** How often a file is read that loses something each time. */
+/** How often a file is read that changes all the time. */
 const MAX_READS = 10;
 
 const BECAME_EMPTY: Readonly<Record<EnvFile["kind"], string>> = {
@@ -41,16 +41,20 @@ export class EnvSource {
     return current.variables;
   }
 
-  /** Reads the file until it has everything that it had in the previous read. */
+  /** Reads the file until it has lost nothing, or is the same in two reads. */
   async #readStable(): Promise<EnvFile> {
-    let previous = this.#last;
-    for (let reads = 0; reads < MAX_READS; reads++) {
-      const current = await readEnvFile(this.#path);
-      if (previous === undefined || !hasLost(previous, current)) return current;
-      previous = current;
+    const last = this.#last;
+    let current = await readEnvFile(this.#path);
+    for (let reads = 1; last !== undefined && hasLost(last, current); reads++) {
+      if (reads === MAX_READS) {
+        throw this.#error(`expected a file that stays the same, but it changed in ${reads} reads`);
+      }
       await sleep(CONFIRM_MS, this.#clock);
+      const next = await readEnvFile(this.#path);
+      if (isSame(current, next)) return next;
+      current = next;
     }
-    throw this.#error(`expected a file that stays the same, got a different one in each of ${MAX_READS} reads`);
+    return current;
   }
 
   #error(detail: string): EnvFileError {
@@ -58,10 +62,20 @@ export class EnvSource {
   }
 }
 
-/** Returns whether a variable is missing, or empty, that was not before. */
+/**
+ * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it was
+ * before: then its value may be cut off.
+ */
 function hasLost(before: EnvFile, after: EnvFile): boolean {
+  if (before.isTerminated && !after.isTerminated) return true;
   return Object.entries(before.variables).some(([name, value]) => {
     const now = after.variables[name];
     return now === undefined || (now === "" && value !== "");
   });
+}
+
+function isSame(a: EnvFile, b: EnvFile): boolean {
+  const names = Object.keys(a.variables);
+  return a.isEmpty === b.isEmpty && names.length === Object.keys(b.variables).length &&
+    names.every((name) => a.variables[name] === b.variables[name]);
 }

@@ -2,7 +2,7 @@ import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_
 import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
-import { parseUpstream, redactUrl } from "../upstream_url.ts";
+import { parseUpstream } from "../upstream_url.ts";
 import { formatDuration, parseDuration } from "./duration.ts";
 
 /** An option of the command, wherever it is set. */
@@ -21,8 +21,6 @@ export interface Option<T> {
   readonly expected: string;
   /** Parses a value. @throws {RangeError} If it is invalid. */
   readonly parse: (text: string) => T;
-  /** Formats an invalid value for an error message. @default {the text itself} */
-  readonly redact?: (text: string) => string;
 }
 
 /** The parts of an option that do not depend on its type. */
@@ -111,16 +109,7 @@ function upstream(description: Description): Option<URL | undefined> {
     if (url === undefined) throw new InvalidValue(expected);
     return url;
   };
-  return {
-    ...description,
-    default: undefined,
-
-    value: "URL",
-    expected,
-    yaml: "string",
-    parse,
-    redact: redactUrl,
-  };
+  return { ...description, default: undefined, value: "URL", expected, yaml: "string", parse };
 }
 
 function isProxy(item: string): boolean {

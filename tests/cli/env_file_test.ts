@@ -54,13 +54,13 @@ Deno.test("readEnvFile() tells an empty file or directory from one without varia
   await Deno.mkdir(directory.at("empty"));
   const read = (name: string) => readEnvFile(directory.at(name));
   assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
-    { kind: "file", variables: {}, isEmpty: true },
-    { kind: "file", variables: {}, isEmpty: true },
-    { kind: "file", variables: {}, isEmpty: false },
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: false },
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "file", variables: {}, isEmpty: false, isTerminated: false },
   ]);
   assertEquals([await read("empty"), await read(".")], [
-    { kind: "directory", variables: {}, isEmpty: true },
-    { kind: "directory", variables: {}, isEmpty: false },
+    { kind: "directory", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "directory", variables: {}, isEmpty: false, isTerminated: true },
   ]);
 });
 

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type CommandOptions, OPTION_NAMES, type OptionName, OPTIONS } from "../../src/cli/option_table.ts";
+import { redactUrl } from "../../src/redact_url.ts";
 import {
   type OptionSources,
   parseCommandLine,
@@ -221,7 +222,7 @@ for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [Opti
 
   for (const text of invalid) {
     Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
-      const message = `: expected ${expected}, got ${JSON.stringify(text)}`;
+      const message = `: expected ${expected}, got ${JSON.stringify(redactUrl(text))}`;
       assertEquals(messageOf(() => optionsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
       if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
       const environment = { [variableOf(name)]: text };
@@ -448,4 +449,23 @@ Deno.test("unknownVariables() returns misspelled names, but no option, master ke
     "REP_GATEWAY_hot_reload",
     "REP_GATEWAY_",
   ]);
+});
+
+Deno.test("no message about options contains the credentials of a URL", () => {
+  const url = "https://user:CAN#ARY@host.example/?token=CANARY";
+  const lines = [
+    ["--upstream", url],
+    ["--upstream=https://user:CANARY"],
+    ["--allowed-origins", `https://a.example,${url}`],
+    ["--trusted-proxies", url],
+    ["--port", url],
+    [url],
+    ["--upstreem", url],
+    [`--upstreem=${url}`],
+  ];
+  for (const args of lines) {
+    const read = () => readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+    const { message } = assertThrows(read, UsageError);
+    assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
+  }
 });

@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import { silentLog } from "../../log.ts";
-import { openStore } from "../../store/open.ts";
+import { FILE_NOT_PRIVATE, openStore } from "../../store/open.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 
 /** Timeout for opening a database. */
@@ -15,7 +15,7 @@ export async function openPersistentStore(path: string | undefined): Promise<Sto
   const warnings = path === ":memory:" ? ["it ends with this command; expected --kv with a file or a URL"] : [];
   const store = await openStore(path, {
     ...silentLog,
-    warn: (_event, fields) => warnings.push(String(fields?.detail)),
+    warn: (event, fields) => event !== FILE_NOT_PRIVATE && warnings.push(String(fields?.detail)),
   });
   if (warnings.length === 0) return store;
   store.close();

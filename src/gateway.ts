@@ -22,9 +22,9 @@ export interface Gateway extends AsyncDisposable {
   /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a request
-   * with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your own would confirm a
-   * page with an old configuration, or a stored fragment.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
+   * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
+   * own would confirm a page with an old configuration, or a stored fragment.
    *
    * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
    */

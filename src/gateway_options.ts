@@ -33,8 +33,8 @@ export interface GatewayOptions {
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
   /**
-   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for others get
-   * 421, except for health. If empty, any host is allowed.
+   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
+   * others get 421, except for health. If empty, any host is allowed.
    *
    * @default {[]}
    */
@@ -104,8 +104,8 @@ type NumberOptionName = {
 }[keyof GatewayOptions];
 
 /**
- * The default and the valid range of every numeric option; the options of the command refer to them as well. The default of
- * `maxStreamsPerClient` depends on `maxStreams`.
+ * The default and the valid range of every numeric option; the options of the command refer to them as well. The
+ * default of `maxStreamsPerClient` depends on `maxStreams`.
  */
 export const NUMBER_OPTIONS = {
   sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 }, // the maximum is REP's (spec, Limits)

@@ -68,8 +68,8 @@ const CURSOR = /^\d{1,15}$/;
 /**
  * Reads where a stream begins.
  *
- * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each time
- * they subscribe, so that superseded values would take the page back in time.
+ * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
+ * time they subscribe, so that superseded values would take the page back in time.
  *
  * @returns `undefined` if the store would have to validate the id, but is unavailable.
  */

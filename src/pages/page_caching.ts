@@ -1,7 +1,6 @@
 /** Headers that let a cache store or reuse a response, whatever its `Cache-Control` says. */
 const CACHING_HEADERS = [
   "age",
-  "cdn-cache-control", // RFC 9213
   "edge-control",
   "expires",
   "pragma",
@@ -10,23 +9,24 @@ const CACHING_HEADERS = [
   "x-accel-expires",
 ];
 
-/** Targeted headers of CDNs, such as `Cloudflare-CDN-Cache-Control` (RFC 9213 §2.1). */
-const TARGETED_SUFFIX = "-cdn-cache-control";
+/** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
+const TARGETED_SUFFIX = "-cache-control";
 
 /** Decides whether an HTML document is sent as a page, with the configuration, or as a fragment. */
 const DECIDING_HEADER = "Sec-Fetch-Dest";
 
 /**
- * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the script
- * inserts into a page that has the configuration.
+ * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the
+ * script inserts into a page that has the configuration.
  */
 export function isFragmentRequest(headers: Headers): boolean {
   return headers.get(DECIDING_HEADER) === "empty";
 }
 
 /**
- * Replaces the caching headers of an HTML document: caches have to revalidate it, and may not store it if it is secret. A stricter
- * original directive is kept. A fragment gets the same headers, since caches that ignore `Vary` would use it as a page.
+ * Replaces the caching headers of an HTML document: caches have to revalidate it, and may not store it if it is secret.
+ * A stricter original directive is kept. A fragment gets the same headers, since caches that ignore `Vary` would use it
+ * as a page.
  */
 export function replaceCachingHeaders(headers: Headers, isSecret: boolean): void {
   const targeted = [...headers.keys()].filter((name) => name.endsWith(TARGETED_SUFFIX));

@@ -89,7 +89,6 @@ function open(page: FakePage = {}) {
   const timers: { callback: () => void; ms: number }[] = [];
   const listeners = new Map<string, () => void>();
   const element = {
-    baseURI: "https://app.example.com/shop/",
     textContent: text ?? null,
     getAttribute: (name: string) => name === "data-rep-integrity" ? integrity : null,
   };
@@ -98,7 +97,7 @@ function open(page: FakePage = {}) {
     document: { getElementById: (id) => id === "__rep__" && text !== undefined ? element : null },
     EventSource: class extends FakeEventSource {
       constructor(url: string) {
-        super(url);
+        super(resolve(url));
         sources.push(this);
       }
     },
@@ -106,8 +105,9 @@ function open(page: FakePage = {}) {
     console: { warn: (message) => warnings.push(message) },
     Math: { random },
     reportError: (error) => errors.push(error),
+    location: { origin: "https://app.example.com" },
     fetch(url) {
-      requests.push(url);
+      requests.push(resolve(url));
       return respond();
     },
     addEventListener: (type, listener) => listeners.set(type, listener),
@@ -116,6 +116,11 @@ function open(page: FakePage = {}) {
   const client = createClient(environment);
   const dispatch = (type: "online" | "pagehide" | "pageshow") => listeners.get(type)?.();
   return { client, sources, requests, warnings, errors, timers, dispatch, hashed };
+}
+
+/** Resolves a URL as browsers do, in a page with a `<base>` element that names another origin. */
+function resolve(url: string): string {
+  return new URL(url, "https://evil.example/base/").href;
 }
 
 /** Subscribes to all changes and records them. */
@@ -287,7 +292,7 @@ Deno.test("getSecure() decrypts the values of the gateway", async () => {
   const { client, requests } = open(await encrypt({ TOKEN: "s3cret Zoë", EMPTY: "" }));
   assertEquals(await client.getSecure("TOKEN"), "s3cret Zoë");
   assertEquals(await client.getSecure("EMPTY"), "");
-  assertEquals(requests, ["/rep/session-key?kid=7"]);
+  assertEquals(requests, ["https://app.example.com/rep/session-key?kid=7"]);
 });
 
 Deno.test("getSecure() makes one request for all callers", async () => {

@@ -19,7 +19,7 @@ Deno.test("headResponse() returns other responses unchanged", async () => {
   await withBody.body?.cancel();
 });
 
-/** Sends a request over a socket, since `fetch()` does not show the length of a response to HEAD, and returns the headers. */
+/** Returns the header lines of a response; `fetch()` does not show the length of one to HEAD. */
 async function headersOf(port: number, method: string, path: string): Promise<string[]> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const request = `${method} ${path} HTTP/1.1\r\nHost: gateway.test\r\nConnection: close\r\n\r\n`;

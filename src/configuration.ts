@@ -53,7 +53,7 @@ export class Configuration {
    * @throws {ConfigurationError} If the configuration is invalid.
    */
   async load(): Promise<void> {
-    this.#snapshot = buildSnapshot(await this.#options.read());
+    this.#snapshot = await buildSnapshot(await this.#options.read());
     this.#isLoaded = true;
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", { ...countVariables(this.#snapshot), warnings: warnings.length });
@@ -101,7 +101,7 @@ export class Configuration {
   async #reload(): Promise<void> {
     const before = this.#snapshot;
     try {
-      this.#snapshot = buildSnapshot(await this.#options.read());
+      this.#snapshot = await buildSnapshot(await this.#options.read());
     } catch (error) {
       throw this.#reject(error);
     }

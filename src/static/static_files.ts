@@ -91,7 +91,7 @@ async function findFile(directory: string, path: FilePath): Promise<FoundFile | 
   const { names, isDirectory } = path;
   const resolved = await resolvePath(directory, names);
   if (resolved.kind === "refused") return undefined;
-  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved.path);
+  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved);
   const index = resolved.kind === "directory" ? await findIndex(directory, names) : undefined;
   if (index) return isDirectory ? index : { redirect: withSlash(names) };
   return isPagePath(path) ? await findIndex(directory, []) : undefined;
@@ -100,12 +100,12 @@ async function findFile(directory: string, path: FilePath): Promise<FoundFile | 
 async function findIndex(directory: string, parents: readonly string[]): Promise<FoundFile | undefined> {
   const names = [...parents, INDEX];
   const resolved = await resolvePath(directory, names);
-  return resolved.kind === "file" ? describeFile(names, resolved.path) : undefined;
+  return resolved.kind === "file" ? describeFile(names, resolved) : undefined;
 }
 
-function describeFile(names: readonly string[], path: string): FoundFile {
+function describeFile(names: readonly string[], { path, root }: Pick<FoundFile, "path" | "root">): FoundFile {
   const type = contentType(extname(names.at(-1) ?? "")) ?? "application/octet-stream";
-  return { names, path, type };
+  return { names, path, root, type };
 }
 
 /** Returns a relative location: it cannot lead to another host, and works behind a proxy that strips a prefix. */

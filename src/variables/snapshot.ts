@@ -1,4 +1,5 @@
 import { applyManifest, type Deprecation } from "./apply_manifest.ts";
+import { checkPatterns } from "./check_patterns.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
@@ -64,12 +65,13 @@ const EMPTY: Manifest = { variables: new Map(), settings: {} };
  *
  * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
-export function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Snapshot {
+export async function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Promise<Snapshot> {
   const classified = classify(environment);
   const { manifest, issues: manifestIssues } = text === undefined
     ? { manifest: EMPTY, issues: [] }
     : parseManifest(text);
-  const { variables, issues: valueIssues, deprecated } = applyManifest(classified.variables, manifest);
+  const { variables, deprecated, ...applied } = applyManifest(classified.variables, manifest);
+  const valueIssues = [...applied.issues, ...await checkPatterns(applied.patterns)];
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...manifestIssues, ...valueIssues, ...sizeIssues(variables), ...blocked];

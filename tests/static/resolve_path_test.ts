@@ -13,7 +13,11 @@ Deno.test("resolvePath() distinguishes files, directories and absent paths", asy
   await using directory = await makeDirectory();
   const file = join(directory.path, "app.js");
   await Deno.writeTextFile(file, "");
-  assertEquals(await resolvePath(directory.path, ["app.js"]), { kind: "file", path: file });
+  assertEquals(await resolvePath(directory.path, ["app.js"]), {
+    kind: "file",
+    path: file,
+    root: directory.path,
+  });
   assertEquals(await resolvePath(directory.path, []), { kind: "directory" });
   assertEquals(await resolvePath(directory.path, ["missing.js"]), { kind: "absent" });
   assertEquals(await resolvePath(directory.path, ["app.js", "index.html"]), { kind: "absent" });

@@ -46,7 +46,7 @@ export async function runVariableCommand(args: readonly string[], io: CommandIo)
 async function set(line: VariableCommandLine, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const warnings = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
   const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));

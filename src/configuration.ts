@@ -11,8 +11,8 @@ import {
   type SnapshotInput,
 } from "./variables/snapshot.ts";
 
-/** Settings of {@linkcode Configuration}. */
-export interface ConfigurationOptions {
+/** Options of {@linkcode Configuration}. */
+interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
   /**
@@ -135,7 +135,7 @@ export class Configuration {
   }
 
   /**
-   * Publishes the current configuration, also when it becomes active again after another one. If the store does not answer, it
+   * Publishes the current configuration, also when it becomes active again after another one. If the store is unavailable, it
    * returns, and retries in the background.
    */
   async publish(): Promise<void> {
@@ -143,7 +143,7 @@ export class Configuration {
     try {
       await this.#publishOnce();
     } catch (error) {
-      this.#options.log.error("rep.config.not_published", { detail: `retrying: ${error}` });
+      this.#options.log.error("rep.config.not_published", { detail: `${error}; retrying` });
       this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
     }
   }

@@ -4,7 +4,7 @@ import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
-import { RefusalLog } from "./endpoints/refusal_log.ts";
+import { RejectionLog } from "./endpoints/rejection_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
@@ -115,7 +115,7 @@ class RunningGateway implements Gateway {
   readonly #respond: Responder;
   readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
-  readonly #refusals: RefusalLog;
+  readonly #rejections: RejectionLog;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
   readonly #fallback: Handler;
@@ -131,7 +131,7 @@ class RunningGateway implements Gateway {
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
-    this.#refusals = new RefusalLog(settings);
+    this.#rejections = new RejectionLog(settings);
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
@@ -172,7 +172,7 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
-    this.#refusals.close();
+    this.#rejections.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
@@ -206,8 +206,8 @@ class RunningGateway implements Gateway {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
-    const refusals = this.#refusals;
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, refusals, clock, log, ttlMs };
+    const rejections = this.#rejections;
+    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, rejections, clock, log, ttlMs };
     return handleSessionKey(request, caller, options);
   }
 

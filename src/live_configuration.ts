@@ -63,7 +63,7 @@ export class LiveConfiguration {
     const eventLog = this.#eventLog;
     const onReactivated = () => void this.#configuration.publish();
     this.#replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
-    const publish = hotReload ? (one: Snapshot) => this.#publish(one) : () => Promise.resolve(NO_PUBLICATION);
+    const publish = hotReload ? (snapshot: Snapshot) => this.#publish(snapshot) : () => Promise.resolve(NO_PUBLICATION);
     this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log });
   }
 
@@ -91,7 +91,7 @@ export class LiveConfiguration {
     return this.#settings.hotReload ? this.#replica.activeConfiguration(configuration) : configuration;
   }
 
-  /** Whether the last reload was rejected, or the store does not answer. */
+  /** Whether the last reload was rejected, or the store is unavailable. */
   get isDegraded(): boolean {
     return this.#configuration.isRejected || !this.#store.isAvailable;
   }
@@ -138,7 +138,7 @@ export class LiveConfiguration {
     throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
   }
 
-  /** Loaded early, so that a later outage of the store does not turn into refused session keys. */
+  /** Loaded early, so that a later outage of the store does not turn into rejected requests for session keys. */
   async #loadMasterKey(): Promise<void> {
     try {
       await this.epochs.keys(this.epochs.current());
@@ -174,14 +174,14 @@ export class LiveConfiguration {
   #onStoreChange(failure: Error | undefined): void {
     const { log } = this.#settings;
     if (failure === undefined) {
-      log.info("rep.store.up", { detail: "the store answers again" });
+      log.info("rep.store.up", { detail: "the store is available again" });
       this.#recover();
     } else {
       log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
     }
   }
 
-  /** Makes up for what could not be done while the store did not answer. */
+  /** Makes up for what could not be done while the store was unavailable. */
   #recover(): void {
     if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
     if (this.#stored.isKnown) this.#configuration.retryNow();

@@ -7,7 +7,7 @@ export interface EnvFileIssue {
 }
 
 /** The result of {@linkcode parseEnvFile}. */
-export interface ParsedEnvFile {
+interface ParsedEnvFile {
   /** The variables by name. They must not be used if there are issues. */
   readonly variables: ReadonlyMap<string, string>;
   /** The issues in the order of the file: the first 20. */

@@ -4,7 +4,7 @@ import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.t
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
-import { createLog, type Log } from "../log.ts";
+import { createLog, type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -22,8 +22,8 @@ import { checkTriggers, startTriggers } from "./triggers.ts";
 /** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
-/** Settings of {@linkcode Service}. */
-export interface ServiceOptions {
+/** Options of {@linkcode Service}. */
+interface ServiceOptions {
   log: Log;
   /** The time. @default {systemClock} */
   clock?: Clock;
@@ -111,7 +111,7 @@ export class Service {
   reload(): void {
     this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
     this.#reloadTls().catch((error) => {
-      this.#log.error("rep.tls.refused", { detail: `the previous certificate stays: ${messageOf(error)}` });
+      this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
   }
 
@@ -196,8 +196,4 @@ export function openCommandLog({ options, warnings }: ServeCommand): Log {
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,7 @@
 import { describeError, type Log } from "../log.ts";
 
 /** What signals do. */
-export interface SignalActions {
+interface SignalActions {
   /** SIGHUP. */
   reload: () => void;
   /** SIGINT and SIGTERM: ends everything. Called once. */

@@ -19,7 +19,7 @@ import {
 interface RateLimitOptions {
   store: Store;
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
   /** How many requests per client are allowed in any 60 seconds. */
   limit: number;
@@ -35,11 +35,11 @@ const SWEEP_PAGE = 500;
 const MAX_CHECKS = 10;
 
 /**
- * A rate limit with a sliding window per client (spec, Limits). The windows are in the store: the limit is exact across
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the limit is exact across
  * all processes and survives a restart. While the store is unavailable, each process counts in memory.
  *
  * Concurrent requests of one client are serialized, since N of them would otherwise need N² attempts to commit. A
- * client that is known to be over the limit is refused without a request to the store.
+ * client that is known to be over the limit is rejected without a request to the store.
  */
 export class RateLimit {
   readonly #options: RateLimitOptions;
@@ -102,7 +102,7 @@ export class RateLimit {
 
   async #takeFromStore(client: string): Promise<RateDecision | undefined> {
     const { check, window } = await this.#readFromStore(client);
-    this.#windows.set(client, window); // should the commit fail, the count in memory starts from here
+    this.#windows.set(client, window); // if the commit fails, counting in memory starts from here
     const decision = this.#decide(window);
     if (!decision.isAllowed) return decision;
     const withRequest = addRequest(window, this.#options.clock.now());

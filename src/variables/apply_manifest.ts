@@ -21,7 +21,7 @@ export interface Deprecation {
   readonly message: string | undefined;
 }
 
-/** Validates variables against a manifest and adds its defaults (spec, Health report, rule 1). */
+/** Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). */
 export function applyManifest(variables: readonly Variable[], manifest: Manifest): AppliedManifest {
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
@@ -49,15 +49,15 @@ function missingIssue(name: string, { tier }: Declaration): string {
   return `Cannot find ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, what: string): string[] {
+function valueIssues(variable: Variable, declaration: Declaration, subject: string): string[] {
   if (variable.tier !== declaration.tier) {
     const declared = environmentName({ name: variable.name, tier: declaration.tier });
-    return [`Cannot use ${what}: the manifest declares it as ${declared}`];
+    return [`Cannot use ${subject}: the manifest declares it as ${declared}`];
   }
   const got = variable.tier === "public" ? `got ${formatValue(variable.value)}` : "got a value that is not shown";
   return [typeIssue(variable.value, declaration), patternIssue(variable.value, declaration)]
     .filter((expected) => expected !== undefined)
-    .map((expected) => `Cannot use ${what}: expected ${expected}, ${got}`);
+    .map((expected) => `Cannot use ${subject}: expected ${expected}, ${got}`);
 }
 
 function patternIssue(value: string, { tier, pattern }: Declaration): string | undefined {

@@ -19,14 +19,17 @@ import { injectPage, type PageRequest } from "./pages/page_response.ts";
 export interface Gateway extends AsyncDisposable {
   /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
   fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
-  /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
+  /**
+   * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
+   */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a request
-   * with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your own would confirm a
-   * page with an old configuration, or a stored fragment.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
+   * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
+   * own would confirm a page with an old configuration, or a stored fragment.
    *
-   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
+   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
+   * 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Answers `GET /rep/health` only, for a port of its own. */
@@ -38,15 +41,16 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica leaves the
-   * rollout. Give load balancers time to notice before {@linkcode close}.
+   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica
+   * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
    */
   beginShutdown(): void;
   /**
-   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
-   * effect. The store stays open.
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
+   * again has no effect. The store stays open.
    *
-   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at once.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at
+   * once.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -65,7 +69,8 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway. This is the only place where its parts are put together.
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode LiveConfiguration}, which creates everything
+ * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
  * @throws {RangeError} If an option is out of range.

@@ -32,15 +32,15 @@ export interface GatewayOptions {
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
   /**
-   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for others get
-   * 421, except for health. If empty, any host is allowed.
+   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
+   * others get 421, except for health. If empty, any host is allowed.
    *
    * @default {[]}
    */
   allowedHosts?: readonly string[];
   /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
-  /** Lifetime of a session key: 1_000 to 30_000. @default {30_000} */
+  /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
   /** Maximum number of session keys per client address in any 60 s: 1 to 10_000. @default {10} */
   sessionKeyMaxRate?: number;
@@ -103,11 +103,12 @@ type NumberOptionName = {
 }[keyof GatewayOptions];
 
 /**
- * The default and the valid range of every numeric option; the options of the command refer to them as well. The default of
- * `maxStreamsPerClient` depends on `maxStreams`.
+ * The default and the valid range of every numeric option; the options of the command refer to them as well. The
+ * default of `maxStreamsPerClient` depends on `maxStreams`.
  */
 export const NUMBER_OPTIONS = {
-  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 }, // the maximum is REP's (endpoint specification, Limits)
+  // The maximum is REP's (endpoint specification, Limits).
+  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 },
   sessionKeyMaxRate: { default: 10, min: 1, max: 10_000 },
   keyRotationMs: { default: 600_000, min: 1_000, max: 86_400_000, step: 1_000 }, // a `kid` is in seconds
   keyRetentionMs: { default: 86_400_000, min: 0, max: 2_592_000_000 },

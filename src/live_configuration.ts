@@ -9,6 +9,7 @@ import { Tail } from "./events/tail.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { logTaskError } from "./log.ts";
 import { RateLimit } from "./http/rate_limit.ts";
+import { WINDOW_MS } from "./http/sliding_window.ts";
 import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
@@ -18,14 +19,12 @@ import { watchVariables } from "./variables/watch_stored.ts";
 
 /** How often a process reads new events, and probes a store that has failed. */
 const POLL_MS = 1_000;
-/** How often a process tries to become the one that removes expired rate-limit entries. */
-const SWEEP_MS = 60_000;
 /** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
 const LEAVE_TIMEOUT_MS = 1_000;
 
 /**
- * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the rollout, the
- * configuration, and the polling that keeps them current.
+ * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the
+ * rollout, the configuration, and the polling that keeps them current.
  */
 export class LiveConfiguration {
   readonly hub: Hub;
@@ -68,8 +67,8 @@ export class LiveConfiguration {
   }
 
   /**
-   * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are invalid,
-   * nothing outside the process has changed.
+   * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are
+   * invalid, nothing outside the process has changed.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    */
@@ -152,11 +151,12 @@ export class LiveConfiguration {
     const repeat = (ms: number, name: string, task: () => Promise<unknown>) =>
       every(ms, () => this.#run(name, task), { clock, onError: logTaskError(log, name) });
     this.#stopPolling = [
-      repeat(SWEEP_MS, "sweep", () => this.rateLimit.sweep()),
+      repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
       ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
     ];
-    const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none
+    // Variables that could not be read at startup are a change, even if there are none.
+    const after = this.#stored.isKnown ? 0 : -1;
     const { signal } = this.#closing;
     const options = { clock, signal, after, isBackground: true };
     this.#watching = watchVariables(this.#store, () => this.#reloadStored(), options);

@@ -13,7 +13,9 @@ export function parseUpstream(upstream: URL | string): URL | undefined {
   return url.username + url.password + url.search + url.hash === "" ? url : undefined;
 }
 
-/** Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis. */
+/**
+ * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis.
+ */
 export function redactUrl(url: URL | string): string {
   return String(url)
     .replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, "$1…@") // up to the last @: a malformed password may contain any character

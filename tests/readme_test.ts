@@ -36,6 +36,14 @@ Deno.test("optionTable() lists the flag, the environment variable, the setting a
   ]);
 });
 
+Deno.test("README.md lists every log event", async () => {
+  const entryPoints = await Promise.all(["main.ts", "serve.ts"].map((path) => Deno.readTextFile(path)));
+  const sources = [await readSources(), ...entryPoints].join("\n");
+  const events = new Set([...sources.matchAll(/"(rep\.[a-z_]+(?:\.[a-z_]+)?)"/g)].map(([, event]) => String(event)));
+  assertEquals([...events].filter((event) => !README.includes(`\`${event}\``)).sort(), []);
+  assertEquals(events.size > 30, true);
+});
+
 Deno.test("README.md names only log events that the code writes", async () => {
   const sources = await readSources();
   const named = new Set(README.match(/\brep\.[a-z_]+\.[a-z_]+\b|\brep\.(listening|stopping|stopped)\b/g));

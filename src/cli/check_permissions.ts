@@ -6,8 +6,8 @@ import { resolveContent } from "./resolve_content.ts";
 import { missingRead, resolveEnvPath } from "./sources.ts";
 
 /**
- * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would prompt
- * for them on a terminal.
+ * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
+ * prompt for them on a terminal.
  *
  * @returns A message for each missing permission.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.

@@ -31,15 +31,16 @@ const MAX_REBINDS = 1_000;
  * Binds a port and serves on it.
  *
  * @throws {Deno.errors.NotCapable} If the process lacks `--allow-net`.
- * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the files.
+ * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
+ * files.
  */
 export function listen(options: ListenOptions): Listener {
   return new Listener(options);
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops accepting
- * for good; the listener then serves again on the same port.
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
+ * accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
   readonly #options: ListenOptions;
@@ -67,8 +68,8 @@ export class Listener {
   }
 
   /**
-   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a certificate,
-   * so the port is bound again, and for some 2 ms connections to it are refused.
+   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a
+   * certificate, so the port is bound again, and for some 2 ms connections to it are refused.
    *
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.

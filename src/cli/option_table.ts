@@ -2,6 +2,7 @@ import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_
 import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
+import { WINDOW_MS } from "../http/sliding_window.ts";
 import { parseUpstream, redactUrl } from "../upstream_url.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 
@@ -182,11 +183,11 @@ export const OPTIONS = {
   "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
-    help: "Lifetime of a session key",
+    help: "Advertised lifetime of a session key",
   }),
   "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
     manifest: "session_key_max_rate",
-    help: "Session keys per client address in any 60 seconds",
+    help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
   }),
   "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
   "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),

@@ -34,7 +34,10 @@ type GatewayFetch = (gateway: Gateway) => Promise<Response>;
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
 
-/** A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the shutdown. */
+/**
+ * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
+ * shutdown.
+ */
 export class Service {
   readonly #command: ServeCommand;
   readonly #log: Log;
@@ -75,7 +78,8 @@ export class Service {
   }
 
   /**
-   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store are closed.
+   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store
+   * are closed.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    * @throws {TypeError} If the store cannot be opened.
@@ -107,7 +111,10 @@ export class Service {
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
 
-  /** Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there are any. */
+  /**
+   * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
+   * are any.
+   */
   reload(): void {
     this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
     this.#reloadTls().catch((error) => {
@@ -116,8 +123,8 @@ export class Service {
   }
 
   /**
-   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within `--drain`, and
-   * closes the store. A start that is still under way is waited for.
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. A start that is still under way is waited for.
    */
   async stop(): Promise<void> {
     const gateway = await this.#ready.promise;

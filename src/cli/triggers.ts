@@ -30,8 +30,8 @@ export function checkTriggers(options: FileOptions): void {
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch` polls as
- * well, since network file systems and some containers do not report changes.
+ * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch`
+ * polls as well, since network file systems and some containers do not report changes.
  *
  * @returns A function that stops it.
  * @throws {UsageError} If a path cannot be watched.

@@ -16,8 +16,9 @@ export interface EpochOptions {
 /** The keys of one epoch, 32 bytes each. */
 export interface EpochKeys {
   /**
-   * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master key. With the
-   * epoch alone, the key of another master key would be issued for a page from before a restart without a persistent store.
+   * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master key.
+   * With the epoch alone, the key of another master key would be issued for a page from before a restart without a
+   * persistent store.
    */
   readonly kid: string;
   /** Encrypts the SENSITIVE values of the epoch's pages. */
@@ -37,7 +38,10 @@ export class UnknownMasterKeyError extends Error {
 
 /** How far another process's clock may be ahead of this one's. */
 const MAX_SKEW_MS = 60_000;
-/** Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not have. */
+/**
+ * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not
+ * have.
+ */
 const KID = /^([1-9]\d{0,10})(?:-[0-9a-f]{12})?$/;
 /** 48 bits: of a million master keys, two are the same with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
@@ -84,7 +88,9 @@ export class Epochs {
     return keys;
   }
 
-  /** Returns the keys of an epoch. It rejects with the error of `masterKey`, if that fails; the next call tries again. */
+  /**
+   * Returns the keys of an epoch. It rejects with the error of `masterKey`, if that fails; the next call tries again.
+   */
   keys(epoch: string): Promise<EpochKeys> {
     const cached = this.#keys.get(epoch);
     if (cached) return cached;

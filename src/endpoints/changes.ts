@@ -16,7 +16,8 @@ interface ChangesOptions {
 const METHODS = ["GET", "OPTIONS"];
 
 /**
- * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML standard §9.2).
+ * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
+ * standard §9.2).
  *
  * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
  *   does not reconnect after any status but 200.
@@ -68,8 +69,8 @@ const CURSOR = /^\d{1,15}$/;
 /**
  * Reads where a stream begins.
  *
- * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each time
- * they subscribe, so that superseded values would take the page back in time.
+ * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
+ * time they subscribe, so that superseded values would take the page back in time.
  *
  * @returns `undefined` if the store would have to validate the id, but is unavailable.
  */

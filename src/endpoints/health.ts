@@ -60,8 +60,8 @@ const METHODS = ["GET", "HEAD"];
 const UNAVAILABLE: readonly HealthStatus[] = ["starting", "stopping"];
 
 /**
- * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because its last reload was rejected
- * would not help.
+ * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because
+ * its last reload was rejected would not help.
  */
 export function handleHealth(request: Request, report: HealthReport): Response {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);

@@ -18,14 +18,17 @@ interface RejectionLogOptions {
 }
 
 const SUMMARY_MS = 60_000;
-/** How many clients are counted separately, so that an attacker with many addresses fills neither the memory nor the log. */
+/**
+ * How many clients are counted separately, so that an attacker with many addresses fills neither the memory nor the
+ * log.
+ */
 const MAX_CLIENTS = 1_000;
 /** All clients beyond that. */
 const OTHERS = "others";
 
 /**
- * Logs rejections: the first of a client at once, and those that follow in one line a minute. A line for each would let a single
- * client write 20,000 lines a second. Issued keys are not logged here, but always one by one.
+ * Logs rejections: the first of a client at once, and those that follow in one line a minute. A line for each would let
+ * a single client write 20,000 lines a second. Issued keys are not logged here, but always one by one.
  */
 export class RejectionLog {
   readonly #options: RejectionLogOptions;

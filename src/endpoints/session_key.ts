@@ -18,7 +18,7 @@ interface SessionKeyOptions {
   rejections: RejectionLog;
   clock: Clock;
   log: Log;
-  /** How long clients may use a key, in milliseconds. */
+  /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
 }
 
@@ -26,7 +26,7 @@ interface SessionKeyOptions {
 interface SessionKey {
   /** The AES-256 key in base64. */
   readonly key: string;
-  /** An RFC 3339 timestamp. */
+  /** When a client has to discard the key, in RFC 3339. The key itself is that of the epoch and works longer. */
   readonly expires_at: string;
 }
 
@@ -41,8 +41,8 @@ const METHODS = ["GET", "OPTIONS"];
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
 /**
- * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification, GET
- * /rep/session-key).
+ * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification,
+ * GET /rep/session-key).
  *
  * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
  * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master key cannot be loaded from the store; 410 if

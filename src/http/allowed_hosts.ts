@@ -13,12 +13,12 @@ interface HostPattern {
 }
 
 /**
- * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding, in which a page of another host name resolves that
- * name to the address of the gateway, so that browsers take the two for the same origin.
+ * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding, in which a page of another host name
+ * resolves that name to the address of the gateway, so that browsers take the two for the same origin.
  *
- * @param patterns Host names and IP addresses, such as `app.example.com`, `[::1]` or `localhost:8080`, and wildcards such as
- * `*.example.com`, which stands for all subdomains but not for `example.com`. Without a port, any port is allowed. An empty list
- * allows any host.
+ * @param patterns Host names and IP addresses, such as `app.example.com`, `[::1]` or `localhost:8080`, and wildcards
+ * such as `*.example.com`, which stands for all subdomains but not for `example.com`. Without a port, any port is
+ * allowed. An empty list allows any host.
  */
 export function hostRule(patterns: readonly string[]): HostRule {
   if (patterns.length === 0) return () => true;

@@ -21,7 +21,7 @@ interface RateLimitOptions {
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
-  /** How many requests per client are allowed in any 60 seconds. */
+  /** How many requests per client are allowed in any window. */
   limit: number;
 }
 
@@ -35,8 +35,9 @@ const SWEEP_PAGE = 500;
 const MAX_CHECKS = 10;
 
 /**
- * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the limit is exact across
- * all processes and survives a restart. While the store is unavailable, each process counts in memory.
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the
+ * limit is exact across all processes and survives a restart. While the store is unavailable, each process counts in
+ * memory.
  *
  * Concurrent requests of one client are serialized, since N of them would otherwise need N² attempts to commit. A
  * client that is known to be over the limit is rejected without a request to the store.
@@ -80,8 +81,8 @@ export class RateLimit {
   }
 
   /**
-   * Removes the clients without requests in the last 60 seconds from the store. One of all processes does so, once a
-   * minute. Not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
+   * Removes the clients without requests in the last window from the store. One of all processes does so, once per
+   * window. Not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
    *
    * @throws {StoreUnavailableError} If the store is unavailable.
    */
@@ -147,7 +148,7 @@ export class RateLimit {
     return version !== undefined;
   }
 
-  /** Returns whether this process is the one that sweeps in this minute. */
+  /** Returns whether this process is the one that sweeps this time. */
   async #acquireSweepLease(): Promise<boolean> {
     const { store, clock } = this.#options;
     const last = await store.get<number>(SWEPT_AT);

@@ -32,7 +32,7 @@ export function addRequest(window: Window, now: number): Window {
 }
 
 /**
- * Keeps the times that still count. Times in the near future do: another process's clock may be ahead of ours. Later
+ * Keeps the times that still count. Times in the near future do: another process's clock may be ahead. Later
  * ones do not: the clock has been set back since, and the client would be rejected until that time comes again.
  */
 export function keepRecent(window: Window, now: number): Window {

@@ -17,16 +17,17 @@ const TARGETED_SUFFIX = "-cdn-cache-control";
 const DECIDING_HEADER = "Sec-Fetch-Dest";
 
 /**
- * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the script
- * inserts into a page that has the configuration.
+ * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the
+ * script inserts into a page that has the configuration.
  */
 export function isFragmentRequest(headers: Headers): boolean {
   return headers.get(DECIDING_HEADER) === "empty";
 }
 
 /**
- * Replaces the caching headers of an HTML document: caches have to revalidate it, and may not store it if it is secret. A stricter
- * original directive is kept. A fragment gets the same headers, since caches that ignore `Vary` would use it as a page.
+ * Replaces the caching headers of an HTML document: caches have to revalidate it, and may not store it if it is secret.
+ * A stricter original directive is kept. A fragment gets the same headers, since caches that ignore `Vary` would use it
+ * as a page.
  */
 export function replaceCachingHeaders(headers: Headers, isSecret: boolean): void {
   const targeted = [...headers.keys()].filter((name) => name.endsWith(TARGETED_SUFFIX));

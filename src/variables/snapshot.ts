@@ -88,7 +88,9 @@ function selectTier(variables: readonly Variable[], tier: Tier): Map<string, str
   return new Map(selected.map(({ name, value }) => [name, value]));
 }
 
-/** Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1). */
+/**
+ * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
+ */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
 }

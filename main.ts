@@ -1,7 +1,7 @@
 /**
  * The configuration gateway: hands a single-page app its configuration at run time, and tells it when that changes.
  *
- * As a command, `deno run --allow-net jsr:@rep/gateway --help` says what it takes; as a module, it is one function:
+ * As a command, `deno run --allow-net jsr:@rep/gateway --help` lists the options; as a module, it is one function:
  *
  * @example
  * ```ts

@@ -1,8 +1,9 @@
 /**
- * The gateway for `deno serve`, on all cores: `deno serve --parallel -A --unstable-kv jsr:@rep/gateway/serve`. Options come
- * from `REP_GATEWAY_…` or from behind the module's name; where to listen is Deno's to say (`--host`, `--port`).
+ * The gateway for `deno serve`, on all cores: `deno serve --parallel -A --unstable-kv jsr:@rep/gateway/serve`. Options
+ * come from `REP_GATEWAY_…`, or follow the module's name on the command line. Deno's own `--host` and `--port` set
+ * where to listen.
  *
- * It is a module of its own because one cannot tell from inside whether `deno run` or `deno serve` runs it: `main.ts` would
+ * It is a separate module because a module cannot know whether `deno run` or `deno serve` runs it: `main.ts` would
  * listen twice.
  *
  * @module
@@ -30,12 +31,11 @@ const service = new Service(command, { log });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 
-/**
- * Deno binds the port after it has loaded this module, and calls `onListen` in one of the threads only. Starting earlier would join
- * the rollout although the port may be in use; so the other threads start with their first request, or when the port must have
- * been bound.
- */
+/** When Deno has bound the port, or has ended the process because it could not. */
 const BOUND_AFTER_MS = 500;
+
+// Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
+// in use. `onListen` is called in one of the threads only: the others start with their first request, or after this time.
 let starting: Promise<void> | undefined;
 const timer = setTimeout(start, BOUND_AFTER_MS);
 

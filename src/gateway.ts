@@ -4,7 +4,7 @@ import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
-import { RefusalLog } from "./endpoints/refusal_log.ts";
+import { RejectionLog } from "./endpoints/rejection_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
@@ -19,14 +19,17 @@ import { injectPage, type PageRequest } from "./pages/page_response.ts";
 export interface Gateway extends AsyncDisposable {
   /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
   fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
-  /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
+  /**
+   * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
+   */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
    * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
    * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
    * own would confirm a page with an old configuration, or a stored fragment.
    *
-   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
+   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
+   * 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Answers `GET /rep/health` only, for a port of its own. */
@@ -38,15 +41,16 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica leaves the
-   * rollout. Give load balancers time to notice before {@linkcode close}.
+   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica
+   * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
    */
   beginShutdown(): void;
   /**
-   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
-   * effect. The store stays open.
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
+   * again has no effect. The store stays open.
    *
-   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at once.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at
+   * once.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -65,7 +69,8 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway. This is the only place where its parts are put together.
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode LiveConfiguration}, which creates everything
+ * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
  * @throws {RangeError} If an option is out of range.
@@ -115,7 +120,7 @@ class RunningGateway implements Gateway {
   readonly #respond: Responder;
   readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
-  readonly #refusals: RefusalLog;
+  readonly #rejections: RejectionLog;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
   readonly #fallback: Handler;
@@ -131,7 +136,7 @@ class RunningGateway implements Gateway {
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
-    this.#refusals = new RefusalLog(settings);
+    this.#rejections = new RejectionLog(settings);
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
@@ -172,7 +177,7 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
-    this.#refusals.close();
+    this.#rejections.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
@@ -206,8 +211,8 @@ class RunningGateway implements Gateway {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
-    const refusals = this.#refusals;
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, refusals, clock, log, ttlMs };
+    const rejections = this.#rejections;
+    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, rejections, clock, log, ttlMs };
     return handleSessionKey(request, caller, options);
   }
 

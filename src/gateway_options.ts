@@ -41,7 +41,7 @@ export interface GatewayOptions {
   allowedHosts?: readonly string[];
   /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
-  /** Lifetime of a session key: 1_000 to 30_000. @default {30_000} */
+  /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
   /** Maximum number of session keys per client address in any 60 s: 1 to 10_000. @default {10} */
   sessionKeyMaxRate?: number;
@@ -67,7 +67,7 @@ export interface GatewayOptions {
   upstream?: URL | string | undefined;
   /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
-  /** Master secret of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
+  /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
    * Identifier that only one process at a time uses, such as host name and port. A restarted process with the same
@@ -82,7 +82,7 @@ export interface GatewayOptions {
   log?: Log;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
-  /** Source of numbers from 0 to below 1 for backoff and jitter; not used for secrets. @default {Math.random} */
+  /** Source of numbers in [0, 1) for backoff and jitter; not used for secrets. @default {Math.random} */
   random?: () => number;
 }
 
@@ -108,7 +108,8 @@ type NumberOptionName = {
  * default of `maxStreamsPerClient` depends on `maxStreams`.
  */
 export const NUMBER_OPTIONS = {
-  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 }, // the maximum is REP's (spec, Limits)
+  // The maximum is REP's (endpoint specification, Limits).
+  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 },
   sessionKeyMaxRate: { default: 10, min: 1, max: 10_000 },
   keyRotationMs: { default: 600_000, min: 1_000, max: 86_400_000, step: 1_000 }, // a `kid` is in seconds
   keyRetentionMs: { default: 86_400_000, min: 0, max: 2_592_000_000 },

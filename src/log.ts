@@ -14,7 +14,7 @@ export interface Log {
   debug(event: string, fields?: LogFields): void;
   /** Logs normal operation, audit events included. */
   info(event: string, fields?: LogFields): void;
-  /** Logs a refused request or degraded operation. */
+  /** Logs a rejected request or degraded operation. */
   warn(event: string, fields?: LogFields): void;
   /** Logs a failure that an operator has to look into. */
   error(event: string, fields?: LogFields): void;
@@ -30,7 +30,7 @@ export interface LogOptions {
   write?: (line: string) => void;
 }
 
-/** Every issuance of a key is written to the audit log (spec, Audit event). */
+/** Every issuance of a key is written to the audit log (endpoint specification, Audit event). */
 const AUDIT_EVENT = "rep.session_key.issued";
 
 /** A log that discards everything. */
@@ -53,6 +53,11 @@ export function createLog(options: LogOptions = {}): Log {
     warn: (event, fields) => void logger.warn(event, fields),
     error: (event, fields) => void logger.error(event, fields),
   };
+}
+
+/** Returns the message of an error, or of whatever else was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */

@@ -102,9 +102,9 @@ testBrowser("a page of another origin gets no session key", async (browser) => {
   const page = await ready(await browser.open(elsewhere.url));
   const results = await page.evaluate(async (url) => {
     const attempts = [fetch(url), fetch(url, { mode: "no-cors" }).then((response) => response.text())];
-    return await Promise.all(attempts.map((attempt) => attempt.then(String, () => "refused")));
+    return await Promise.all(attempts.map((attempt) => attempt.then(String, () => "rejected")));
   }, `${gate.url}rep/session-key`);
-  assertEquals(results, ["refused", ""]); // the opaque response of a 403 has no text
+  assertEquals(results, ["rejected", ""]); // the opaque response of a 403 has no text
   const rejected = gate.lines.filter(({ msg }) => msg === "rep.session_key.rejected");
   assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch"]); // the other one is only counted
 });
@@ -117,7 +117,7 @@ testBrowser(
     await using gate = await serve({ REP_SENSITIVE_S: "secret" }, { allowedOrigins: [appOrigin] });
     const page = await ready(await browser.open(app.url));
     const fieldsOf = (url: string) =>
-      fetch(url).then(async (response) => Object.keys(await response.json()), () => ["refused"]);
+      fetch(url).then(async (response) => Object.keys(await response.json()), () => ["rejected"]);
     assertEquals(await page.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["key", "expires_at"]);
     const own = await ready(await browser.open(gate.url)); // same-origin, but not listed
     assertEquals(await own.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["title", "status", "detail"]);

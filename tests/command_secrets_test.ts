@@ -23,7 +23,7 @@ variables:
   D: { tier: sensitive, default: ${CANARIES.byDefault} }
 `;
 
-/** What must be refused, each in a way that could tempt a message to quote what it found. */
+/** What must be rejected, each in a way that could tempt a message to quote what it found. */
 const BROKEN: readonly [env: string, manifest: string][] = [
   [ENV.replace(CANARIES.sensitive, CANARIES.broken), MANIFEST],
   [`${ENV}REP_PUBLIC_S=${CANARIES.broken}\n`, MANIFEST],

@@ -115,7 +115,7 @@ Deno.test("deno serve publishes nothing if its port is in use", async () => {
   assertEquals(await publishedValues(replica), ["live", "end"]);
 });
 
-Deno.test("deno serve refuses options that only the command can follow", async () => {
+Deno.test("deno serve rejects options that only the command can follow", async () => {
   for (const [name, value] of [["TLS_CERT", "a.pem"], ["HEALTH_PORT", "9000"], ["STOP_DELAY", "5s"]] as const) {
     const env = { [`REP_GATEWAY_${name}`]: value, ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}) };
     const { code, stderr } = await runServe(["--port", "0"], env);

@@ -69,11 +69,11 @@ Deno.test("file_watch notices a renewed certificate", async () => {
   assertEquals(await statusOf(tls), "healthy");
 });
 
-Deno.test("a certificate that cannot be used is refused, and the previous one stays", async () => {
+Deno.test("a certificate that cannot be used is rejected, and the previous one stays", async () => {
   await using tls = await startTlsCommand();
   await tls.directory.write("cert.pem", "half a certif");
   tls.command.signal("SIGHUP");
-  const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.refused");
+  const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
   assertEquals(
     detail,
     `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +

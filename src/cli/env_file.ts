@@ -32,8 +32,8 @@ export class EnvFileError extends SyntaxError {
 }
 
 /**
- * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes mounts a
- * ConfigMap or a Secret.
+ * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes
+ * mounts a ConfigMap or a Secret.
  *
  * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the path cannot be read.
  * @throws {EnvFileError} If it is not UTF-8, or not an env file.

@@ -13,8 +13,9 @@ const BECAME_EMPTY: Readonly<Record<EnvFile["kind"], string>> = {
 };
 
 /**
- * An env file or directory that is read again and again, possibly while somebody writes it. A variable that disappears or
- * becomes empty does so on all open pages, so it is not believed at first sight: the file is read again after a pause.
+ * An env file or directory that is read again and again, possibly while somebody writes it. A variable that disappears
+ * or becomes empty does so on all open pages, so it is not believed at first sight: the file is read again after a
+ * pause.
  */
 export class EnvSource {
   readonly #path: string;

@@ -25,9 +25,9 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
   return Object.fromEntries(settings);
 }
 
-function readSetting(value: unknown, { yaml, parse, expected }: Option<unknown>): unknown {
-  if (yaml !== "list" && typeof value === yaml) return parse(String(value));
-  if (yaml !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
+function readSetting(value: unknown, { type, parse, expected }: Option<unknown>): unknown {
+  if (type !== "list" && typeof value === type) return parse(String(value));
+  if (type !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
   return value.length === 0 ? [] : parse(value.join(","));
 }
 

@@ -7,7 +7,7 @@ export interface EnvFileIssue {
 }
 
 /** The result of {@linkcode parseEnvFile}. */
-export interface ParsedEnvFile {
+interface ParsedEnvFile {
   /** The variables by name. They must not be used if there are issues. */
   readonly variables: ReadonlyMap<string, string>;
   /** The issues in the order of the file: the first 20. */
@@ -15,12 +15,13 @@ export interface ParsedEnvFile {
 }
 
 /**
- * Parses lines of `NAME=value`. Everything that is not clearly an assignment, a comment or a blank line is an issue: a file that
- * is damaged or read while it is being written must not look like one from which variables were removed.
+ * Parses lines of `NAME=value`. Everything that is not clearly an assignment, a comment or a blank line is an issue: a
+ * file that is damaged or read while it is being written must not look like one from which variables were removed.
  *
- * - A value in single, double or back quotes may span lines. In double quotes, `\n`, `\r`, `\t`, `\"` and `\\` are escapes;
- *   every other backslash stands for itself.
- * - An unquoted value ends with its line, or before a `#` that follows whitespace, as in Docker Compose and python-dotenv.
+ * - A value in single, double or back quotes may span lines. In double quotes, `\n`, `\r`, `\t`, `\"` and `\\` are
+ *   escapes; every other backslash stands for itself.
+ * - An unquoted value ends with its line, or before a `#` that follows whitespace, as in Docker Compose and
+ *   python-dotenv.
  * - `export` may precede the name. Variables are not expanded. Lines end with LF or CRLF.
  */
 export function parseEnvFile(text: string): ParsedEnvFile {

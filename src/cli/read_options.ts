@@ -38,8 +38,8 @@ export interface OptionSources {
  * @throws {UsageError} If an argument is not an option, or a flag is repeated that takes a single value.
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const ours = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
-  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(ours), {
+  const options = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(options), {
     string: [...OPTION_NAMES],
     collect: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
@@ -127,11 +127,11 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   return setting ?? option.default;
 }
 
-function parse(source: string, text: string, { parse, yaml, expected }: Option<unknown>): unknown {
+function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
   try {
     return parse(text);
   } catch (cause) {
-    const valid = yaml === "list" ? `${expected}, separated by commas` : expected;
+    const valid = type === "list" ? `${expected}, separated by commas` : expected;
     const got = JSON.stringify(redactUrl(text).slice(0, 200));
     throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
   }

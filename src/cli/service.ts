@@ -4,7 +4,7 @@ import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.t
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
-import { createLog, type Log } from "../log.ts";
+import { createLog, type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -22,8 +22,8 @@ import { checkTriggers, startTriggers } from "./triggers.ts";
 /** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
-/** Settings of {@linkcode Service}. */
-export interface ServiceOptions {
+/** Options of {@linkcode Service}. */
+interface ServiceOptions {
   log: Log;
   /** The time. @default {systemClock} */
   clock?: Clock;
@@ -34,7 +34,10 @@ type GatewayFetch = (gateway: Gateway) => Promise<Response>;
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
 
-/** A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the shutdown. */
+/**
+ * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
+ * shutdown.
+ */
 export class Service {
   readonly #command: ServeCommand;
   readonly #log: Log;
@@ -75,7 +78,8 @@ export class Service {
   }
 
   /**
-   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store are closed.
+   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store
+   * are closed.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    * @throws {TypeError} If the store cannot be opened.
@@ -107,17 +111,20 @@ export class Service {
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
 
-  /** Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there are any. */
+  /**
+   * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
+   * are any.
+   */
   reload(): void {
     this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
     this.#reloadTls().catch((error) => {
-      this.#log.error("rep.tls.refused", { detail: `the previous certificate stays: ${messageOf(error)}` });
+      this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
   }
 
   /**
-   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within `--drain`, and
-   * closes the store. A start that is still under way is waited for.
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. A start that is still under way is waited for.
    */
   async stop(): Promise<void> {
     const gateway = await this.#ready.promise;
@@ -196,8 +203,4 @@ export function openCommandLog({ options, warnings }: ServeCommand): Log {
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../clock.ts";
+import { messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
@@ -9,7 +10,7 @@ import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** Sources of the variables. Both functions are called at startup and at every reload. */
-export interface Sources {
+interface Sources {
   readonly variables: () => Promise<Environment>;
   readonly manifest: (() => Promise<string>) | undefined;
 }
@@ -87,5 +88,5 @@ async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Pr
 
 function issuesOf(error: unknown, path: string): readonly string[] {
   if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
-  return [`"${path}": ${error instanceof Error ? error.message : String(error)}`];
+  return [`"${path}": ${messageOf(error)}`];
 }

@@ -1,5 +1,5 @@
 import { type Clock, every } from "../clock.ts";
-import { type Log, logTaskError } from "../log.ts";
+import { type Log, logTaskError, messageOf } from "../log.ts";
 import { checkWatchable, FileWatcher } from "./file_watcher.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { UsageError } from "./read_options.ts";
@@ -30,8 +30,8 @@ export function checkTriggers(options: FileOptions): void {
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch` polls as
- * well, since network file systems and some containers do not report changes.
+ * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch`
+ * polls as well, since network file systems and some containers do not report changes.
  *
  * @returns A function that stops it.
  * @throws {UsageError} If a path cannot be watched.
@@ -66,7 +66,6 @@ function orUsageError<T>(paths: readonly string[], watch: () => T): T {
   try {
     return watch();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : cause;
-    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${reason}`, { cause });
+    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
   }
 }

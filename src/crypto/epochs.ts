@@ -5,7 +5,7 @@ import { BLOB_KEY_INFO, deriveKey, FINGERPRINT_INFO, INTEGRITY_KEY_INFO } from "
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
   clock: Clock;
-  /** Loads the master secret. Called again until it succeeds, since the store that keeps it may be unavailable. */
+  /** Loads the master key. Called again until it succeeds, since the store that keeps it may be unavailable. */
   masterKey: () => Promise<Uint8Array<ArrayBuffer>>;
   /** How long an epoch lasts, in milliseconds. */
   rotationMs: number;
@@ -16,36 +16,40 @@ export interface EpochOptions {
 /** The keys of one epoch, 32 bytes each. */
 export interface EpochKeys {
   /**
-   * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master secret. With the
-   * epoch alone, the key of another secret would be issued for a page from before a restart without a persistent store.
+   * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master key.
+   * With the epoch alone, the key of another master key would be issued for a page from before a restart without a
+   * persistent store.
    */
   readonly kid: string;
   /** Encrypts the SENSITIVE values of the epoch's pages. */
   readonly blobKey: Uint8Array<ArrayBuffer>;
-  /** Signs the PUBLIC values of the epoch's pages. */
+  /** Authenticates the PUBLIC values of the epoch's pages. */
   readonly integrityKey: Uint8Array<ArrayBuffer>;
 }
 
 /** Whether an epoch's keys are available, or why not. */
 type KidCheck = "valid" | "malformed" | "expired";
 
-/** A `kid` of another master secret, so that no process with this one can ever derive its keys. */
-export class UnknownSecretError extends Error {
+/** A `kid` of another master key, so that no process with this one can ever derive its keys. */
+export class UnknownMasterKeyError extends Error {
   /** The name of the class. */
-  override name = "UnknownSecretError";
+  override name = "UnknownMasterKeyError";
 }
 
-/** How far ahead of ours another process's clock may be. */
+/** How far another process's clock may be ahead of this one's. */
 const MAX_SKEW_MS = 60_000;
-/** Unix time in seconds, whose ten digits last until the year 2286, and the fingerprint, which earlier versions did not have. */
+/**
+ * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not
+ * have.
+ */
 const KID = /^([1-9]\d{0,10})(?:-[0-9a-f]{12})?$/;
-/** 48 bits: of a million secrets, two are the same with a probability of 0.2 %. */
+/** 48 bits: of a million master keys, two are the same with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
 /** With the default options, pages can name 145 epochs: 24 hours at one every 10 minutes, and the current one. */
 const MAX_CACHED_EPOCHS = 200;
 
 /**
- * Derives the keys of each epoch from the master secret. All processes with the same master secret derive the same
+ * Derives the keys of each epoch from the master key. All processes with the same master key derive the same
  * keys, so any of them can decrypt the pages of the others.
  */
 export class Epochs {
@@ -63,7 +67,7 @@ export class Epochs {
     return String(Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000));
   }
 
-  /** Checks whether the keys of an epoch may be issued, as far as that is known without the master secret. */
+  /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
   checkKid(kid: string): KidCheck {
     const { clock, rotationMs, retentionMs } = this.#options;
     const epoch = epochOf(kid);
@@ -75,16 +79,18 @@ export class Epochs {
   /**
    * Returns the keys that a page names, whose `kid` the caller has checked.
    *
-   * @throws {UnknownSecretError} If they are derived from another master secret.
+   * @throws {UnknownMasterKeyError} If they are derived from another master key.
    * @throws {Error} The error of `masterKey`, if that fails; the next call tries again.
    */
   async keysOf(kid: string): Promise<EpochKeys> {
     const keys = await this.keys(epochOf(kid) ?? kid);
-    if (keys.kid !== kid) throw new UnknownSecretError("Cannot derive the keys: expected a kid of this master secret");
+    if (keys.kid !== kid) throw new UnknownMasterKeyError("Cannot derive the keys: expected a kid of this master key");
     return keys;
   }
 
-  /** Returns the keys of an epoch. It rejects with the error of `masterKey`, if that fails; the next call tries again. */
+  /**
+   * Returns the keys of an epoch. It rejects with the error of `masterKey`, if that fails; the next call tries again.
+   */
   keys(epoch: string): Promise<EpochKeys> {
     const cached = this.#keys.get(epoch);
     if (cached) return cached;

@@ -16,7 +16,8 @@ interface ChangesOptions {
 const METHODS = ["GET", "OPTIONS"];
 
 /**
- * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (spec, GET /rep/changes; HTML standard §9.2).
+ * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
+ * standard §9.2).
  *
  * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
  *   does not reconnect after any status but 200.
@@ -40,7 +41,7 @@ export async function handleChanges(
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const position = await readPosition(request, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = position ? hub.subscribe(client, position) : hub.refuse(STORE_UNAVAILABLE);
+  const stream = position ? hub.subscribe(client, position) : hub.reject(STORE_UNAVAILABLE);
   return new Response(stream, { headers });
 }
 

@@ -1,13 +1,13 @@
 import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
 import type { Clock } from "../clock.ts";
-import { type EpochKeys, type Epochs, UnknownSecretError } from "../crypto/epochs.ts";
+import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../crypto/epochs.ts";
 import type { Client } from "../http/client_address.ts";
-import { corsHeaders, type OriginContext, originRefusal } from "../http/origin.ts";
+import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
 import type { Log } from "../log.ts";
-import type { Refusal, RefusalLog } from "./refusal_log.ts";
+import type { Rejection, RejectionLog } from "./rejection_log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -15,18 +15,18 @@ interface SessionKeyOptions {
   sensitiveCount: number;
   epochs: Epochs;
   rateLimit: RateLimit;
-  refusals: RefusalLog;
+  rejections: RejectionLog;
   clock: Clock;
   log: Log;
-  /** How long clients may use a key, in milliseconds. */
+  /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
 }
 
-/** The body of the response (spec, Session key). */
+/** The body of the response (endpoint specification, Session key). */
 interface SessionKey {
   /** The AES-256 key in base64. */
   readonly key: string;
-  /** An RFC 3339 timestamp. */
+  /** When a client has to discard the key, in RFC 3339. The key itself is that of the epoch and works longer. */
   readonly expires_at: string;
 }
 
@@ -41,12 +41,12 @@ const METHODS = ["GET", "OPTIONS"];
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
 /**
- * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (spec, GET
- * /rep/session-key).
+ * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification,
+ * GET /rep/session-key).
  *
  * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
- * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master secret cannot be loaded from the store; 410 if
- * the `?kid=` is of another master secret.
+ * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master key cannot be loaded from the store; 410 if
+ * the `?kid=` is of another master key.
  */
 export async function handleSessionKey(
   request: Request,
@@ -55,28 +55,28 @@ export async function handleSessionKey(
 ): Promise<Response> {
   const headers = corsHeaders(caller.originContext);
   headers.set("cache-control", CACHE_CONTROL);
-  const refuse = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
+  const problem = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
 
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS, headers);
-  if (options.sensitiveCount === 0) throw refuse(404, "No SENSITIVE variables are configured");
-  checkOrigin(caller, options.refusals, refuse);
+  if (options.sensitiveCount === 0) throw problem(404, "No SENSITIVE variables are configured");
+  checkOrigin(caller, options.rejections, problem);
   if (request.method === "OPTIONS") return preflight(headers);
   const kid = new URL(request.url).searchParams.get("kid");
-  if (kid !== null) requireValidKid(kid, caller, options, refuse);
+  if (kid !== null) requireValidKid(kid, caller, options, problem);
   await checkRate(caller.client, options, headers);
-  return Response.json(await issue(kid, caller, options, refuse), { headers });
+  return Response.json(await issue(kid, caller, options, problem), { headers });
 }
 
-type Refuse = (status: StatusCode, detail: string) => Problem;
+type ProblemFactory = (status: StatusCode, detail: string) => Problem;
 
-function checkOrigin(caller: SessionKeyCaller, refusals: RefusalLog, refuse: Refuse): void {
-  const detail = originRefusal(caller.originContext);
+function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, problem: ProblemFactory): void {
+  const detail = originRejection(caller.originContext);
   if (detail === undefined) return;
-  refusals.report(caller.client, rejection(caller, "origin_mismatch", detail));
-  throw refuse(403, `Cannot issue a session key: ${detail}`);
+  rejections.report(caller.client, rejection(caller, "origin_mismatch", detail));
+  throw problem(403, `Cannot issue a session key: ${detail}`);
 }
 
-function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Refusal {
+function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
   const fields = { origin: truncate(originContext.origin), reason, detail };
   return { event: "rep.session_key.rejected", reason, fields };
 }
@@ -86,21 +86,21 @@ const TOO_OLD = "Cannot issue a session key: the page is too old and has to be r
 function requireValidKid(
   kid: string,
   caller: SessionKeyCaller,
-  { epochs, refusals }: SessionKeyOptions,
-  refuse: Refuse,
+  { epochs, rejections }: SessionKeyOptions,
+  problem: ProblemFactory,
 ): void {
   const check = epochs.checkKid(kid);
   if (check === "valid") return;
-  refusals.report(caller.client, rejection(caller, check));
-  if (check === "expired") throw refuse(410, TOO_OLD);
-  throw refuse(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
+  rejections.report(caller.client, rejection(caller, check));
+  if (check === "expired") throw problem(410, TOO_OLD);
+  throw problem(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
 
-async function checkRate(client: Client, { rateLimit, refusals }: SessionKeyOptions, headers: Headers) {
+async function checkRate(client: Client, { rateLimit, rejections }: SessionKeyOptions, headers: Headers) {
   const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
   if (isAllowed) return;
   const fields = { requests_in_window: used };
-  refusals.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
+  rejections.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
   throw new Problem(429, {
@@ -113,10 +113,10 @@ async function issue(
   kid: string | null,
   caller: SessionKeyCaller,
   options: SessionKeyOptions,
-  refuse: Refuse,
+  problem: ProblemFactory,
 ): Promise<SessionKey> {
   const { clock, log, ttlMs } = options;
-  const keys = await loadKeys(kid, caller, options, refuse);
+  const keys = await loadKeys(kid, caller, options, problem);
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
   // The audit event of the spec, one line for every key. It contains neither the key nor a value.
   log.info("rep.session_key.issued", {
@@ -131,18 +131,18 @@ async function issue(
 async function loadKeys(
   kid: string | null,
   caller: SessionKeyCaller,
-  { epochs, refusals, log }: SessionKeyOptions,
-  refuse: Refuse,
+  { epochs, rejections, log }: SessionKeyOptions,
+  problem: ProblemFactory,
 ): Promise<EpochKeys> {
   try {
     return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
   } catch (error) {
-    if (error instanceof UnknownSecretError) {
-      refusals.report(caller.client, rejection(caller, "unknown_secret"));
-      throw refuse(410, TOO_OLD);
+    if (error instanceof UnknownMasterKeyError) {
+      rejections.report(caller.client, rejection(caller, "unknown_master_key"));
+      throw problem(410, TOO_OLD);
     }
     log.error("rep.session_key.failed", { client_ip: caller.client.address, detail: String(error) });
-    throw refuse(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
+    throw problem(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
   }
 }
 

@@ -8,7 +8,7 @@ import type { Tail } from "./tail.ts";
 /** Options of {@linkcode Hub}. */
 interface HubOptions extends StreamLimitsOptions {
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
   log: Log;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
@@ -49,7 +49,7 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** The reason for refusing a stream whose cursor cannot be checked. */
+/** The reason for rejecting a stream whose cursor cannot be checked. */
 export const STORE_UNAVAILABLE = "the store is unavailable";
 
 /** All open streams: sends them events and heartbeats, and ends them. */
@@ -75,8 +75,8 @@ export class Hub {
 
   /** Opens a stream. */
   subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
-    const refusal = this.#refusal(client);
-    if (refusal !== undefined) return this.refuse(refusal);
+    const rejection = this.#rejection(client);
+    if (rejection !== undefined) return this.reject(rejection);
     let subscriber: Subscriber;
     return new ReadableStream<Uint8Array>({
       start: (controller) => void (subscriber = this.#open(controller, client.rateKey, position)),
@@ -85,17 +85,17 @@ export class Hub {
     }, { highWaterMark: 0 });
   }
 
-  #refusal(client: StreamClient): string | undefined {
+  #rejection(client: StreamClient): string | undefined {
     if (this.#isClosing) return "the gateway is stopping";
     if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
-    return this.#limits.refusal(client);
+    return this.#limits.rejection(client);
   }
 
   /**
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  refuse(reason: string): ReadableStream<Uint8Array> {
+  reject(reason: string): ReadableStream<Uint8Array> {
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
   }
@@ -197,7 +197,7 @@ export class Hub {
   }
 
   /**
-   * Refuses new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
+   * Rejects new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
    */
   async close(drainMs: number): Promise<void> {
     this.#isClosing = true;

@@ -1,4 +1,4 @@
-import { RefusalLog, type RefusalLogOptions } from "./refusal_log.ts";
+import { RejectionLog, type RejectionLogOptions } from "./rejection_log.ts";
 
 /** The client of a stream. */
 export interface StreamClient {
@@ -9,35 +9,35 @@ export interface StreamClient {
 }
 
 /** Options of {@linkcode StreamLimits}. */
-export interface StreamLimitsOptions extends RefusalLogOptions {
+export interface StreamLimitsOptions extends RejectionLogOptions {
   /** The maximum number of open streams. */
   maxStreams: number;
   /** The maximum number of open streams of one client, so that it cannot take those of all others. */
   maxStreamsPerClient: number;
 }
 
-/** Counts the open streams, in total and per client, and logs the refused ones. */
+/** Counts the open streams, in total and per client, and logs the rejected ones. */
 export class StreamLimits {
   readonly #options: StreamLimitsOptions;
-  readonly #refusals: RefusalLog;
+  readonly #rejections: RejectionLog;
   /** The number of open streams of each client that has any. */
   readonly #clients = new Map<string, number>();
   #total = 0;
 
   constructor(options: StreamLimitsOptions) {
     this.#options = options;
-    this.#refusals = new RefusalLog(options);
+    this.#rejections = new RejectionLog(options);
   }
 
   /** Returns why a client cannot have another stream; `undefined` if it can. */
-  refusal({ address, rateKey }: StreamClient): string | undefined {
+  rejection({ address, rateKey }: StreamClient): string | undefined {
     const { maxStreams, maxStreamsPerClient } = this.#options;
     if (this.#countOf(rateKey) >= maxStreamsPerClient) {
-      this.#refusals.add(rateKey, { limit: "max_streams_per_client", client_ip: address });
+      this.#rejections.add(rateKey, { limit: "max_streams_per_client", client_ip: address });
       return "too many open streams of this client";
     }
     if (this.#total < maxStreams) return undefined;
-    this.#refusals.add("", { limit: "max_streams" });
+    this.#rejections.add("", { limit: "max_streams" });
     return "too many open streams";
   }
 
@@ -55,9 +55,9 @@ export class StreamLimits {
     else this.#clients.delete(rateKey);
   }
 
-  /** Logs the refusals that are due. */
+  /** Logs the rejections that are due. */
   tick(): void {
-    this.#refusals.tick();
+    this.#rejections.tick();
   }
 
   #countOf(rateKey: string): number {

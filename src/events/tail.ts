@@ -97,8 +97,8 @@ export class Tail {
   }
 
   /**
-   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead of
-   * the head, and a stream that begins with it would get some events twice.
+   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
+   * of the head, and a stream that begins with it would get some events twice.
    */
   async #readLog(): Promise<{ events: PublicState["events"]; newest: readonly LogEvent[] }> {
     const { events, head } = await this.#log.state();

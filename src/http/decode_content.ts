@@ -1,3 +1,5 @@
+import { parseList } from "./list_field.ts";
+
 /** The supported content codings (RFC 9110 §8.4.1) and their names in `DecompressionStream`. */
 const FORMATS: Readonly<Record<string, CompressionFormat>> = {
   "br": "brotli",
@@ -20,7 +22,7 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * @param response Its body is consumed; use the returned response instead.
  */
 export function decodeContent(response: Response): Response {
-  const codings = parseList(response.headers.get("content-encoding")).filter((coding) => coding !== "identity");
+  const codings = parseCodings(response.headers.get("content-encoding")).filter((coding) => coding !== "identity");
   const isSupported = codings.every((coding) => Object.hasOwn(FORMATS, coding));
   if (codings.length === 0 || !isSupported || response.headers.has("content-range")) return response;
   const { status, statusText } = response;
@@ -39,15 +41,16 @@ export function decodeContent(response: Response): Response {
  * @returns The new value; `identity` if no coding is left.
  */
 export function filterAcceptEncoding(accepted: string | null): string {
-  const kept = parseList(accepted).filter((item) => {
+  const kept = parseCodings(accepted).filter((item) => {
     const [coding = ""] = item.split(";", 1).map((name) => name.trim());
     return coding === "identity" || Object.hasOwn(FORMATS, coding);
   });
   return kept.join(", ") || "identity";
 }
 
-function parseList(header: string | null): string[] {
-  return (header ?? "").toLowerCase().split(",").map((item) => item.trim()).filter((item) => item !== "");
+/** Names of codings are not case-sensitive. */
+function parseCodings(header: string | null): string[] {
+  return parseList(header).map((item) => item.toLowerCase());
 }
 
 function decode(body: ReadableStream<Uint8Array<ArrayBuffer>> | null, coding: string) {

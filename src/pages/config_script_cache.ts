@@ -12,7 +12,7 @@ interface PageConfiguration {
   readonly cursor: number;
 }
 
-/** Settings of {@linkcode ConfigScriptCache}. */
+/** Options of {@linkcode ConfigScriptCache}. */
 interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
@@ -70,7 +70,7 @@ function isSame(a: CacheKey, b: CacheKey): boolean {
   return a.snapshot === b.snapshot && a.cursor === b.cursor && a.epoch === b.epoch;
 }
 
-/** Returns random keys for a single payload. Only the gateway that created an integrity token verifies it. */
+/** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */
 function temporaryKeys(kid: string): EpochKeys {
   const key = () => crypto.getRandomValues(new Uint8Array(32));
   return { kid, blobKey: key(), integrityKey: key() };

@@ -28,8 +28,9 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 /**
  * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
  *
- * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE values
- * must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not changed.
+ * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE
+ * values must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not
+ * changed.
  *
  * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  */

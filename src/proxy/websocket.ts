@@ -1,8 +1,9 @@
 import type { Clock } from "../clock.ts";
+import { parseList, TOKEN } from "../http/list_field.ts";
 import { Problem } from "../http/problem.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
 
-/** Settings of {@linkcode proxyWebSocket}. */
+/** Options of {@linkcode proxyWebSocket}. */
 interface WebSocketProxyOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
@@ -18,9 +19,6 @@ interface WebSocketProxyOptions {
   /** Called once both WebSockets are closed. */
   onClose: () => void;
 }
-
-/** A subprotocol's name (RFC 6455 §4.1). */
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 
 /** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
 const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
@@ -79,10 +77,6 @@ function checkHandshake(headers: Headers): string[] {
     throw new Problem(400, { detail: "Cannot open the WebSocket: expected subprotocols that are distinct tokens" });
   }
   return protocols;
-}
-
-function parseList(header: string | null): string[] {
-  return (header ?? "").split(",").map((item) => item.trim()).filter((item) => item !== "");
 }
 
 interface Connection {

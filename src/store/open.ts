@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { redactCredentials, redactUrl } from "../redact_url.ts";
 import { kvStore } from "./kv.ts";
@@ -12,7 +12,7 @@ import { type Store, StoreUnavailableError } from "./store.ts";
 export interface OpenStoreOptions {
   /** The clock of timeouts and retries. @default {the system clock} */
   clock?: Clock;
-  /** Returns a number from 0 to below 1, for backoff. @default {Math.random} */
+  /** Returns a number in [0, 1), for backoff. @default {Math.random} */
   random?: () => number;
 }
 
@@ -106,10 +106,7 @@ export function missingPermission(path: string): string | undefined {
   return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
 }
 
-function isUrl(path: string): boolean {
+/** Returns whether `--kv` names a server. */
+export function isUrl(path: string): boolean {
   return /^https?:/.test(path);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -32,7 +32,7 @@ export interface Deprecation {
 }
 
 /**
- * Validates variables against a manifest and adds its defaults (spec, Health report, rule 1). Patterns are not evaluated, since
+ * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). Patterns are not evaluated, since
  * that needs a deadline.
  */
 export function applyManifest(variables: readonly Variable[], manifest: Manifest): AppliedManifest {
@@ -68,13 +68,13 @@ function missingIssue(name: string, { tier }: Declaration): string {
   return `Cannot find ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, what: string): string[] {
+function valueIssues(variable: Variable, declaration: Declaration, subject: string): string[] {
   if (variable.tier !== declaration.tier) {
     const declared = environmentName({ name: variable.name, tier: declaration.tier });
-    return [`Cannot use ${what}: the manifest declares it as ${declared}`];
+    return [`Cannot use ${subject}: the manifest declares it as ${declared}`];
   }
   const expected = typeIssue(variable.value, declaration);
-  return expected === undefined ? [] : [`Cannot use ${what}: expected ${expected}, ${got(variable)}`];
+  return expected === undefined ? [] : [`Cannot use ${subject}: expected ${expected}, ${got(variable)}`];
 }
 
 function got({ tier, value }: Pick<Variable, "tier" | "value">): string {

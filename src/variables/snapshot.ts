@@ -90,7 +90,9 @@ function selectTier(variables: readonly Variable[], tier: Tier): Map<string, str
   return new Map(selected.map(({ name, value }) => [name, value]));
 }
 
-/** Counts the variables of each tier, defaults of the manifest included (spec, Health report, rule 1). */
+/**
+ * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
+ */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
 }
@@ -124,7 +126,7 @@ function sizeIssues(variables: readonly Variable[]): string[] {
 
 const encoder = new TextEncoder();
 
-function sizeIssue(what: string, text: string, maxBytes: number): string[] {
+function sizeIssue(subject: string, text: string, maxBytes: number): string[] {
   const bytes = encoder.encode(text).length;
-  return bytes > maxBytes ? [`Cannot publish ${what}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
+  return bytes > maxBytes ? [`Cannot publish ${subject}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
 }

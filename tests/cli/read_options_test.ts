@@ -80,10 +80,10 @@ const VALUES: {
     "tcp://10.0.0.1:8080",
     "99999999999",
   ]],
-  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "some text", ["", "a\0b"]],
+  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "a non-empty value", ["", "a\0b"]],
   "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", ["", "x", "65536"]],
   "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
-  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "some text", ["", "a\0b"]],
+  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
   "upstream": [
     [
       ["https://up.example/base", new URL("https://up.example/base")],
@@ -97,8 +97,8 @@ const VALUES: {
     "a duration from 1ms to 1h, such as 30s",
     ["", "0s", "1h1ms", "30"],
   ],
-  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "some text", ["", "a\0b"]],
-  "env-file": [[["a.env", "a.env"], ["-", "-"]], "some text", ["", "a\0b"]],
+  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", ["", "a\0b"]],
+  "env-file": [[["a.env", "a.env"], ["-", "-"]], "a non-empty value", ["", "a\0b"]],
   "strict": [[["true", true], ["false", false]], "true or false", ["", "1", "0", "yes", "TRUE", "on"]],
   "hot-reload": [[["true", true], ["false", false]], "true or false", ["", "1", "no"]],
   "hot-reload-mode": [
@@ -106,7 +106,7 @@ const VALUES: {
     "one of signal, file_watch, poll",
     ["", "watch", "POLL", "file-watch"],
   ],
-  "watch-path": [[["/config", "/config"], [".", "."]], "some text", ["", "a\0b"]],
+  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", ["", "a\0b"]],
   "poll-interval": [
     [["1s", 1_000], ["24h", 86_400_000]],
     "a duration from 1s to 24h, such as 30s",
@@ -164,7 +164,10 @@ const VALUES: {
       "10.0.0.1,x",
     ],
   ],
-  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "some text", ["", "a\0b"]],
+  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],
     "a duration from 1s to 30s, such as 30s",
@@ -194,8 +197,8 @@ const VALUES: {
   ],
   "stop-delay": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 0s", ["", "11m", "10"]],
   "drain": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 10s", ["", "11m", "10"]],
-  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
-  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
+  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
+  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
   "log-format": [[["text", "text"], ["json", "json"]], "one of json, text", ["", "JSON", "logfmt"]],
   "log-level": [[["debug", "debug"], ["error", "error"]], "one of debug, info, warn, error", ["", "WARN", "trace"]],
 };
@@ -336,7 +339,7 @@ for (const args of [["--port"], ["--port="], ["--port", ""], ["--port", "--stric
   });
 }
 
-for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].yaml))) {
+for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].type))) {
   Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
     const message = `Cannot use --${name} twice: expected one value`;
     assertEquals(messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])), message);

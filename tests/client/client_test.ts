@@ -278,7 +278,7 @@ Deno.test("verify() returns false if the hash of the text is incorrect, which is
     const { client, errors, hashed } = open({ text, integrity });
     await hashed();
     assertEquals([client.verify(), client.meta()?.integrityValid], [false, false]);
-    assertEquals(errors.map(String), ["REPError: Cannot trust the page's configuration"]);
+    assertEquals(errors.map(String), ["REPError: Cannot use the page's configuration: its integrity check failed"]);
   }
 });
 
@@ -320,7 +320,7 @@ Deno.test("getSecure() requests no key if nothing is encrypted", async () => {
   assertEquals(requests, []);
 });
 
-Deno.test("getSecure() rejects with the status of the refused key", async () => {
+Deno.test("getSecure() rejects with the status of the rejected key", async () => {
   const { text } = await encrypt({ A: "1" });
   const messages = { 403: "403", 410: "410, reload the page", 429: "429", 503: "503" };
   for (const [status, ending] of Object.entries(messages)) {

@@ -1,5 +1,5 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { type EpochOptions, Epochs, UnknownSecretError } from "../../src/crypto/epochs.ts";
+import { type EpochOptions, Epochs, UnknownMasterKeyError } from "../../src/crypto/epochs.ts";
 import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/crypto/hkdf.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { encodeHex } from "../_hex.ts";
@@ -106,14 +106,14 @@ Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () =
   assertEquals(await epochs.keysOf(KID) === keys, true);
 });
 
-Deno.test("Epochs.keysOf() rejects a kid of another master secret, and one that does not say of which it is", async () => {
+Deno.test("Epochs.keysOf() rejects a kid of another master key, and one that does not say of which it is", async () => {
   const other = await kidOf(EPOCH, new Uint8Array(32).fill(8));
   for (const kid of [other, EPOCH, `${EPOCH}-000000000000`]) {
-    await assertRejects(() => epochsAt(START).keysOf(kid), UnknownSecretError);
+    await assertRejects(() => epochsAt(START).keysOf(kid), UnknownMasterKeyError);
   }
 });
 
-Deno.test("Epochs.keysOf() rejects with the error of the store if the master secret cannot be loaded", async () => {
+Deno.test("Epochs.keysOf() rejects with the error of the store if the master key cannot be loaded", async () => {
   const masterKey = () => Promise.reject(new TypeError("The store is down"));
   await assertRejects(() => epochsAt(START, { masterKey }).keysOf(KID), TypeError, "The store is down");
 });
@@ -131,7 +131,7 @@ Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
   assertEquals(epochsAt(START).checkKid("1"), "expired");
 });
 
-Deno.test("Epochs.keys() derives both keys from the master secret and the kid", async () => {
+Deno.test("Epochs.keys() derives both keys from the master key and the kid", async () => {
   assertEquals(await epochsAt(START).keys(EPOCH), {
     kid: KID,
     blobKey: await deriveKey(MASTER, { salt: EPOCH, info: BLOB_KEY_INFO }),
@@ -139,21 +139,21 @@ Deno.test("Epochs.keys() derives both keys from the master secret and the kid", 
   });
 });
 
-Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master secret", async () => {
+Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master key", async () => {
   const epochs = epochsAt(START);
   const [one, other] = [await epochs.keys("1700000400"), await epochs.keys("1700001000")];
   const all = [one.blobKey, one.integrityKey, other.blobKey, other.integrityKey, MASTER];
   assertEquals(new Set(all.map(encodeHex)).size, 5);
 });
 
-Deno.test("Epochs.keys() returns the same keys in processes with the same master secret only", async () => {
+Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {
   const mine = await epochsAt(START).keys(EPOCH);
   assertEquals(await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(EPOCH), mine);
   const masterKey = () => Promise.resolve(new Uint8Array(32).fill(8));
   assertNotEquals(await epochsAt(START, { masterKey }).keys(EPOCH), mine);
 });
 
-Deno.test("Epochs.keys() loads the master secret once for all callers and epochs", async () => {
+Deno.test("Epochs.keys() loads the master key once for all callers and epochs", async () => {
   let loads = 0;
   const epochs = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => loads++) });
   await Promise.all(["1", "2", "1", "3"].map((kid) => epochs.keys(kid)));
@@ -161,7 +161,7 @@ Deno.test("Epochs.keys() loads the master secret once for all callers and epochs
   assertEquals(loads, 1);
 });
 
-Deno.test("Epochs.keys() rejects if the master secret cannot be loaded, and loads it again the next time", async () => {
+Deno.test("Epochs.keys() rejects if the master key cannot be loaded, and loads it again the next time", async () => {
   let loads = 0;
   const masterKey = () => ++loads < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
   const epochs = epochsAt(START, { masterKey });

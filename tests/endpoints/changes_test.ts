@@ -66,8 +66,8 @@ Deno.test("OPTIONS /rep/changes permits Last-Event-ID for permitted origins", as
     204,
     "last-event-id, cache-control",
   ]);
-  const refused = await ask("https://evil.example");
-  assertEquals([refused.status, refused.headers.get("access-control-allow-headers")], [204, null]);
+  const rejected = await ask("https://evil.example");
+  assertEquals([rejected.status, rejected.headers.get("access-control-allow-headers")], [204, null]);
 });
 
 Deno.test("a stream begins at once with retry, a comment and the current id", async () => {
@@ -306,8 +306,8 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   await ahead.set({ REP_PUBLIC_A: "1" });
   isDown = true;
   const cursor = { "last-event-id": String(T + 1) };
-  const refused = await behind.ask("/rep/changes", { headers: cursor });
-  assertEquals(await refused.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
+  const rejected = await behind.ask("/rep/changes", { headers: cursor });
+  assertEquals(await rejected.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
   isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
@@ -449,9 +449,9 @@ Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
 Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
   await using gate = await setUp({}, { maxStreams: 2, maxStreamsPerClient: 3, random: () => 0 });
   const open = [await gate.listen(), await gate.listen()];
-  const refused = await gate.ask("/rep/changes");
-  assertEquals([refused.status, refused.headers.get("content-type")], [200, "text/event-stream"]);
-  assertEquals(await refused.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
+  const rejected = await gate.ask("/rep/changes");
+  assertEquals([rejected.status, rejected.headers.get("content-type")], [200, "text/event-stream"]);
+  assertEquals(await rejected.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
   await open[0]?.close();
   const third = await gate.listen();
   await third.pull();
@@ -538,29 +538,29 @@ Deno.test("a stream that ends by its age makes room for another one of the same 
   await close();
 });
 
-Deno.test("refused streams are logged at once, and then counted in one line per minute and client", async () => {
+Deno.test("rejected streams are logged at once, and then counted in one line per minute and client", async () => {
   const clock = new FakeClock(T);
   await using gate = await setUp({}, { clock, maxStreams: 2, maxStreamsPerClient: 1 });
-  const refusals = () => {
+  const logged = () => {
     const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
     return lines.map(({ time: _, msg: __, ...rest }) => rest);
   };
   const limit = { level: "WARN", limit: "max_streams_per_client", client_ip: "192.0.2.1" };
   const { close } = await commentsFrom(gate, Array(1_001).fill("192.0.2.1"));
-  assertEquals(refusals(), [{ ...limit, refused: 1 }]);
+  assertEquals(logged(), [{ ...limit, refused: 1 }]);
   await clock.tick(60_000);
-  assertEquals(refusals(), [{ ...limit, refused: 1 }, { ...limit, refused: 999 }]);
+  assertEquals(logged(), [{ ...limit, refused: 1 }, { ...limit, refused: 999 }]);
   await clock.tick(120_000);
-  assertEquals(refusals().length, 2);
+  assertEquals(logged().length, 2);
   const again = await commentsFrom(gate, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
-  assertEquals(refusals().slice(2), [
+  assertEquals(logged().slice(2), [
     { ...limit, refused: 1 },
     { level: "WARN", limit: "max_streams", refused: 1 },
   ]);
   await Promise.all([close(), again.close()]);
 });
 
-Deno.test("close() ends streams over the drain time, and refuses new ones with a retry", async () => {
+Deno.test("close() ends streams over the drain time, and rejects new ones with a retry", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock, random: () => 0 });
   const readers: SseReader[] = [];

@@ -89,7 +89,7 @@ Deno.test("GET /rep/session-key returns the key of the current epoch and its exp
   assertEquals(await gate.ask(), await granted(EPOCH, "2023-11-14T22:20:30.000Z"));
 });
 
-Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master secret", async () => {
+Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master key", async () => {
   await using gate = await setUp();
   const key = decodeBase64(keyIn(await gate.ask()));
   assertEquals(key.length, 32);
@@ -195,9 +195,9 @@ Deno.test("createGateway() throws for allowed origins that no browser sends", as
   }
 });
 
-// ---- the order of refusals
+// ---- the order of rejections
 
-Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 429", async () => {
+Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 429", async () => {
   const evil = { origin: "https://evil.example" };
   await using none = await setUp({ variables: { REP_PUBLIC_A: "1" } });
   await using some = await setUp({ sessionKeyMaxRate: 1 });
@@ -211,7 +211,9 @@ Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 
     await some.ask(),
   ];
   assertEquals(asked, [
-    problem(405, "Method Not Allowed", "Cannot POST here: expected GET, OPTIONS", { allow: "GET, OPTIONS" }),
+    problem(405, "Method Not Allowed", "Cannot use method POST here: expected GET or OPTIONS", {
+      allow: "GET, OPTIONS",
+    }),
     problem(404, "Not Found", "No SENSITIVE variables are configured"),
     problem(
       403,
@@ -226,7 +228,7 @@ Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 
   ]);
 });
 
-Deno.test("GET /rep/session-key counts no requests that are refused for another reason", async () => {
+Deno.test("GET /rep/session-key counts no requests that are rejected for another reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1 });
   for (let round = 0; round < 5; round++) {
     await gate.ask({ method: "POST" });
@@ -252,7 +254,7 @@ Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", asy
 for (const method of ["HEAD", "POST", "PUT", "PATCH", "DELETE", "FOO", "foo", "patch"]) {
   Deno.test(`${method} /rep/session-key is 405`, async () => {
     await using gate = await setUp();
-    const detail = `Cannot ${method} here: expected GET, OPTIONS`;
+    const detail = `Cannot use method ${method} here: expected GET or OPTIONS`;
     assertEquals(
       await gate.ask({ method }),
       problem(405, "Method Not Allowed", detail, { allow: "GET, OPTIONS" }),
@@ -352,7 +354,7 @@ Deno.test("GET /rep/session-key accepts X-Forwarded-Host from trusted proxies on
   assertEquals((await gate.ask({ headers: { origin: OWN }, peer: "10.0.0.1" })).status, 200);
 });
 
-Deno.test("GET /rep/session-key refuses a sandboxed frame, whatever X-Forwarded-Proto says", async () => {
+Deno.test("GET /rep/session-key rejects a sandboxed frame, whatever X-Forwarded-Proto says", async () => {
   await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"] });
   for (const scheme of ["https", "file", "capacitor", "javascript", "", "null"]) {
     const headers = { "origin": "null", "x-forwarded-proto": scheme };
@@ -365,7 +367,7 @@ Deno.test("GET /rep/session-key refuses a sandboxed frame, whatever X-Forwarded-
 
 // ---- kid
 
-/** None of them is a Unix time of the past with the fingerprint of a master secret. */
+/** None of them is a Unix time of the past with the fingerprint of a master key. */
 const MALFORMED_KIDS = [
   ...["", "x", "-1", "0", "1e9", "1700000400.0", "1700000461", "9".repeat(10_000), "\0", '"', "../..", "<b>"],
   ...[`${EPOCH}-`, `${EPOCH}-x`, `${KID}0`, KID.toUpperCase().replace("-", "_"), `1700000461-${KID.slice(11)}`],
@@ -394,7 +396,7 @@ Deno.test("GET /rep/session-key is 410 for a page from before a restart without 
   assertEquals(await after.ask({ query: `?kid=${kid}` }), TOO_OLD);
   assertEquals((await after.ask({ query: `?kid=${await pageKid(after)}` })).status, 200);
   assertEquals(after.audit().map(({ msg, reason }) => [msg, reason]), [
-    ["rep.session_key.rejected", "unknown_secret"],
+    ["rep.session_key.rejected", "unknown_master_key"],
     ["rep.session_key.issued", undefined],
     ["rep.session_key.issued", undefined],
   ]);
@@ -405,7 +407,7 @@ Deno.test("GET /rep/session-key is 410 for a kid without a fingerprint, as earli
   assertEquals(await gate.ask({ query: `?kid=${EPOCH}` }), TOO_OLD);
 });
 
-Deno.test("GET /rep/session-key counts requests with a kid of another master secret", async () => {
+Deno.test("GET /rep/session-key counts requests with a kid of another master key", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1 });
   assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 410);
   assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 429);
@@ -434,9 +436,9 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
     assertEquals((await gate.ask()).status, 200);
     gate.clock.jump(500);
   }
-  const refused = await gate.ask(); // 5 s after the first
+  const rejected = await gate.ask(); // 5 s after the first
   const detail = "Cannot issue a session key: too many requests, try again in 55 s";
-  assertEquals(refused, problem(429, "Too Many Requests", detail, { "retry-after": "55" }));
+  assertEquals(rejected, problem(429, "Too Many Requests", detail, { "retry-after": "55" }));
   gate.clock.jump(54_999);
   assertEquals((await gate.ask()).headers["retry-after"], "1");
   gate.clock.jump(1);
@@ -579,7 +581,7 @@ Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answ
   await closed;
 });
 
-Deno.test("GET /rep/session-key is 503 while the master secret cannot be loaded from the store", async () => {
+Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded from the store", async () => {
   const healthy = memoryStore();
   let isBroken = true;
   const store: Store = {
@@ -652,7 +654,7 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
   assert(times.every((time) => before <= time && time <= new Date().toISOString()), String(times));
 });
 
-Deno.test("GET /rep/session-key logs the first refusal of each client with its reason", async () => {
+Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1, trustedProxies: ["10.0.0.0/8"] });
   const evil = "https://evil.example";
   await gate.ask({ headers: { "origin": evil, "x-forwarded-for": "198.51.100.7" }, peer: "10.0.0.1" });
@@ -679,12 +681,12 @@ Deno.test("GET /rep/session-key logs the first refusal of each client with its r
     },
     { ...rejected, client_ip: "203.0.113.3", origin: OWN, reason: "malformed" },
     { ...rejected, client_ip: "203.0.113.4", reason: "expired" },
-    { ...rejected, client_ip: "203.0.113.5", reason: "unknown_secret" },
+    { ...rejected, client_ip: "203.0.113.5", reason: "unknown_master_key" },
     { level: "WARN", msg: "rep.session_key.rate_limited", client_ip: "203.0.113.6", requests_in_window: 1 },
   ]);
 });
 
-Deno.test("GET /rep/session-key counts further refusals of a client in one line a minute, but logs every key", async () => {
+Deno.test("GET /rep/session-key counts further rejections of a client in one line a minute, but logs every key", async () => {
   const gate = await setUp({ sessionKeyMaxRate: 3 });
   for (let count = 0; count < 1_000; count++) await gate.ask();
   await gate.ask({ query: "?kid=x" });
@@ -706,7 +708,7 @@ Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async
   assertEquals(gate.audit().map(({ origin }) => origin), [`https://${"x".repeat(192)}`]);
 });
 
-Deno.test("GET /rep/session-key logs neither keys nor values nor the master secret", async () => {
+Deno.test("GET /rep/session-key logs neither keys nor values nor the master key", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 2 });
   const keys = [keyIn(await gate.ask()), keyIn(await gate.ask())];
   await gate.ask();

@@ -6,7 +6,7 @@ import { setUp, type TestGateway } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
 
 /** Patterns, with origins that they allow and origins that they do not. */
-const CASES: [pattern: string, allowed: string[], refused: string[]][] = [
+const CASES: [pattern: string, allowed: string[], rejected: string[]][] = [
   ["app.example.com", [
     "http://app.example.com",
     "https://app.example.com",
@@ -46,12 +46,12 @@ const CASES: [pattern: string, allowed: string[], refused: string[]][] = [
   ["bücher.example", ["http://xn--bcher-kva.example", "http://bücher.example"], ["http://bucher.example"]],
 ];
 
-for (const [pattern, allowed, refused] of CASES) {
+for (const [pattern, allowed, rejected] of CASES) {
   Deno.test(`hostRule() allows what matches ${pattern}, and nothing else`, () => {
     assertEquals(isHostPattern(pattern), true);
     const isAllowed = hostRule([pattern]);
-    assertEquals([...allowed, ...refused].filter(isAllowed), allowed);
-    assertEquals(refused.filter(hostRule(["other.example", pattern])), []);
+    assertEquals([...allowed, ...rejected].filter(isAllowed), allowed);
+    assertEquals(rejected.filter(hostRule(["other.example", pattern])), []);
   });
 }
 
@@ -102,7 +102,7 @@ async function statusOf({ gateway }: TestGateway, url: string, headers: HeadersI
 
 const PATHS = ["/", "/app.js", "/route", "/rep/session-key", "/rep/changes", "/rep/client.js", "/rep/other"];
 
-Deno.test("allowedHosts: requests for another host are refused with 421, except for health", async () => {
+Deno.test("allowedHosts: requests for another host are rejected with 421, except for health", async () => {
   await using gate = await setUpSite({ allowedHosts: ["app.example.com"] });
   const statuses = (origin: string) => Promise.all(PATHS.map((path) => statusOf(gate, origin + path)));
   assertEquals(await statuses("http://evil.example:8080"), PATHS.map(() => 421));
@@ -112,7 +112,7 @@ Deno.test("allowedHosts: requests for another host are refused with 421, except 
   assertEquals((await answerOf(health)).status, 200);
 });
 
-Deno.test("allowedHosts: the refusal names the host, and nothing of the configuration", async () => {
+Deno.test("allowedHosts: the rejection names the host, and nothing of the configuration", async () => {
   await using gate = await setUpSite({ allowedHosts: ["internal.example.com"] });
   const response = await gate.gateway.fetch(new Request("http://evil.example:8080/"));
   assertEquals(await answerOf(response), {
@@ -126,7 +126,7 @@ Deno.test("allowedHosts: the refusal names the host, and nothing of the configur
   });
 });
 
-Deno.test("allowedHosts: gateway.handle() refuses other hosts as well", async () => {
+Deno.test("allowedHosts: gateway.handle() rejects other hosts as well", async () => {
   await using gate = await setUpSite({ allowedHosts: ["app.example.com"] });
   const handle = (url: string) => gate.gateway.handle(new Request(url));
   assertEquals((await handle("http://evil.example/rep/session-key"))?.status, 421);

@@ -83,7 +83,7 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
   const error = await rejection(environment, { manifest, strict: true });
   assertEquals(error.issues, [
     "Cannot use REP_PUBLIC_: expected a name after the prefix",
-    "Cannot tell REP_PUBLIC_TWICE and REP_SERVER_TWICE apart: expected a name to be in one tier only",
+    "Cannot use REP_PUBLIC_TWICE and REP_SERVER_TWICE: expected a name in one tier only",
     "Cannot use the manifest: variables.WRONG.tier: expected one of public, sensitive, server, got nothing",
     'Cannot use REP_PUBLIC_COUNT: expected a number, got "ten"',
     "Cannot find REP_SERVER_MISSING: the manifest requires it, but it is not set",

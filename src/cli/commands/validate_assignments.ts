@@ -50,19 +50,19 @@ export async function validateAssignments(
 export function publicName(key: string): string {
   const name = key.replace(/^REP_PUBLIC_/, "");
   const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
-  const cannot = `Cannot use the name ${formatValue(key)}:`;
+  const failure = `Cannot use the name ${formatValue(key)}:`;
   if (tier !== undefined) {
     const reason = "anyone with access to the database could read the value; set it in the environment of the gateway";
-    rejectIfAny([`${cannot} ${tier.toUpperCase()} variables cannot be in the store: ${reason}`]);
+    rejectIfAny([`${failure} ${tier.toUpperCase()} variables cannot be in the store: ${reason}`]);
   }
   if (/^REP_GATEWAY_/i.test(name)) {
-    rejectIfAny([`${cannot} it is an option of the gateway; set it in the environment of the gateway`]);
+    rejectIfAny([`${failure} it is an option of the gateway; set it in the environment of the gateway`]);
   }
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    rejectIfAny([`${cannot} expected letters, digits and _, not beginning with a digit`]);
+    rejectIfAny([`${failure} expected letters, digits and _, not beginning with a digit`]);
   }
   if (name.length > MAX_NAME_BYTES) {
-    rejectIfAny([`${cannot} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
+    rejectIfAny([`${failure} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
   }
   return name;
 }

@@ -2,43 +2,46 @@ import type { Clock } from "../clock.ts";
 import type { Client } from "../http/client_address.ts";
 import type { Log, LogFields } from "../log.ts";
 
-/** Why a client was refused a session key. */
-export interface Refusal {
+/** Why a client's request for a session key was rejected. */
+export interface Rejection {
   readonly event: "rep.session_key.rejected" | "rep.session_key.rate_limited";
-  /** One word, under which further refusals are counted. */
+  /** One word, under which further rejections are counted. */
   readonly reason: string;
   /** What the log line says besides the client. */
   readonly fields: LogFields;
 }
 
-/** Options of {@linkcode RefusalLog}. */
-interface RefusalLogOptions {
+/** Options of {@linkcode RejectionLog}. */
+interface RejectionLogOptions {
   log: Log;
   clock: Clock;
 }
 
 const SUMMARY_MS = 60_000;
-/** How many clients are counted separately, so that an attacker with many addresses fills neither the memory nor the log. */
+/**
+ * How many clients are counted separately, so that an attacker with many addresses fills neither the memory nor the
+ * log.
+ */
 const MAX_CLIENTS = 1_000;
 /** All clients beyond that. */
 const OTHERS = "others";
 
 /**
- * Logs refusals: the first of a client at once, and those that follow in one line a minute. A line for each would let a single
- * client write 20,000 lines a second. Issued keys are not logged here, but always one by one.
+ * Logs rejections: the first of a client at once, and those that follow in one line a minute. A line for each would let
+ * a single client write 20,000 lines a second. Issued keys are not logged here, but always one by one.
  */
-export class RefusalLog {
-  readonly #options: RefusalLogOptions;
-  /** How many refusals of each client have not been logged yet, by reason. */
+export class RejectionLog {
+  readonly #options: RejectionLogOptions;
+  /** How many rejections of each client have not been logged yet, by reason. */
   readonly #clients = new Map<string, Map<string, number>>();
   #cancelSummary: (() => void) | undefined;
 
-  constructor(options: RefusalLogOptions) {
+  constructor(options: RejectionLogOptions) {
     this.#options = options;
   }
 
-  /** Logs or counts a refusal. Like the rate limit, it takes an IPv6 /64 for one client. */
-  report({ address, rateKey }: Client, { event, reason, fields }: Refusal): void {
+  /** Logs or counts a rejection. Like the rate limit, it takes an IPv6 /64 for one client. */
+  report({ address, rateKey }: Client, { event, reason, fields }: Rejection): void {
     const { log } = this.#options;
     const key = this.#clients.has(rateKey) || this.#clients.size < MAX_CLIENTS ? rateKey : OTHERS;
     const counts = this.#clients.get(key);
@@ -62,7 +65,7 @@ export class RefusalLog {
   #summarizeAll(): void {
     this.#cancelSummary = undefined;
     for (const [key, counts] of this.#clients) {
-      if (counts.size === 0) this.#clients.delete(key); // its next refusal is logged at once
+      if (counts.size === 0) this.#clients.delete(key); // its next rejection is logged at once
       else this.#summarize(key, counts);
     }
     if (this.#clients.size > 0) this.#scheduleSummary();

@@ -1,22 +1,22 @@
 import { assertEquals } from "@std/assert";
-import { type Refusal, RefusalLog } from "../../src/endpoints/refusal_log.ts";
+import { type Rejection, RejectionLog } from "../../src/endpoints/rejection_log.ts";
 import type { LogFields } from "../../src/log.ts";
 import { silentLog } from "../../src/log.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
-const LIMITED: Refusal = { event: "rep.session_key.rate_limited", reason: "rate_limited", fields: { used: 10 } };
-const MALFORMED: Refusal = { event: "rep.session_key.rejected", reason: "malformed", fields: { origin: "none" } };
+const LIMITED: Rejection = { event: "rep.session_key.rate_limited", reason: "rate_limited", fields: { used: 10 } };
+const MALFORMED: Rejection = { event: "rep.session_key.rejected", reason: "malformed", fields: { origin: "none" } };
 
 function setUp() {
   const clock = new FakeClock();
   let lines: (LogFields & { msg: string })[] = [];
   const log = { ...silentLog, warn: (msg: string, fields: LogFields = {}) => void lines.push({ msg, ...fields }) };
-  const refusals = new RefusalLog({ log, clock });
+  const rejections = new RejectionLog({ log, clock });
   return {
     clock,
-    refusals,
-    report: (rateKey: string, refusal = LIMITED, address = rateKey) =>
-      refusals.report({ address, rateKey, origin: "" }, refusal),
+    rejections,
+    report: (rateKey: string, rejection = LIMITED, address = rateKey) =>
+      rejections.report({ address, rateKey, origin: "" }, rejection),
     /** Returns the lines since the last call. */
     takeLines() {
       const taken = lines;
@@ -33,7 +33,7 @@ const summary = (client_ip: string, counts: Record<string, number>) => ({
   ...counts,
 });
 
-Deno.test("RefusalLog.report() logs the first refusal of each client at once", () => {
+Deno.test("RejectionLog.report() logs the first rejection of each client at once", () => {
   const { report, takeLines } = setUp();
   report("192.0.2.1");
   report("192.0.2.2", MALFORMED);
@@ -43,7 +43,7 @@ Deno.test("RefusalLog.report() logs the first refusal of each client at once", (
   ]);
 });
 
-Deno.test("RefusalLog.report() counts the refusals after that, by reason, in one line a minute for each client", async () => {
+Deno.test("RejectionLog.report() counts the rejections after that, by reason, in one line a minute for each client", async () => {
   const { report, takeLines, clock } = setUp();
   for (const client of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) report(client);
   takeLines();
@@ -59,7 +59,7 @@ Deno.test("RefusalLog.report() counts the refusals after that, by reason, in one
   ]);
 });
 
-Deno.test("RefusalLog.report() writes one line a minute for a client that does not stop", async () => {
+Deno.test("RejectionLog.report() writes one line a minute for a client that does not stop", async () => {
   const { report, takeLines, clock } = setUp();
   report("192.0.2.1");
   takeLines();
@@ -72,7 +72,7 @@ Deno.test("RefusalLog.report() writes one line a minute for a client that does n
   }
 });
 
-Deno.test("RefusalLog.report() logs at once again after a minute without refusals, and keeps no timer meanwhile", async () => {
+Deno.test("RejectionLog.report() logs at once again after a minute without rejections, and keeps no timer meanwhile", async () => {
   const { report, takeLines, clock } = setUp();
   report("192.0.2.1");
   report("192.0.2.1");
@@ -85,7 +85,7 @@ Deno.test("RefusalLog.report() logs at once again after a minute without refusal
   assertEquals(takeLines(), [first("192.0.2.1")]);
 });
 
-Deno.test("RefusalLog.report() takes an IPv6 /64 for one client", async () => {
+Deno.test("RejectionLog.report() takes an IPv6 /64 for one client", async () => {
   const { report, takeLines, clock } = setUp();
   report("2001:db8:1:2::/64", LIMITED, "2001:db8:1:2::1");
   report("2001:db8:1:2::/64", LIMITED, "2001:db8:1:2::2");
@@ -93,7 +93,7 @@ Deno.test("RefusalLog.report() takes an IPv6 /64 for one client", async () => {
   assertEquals(takeLines(), [first("2001:db8:1:2::1"), summary("2001:db8:1:2::/64", { rate_limited: 1 })]);
 });
 
-Deno.test("RefusalLog.report() counts at most 1,000 clients separately and all others together", async () => {
+Deno.test("RejectionLog.report() counts at most 1,000 clients separately and all others together", async () => {
   const { report, takeLines, clock } = setUp();
   for (let client = 0; client < 50_000; client++) report(`10.0.${client >> 8}.${client & 255}`);
   assertEquals(takeLines().length, 1_001);
@@ -105,13 +105,13 @@ Deno.test("RefusalLog.report() counts at most 1,000 clients separately and all o
   assertEquals(takeLines(), [first("203.0.113.1")]);
 });
 
-Deno.test("RefusalLog.close() logs what was only counted so far, and leaves no timer", () => {
-  const { report, takeLines, clock, refusals } = setUp();
+Deno.test("RejectionLog.close() logs what was only counted so far, and leaves no timer", () => {
+  const { report, takeLines, clock, rejections } = setUp();
   report("192.0.2.1");
   report("192.0.2.1");
   report("192.0.2.2");
   takeLines();
-  refusals.close();
+  rejections.close();
   assertEquals([takeLines(), clock.waiting], [[summary("192.0.2.1", { rate_limited: 1 })], 0]);
   report("192.0.2.1");
   assertEquals([takeLines(), clock.waiting], [[first("192.0.2.1")], 0]);

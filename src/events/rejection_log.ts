@@ -1,13 +1,13 @@
 import type { Clock } from "../clock.ts";
 import type { Log, LogFields } from "../log.ts";
 
-/** Options of {@linkcode RefusalLog}. */
-export interface RefusalLogOptions {
+/** Options of {@linkcode RejectionLog}. */
+export interface RejectionLogOptions {
   clock: Clock;
   log: Log;
 }
 
-/** The refusals of a client that have not been logged yet. */
+/** The rejections of a client that have not been logged yet. */
 interface Pending {
   readonly fields: LogFields;
   /** When they are logged. */
@@ -19,19 +19,19 @@ const PERIOD_MS = 60_000;
 /** Limits the memory and the lines per minute, whatever the number of clients. */
 const MAX_KEYS = 1_000;
 
-/** Logs refused streams: the first one of a client at once, the others in one line per minute with their number. */
-export class RefusalLog {
-  readonly #options: RefusalLogOptions;
+/** Logs rejected streams: the first one of a client at once, the others in one line per minute with their number. */
+export class RejectionLog {
+  readonly #options: RejectionLogOptions;
   readonly #pending = new Map<string, Pending>();
 
-  constructor(options: RefusalLogOptions) {
+  constructor(options: RejectionLogOptions) {
     this.#options = options;
   }
 
   /**
-   * Logs or counts a refusal.
+   * Logs or counts a rejection.
    *
-   * @param key Refusals with the same key are counted together.
+   * @param key Rejections with the same key are counted together.
    */
   add(key: string, fields: LogFields): void {
     const pending = this.#pending.get(key);

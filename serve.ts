@@ -31,7 +31,7 @@ const service = new Service(command, { log });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 
-/** When Deno has bound the port, or has ended the process because it could not. */
+/** After this time, Deno has bound the port, or has ended the process because it could not. */
 const BOUND_AFTER_MS = 500;
 
 // Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be

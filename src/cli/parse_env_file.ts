@@ -52,7 +52,11 @@ const OPENING_QUOTE = /[^\S\r\n]*(["'`])/y;
 const UNQUOTED = /([^\r\n]*)(?:\r?\n|\r?$)/y;
 const LINE = /[^\n]*\n?/y;
 
-const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" };
+const ESCAPES = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" } as const;
+
+function unescape(text: string): string {
+  return text.replace(/\\([nrt"\\])/g, (_escape, char: keyof typeof ESCAPES) => ESCAPES[char]);
+}
 
 class EnvFileParser {
   readonly #text: string;
@@ -102,7 +106,7 @@ class EnvFileParser {
     if (this.#take(AFTER_QUOTE) === undefined) {
       return void this.#skipLine(`expected nothing but a comment after the value that begins in line ${line}`);
     }
-    return quote === '"' ? text.replace(/\\([nrt"\\])/g, (escape, char) => ESCAPES[char] ?? escape) : text;
+    return quote === '"' ? unescape(text) : text;
   }
 
   /** Returns the position of the quote that closes the value at the current position. */

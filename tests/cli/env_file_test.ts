@@ -78,12 +78,17 @@ Deno.test("readEnvFile() names file and line of every issue, and no value", asyn
     { where: `${path}:2`, detail: "expected NAME=value, a comment or a blank line" },
     { where: `${path}:3`, detail: "expected each name once, but REP_A is already in line 1" },
   ]);
-  assertEquals(error.message.includes("CANARY"), false);
+  assertEquals(
+    error.message,
+    `${path}:2: expected NAME=value, a comment or a blank line\n` +
+      `${path}:3: expected each name once, but REP_A is already in line 1`,
+  );
 });
 
 /** Bytes that are not UTF-8, and the line that is reported. */
 const INVALID_UTF8: Record<string, readonly [bytes: readonly number[], line: number]> = {
   "a byte of Latin-1": [[...ascii("REP_A=1\nREP_B="), 0xe4, ...ascii("\nREP_C=3\n")], 2],
+  "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
   "a character that is cut off": [[...ascii("REP_A=1\n\nREP_B="), 0xf0, 0x9f, 0x98], 3],
   "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
   "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
@@ -109,6 +114,8 @@ Deno.test("readEnvFile() rejects a NUL byte in a directory", async () => {
   await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
   const { issues } = await assertRejects(() => readEnvFile(directory.path), EnvFileError);
   assertEquals(issues, [{ where: `${directory.at("REP_B")}:2`, detail: "expected text, got a NUL byte" }]);
+  await directory.write("REP_B", "\0");
+  await assertRejects(() => readEnvFile(directory.path), EnvFileError);
 });
 
 Deno.test("readEnvFile() fails for a path that does not exist", async () => {

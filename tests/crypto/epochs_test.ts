@@ -118,6 +118,18 @@ Deno.test("Epochs.keysOf() rejects with the error of the store if the master key
   await assertRejects(() => epochsAt(START, { masterKey }).keysOf(KID), TypeError, "The store is down");
 });
 
+Deno.test("EpochKeys.kid contains the fingerprint of any master secret", async () => {
+  for (let byte = 0; byte < 50; byte++) {
+    const master = new Uint8Array(32).fill(byte);
+    const { kid } = await epochsAt(START, { masterKey: () => Promise.resolve(master) }).keys(EPOCH);
+    assertEquals(kid, await kidOf(EPOCH, master));
+  }
+});
+
+Deno.test("Epochs.current() returns 1 at the Unix epoch, since 0 is not a valid kid", () => {
+  assertEquals(epochsAt(0).current(), "1");
+});
+
 Deno.test("EpochKeys.kid is URL-safe and the same throughout, with 12 hexadecimal digits that are part of no key", async () => {
   const epochs = epochsAt(START);
   const [one, two] = [await epochs.keys("1"), await epochs.keys("22")];

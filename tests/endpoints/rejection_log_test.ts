@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Rejection, RejectionLog } from "../../src/endpoints/rejection_log.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { LogFields } from "../../src/log.ts";
 import { silentLog } from "../../src/log.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -115,4 +116,20 @@ Deno.test("RejectionLog.close() logs what was only counted so far, and leaves no
   assertEquals([takeLines(), clock.waiting], [[summary("192.0.2.1", { rate_limited: 1 })], 0]);
   report("192.0.2.1");
   assertEquals([takeLines(), clock.waiting], [[first("192.0.2.1")], 0]);
+});
+
+Deno.test("RejectionLog.report() does not keep the process alive", () => {
+  const isBackground: unknown[] = [];
+  const clock: Clock = {
+    now: () => 0,
+    after(_ms, _callback, background) {
+      isBackground.push(background);
+      return () => {};
+    },
+  };
+  new RejectionLog({ log: silentLog, clock }).report(
+    { address: "192.0.2.1", rateKey: "192.0.2.1", origin: "" },
+    LIMITED,
+  );
+  assertEquals(isBackground, [true]);
 });

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { openPersistentStore } from "../../src/cli/commands/persistent_store.ts";
 import { openStore } from "../../src/store/open.ts";
 import { restrictToOwner, withPrivateUmask } from "../../src/store/private_file.ts";
+import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
 import { modesIn } from "./_modes.ts";
@@ -71,6 +72,18 @@ Deno.test("openStore() opens a database all the same whose mode cannot be change
     detail: `other users may read "${path}": chmod is not permitted`,
   }]);
   (await withoutChmod(() => openPersistentStore(path))).close();
+});
+
+Deno.test("restrictToOwner() leaves files beside the database for which it has no permission", async () => {
+  await using directory = await TempDirectory.make({ "kv.sqlite3": "", "kv.sqlite3-wal": "" });
+  const path = directory.at("kv.sqlite3");
+  const program = `
+    import { restrictToOwner } from "src/store/private_file.ts";
+    say(await restrictToOwner(${JSON.stringify(path)}) ?? "no problem");`;
+  const flags = [`--allow-read=${directory.path}`, `--allow-write=${path}`];
+  await using process = await bareProcess(program, { flags });
+  assertEquals(await Array.fromAsync(process.lines), [["no problem"]]);
+  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "600", "kv.sqlite3-wal": "644" });
 });
 
 Deno.test("restrictToOwner() fails in a directory that does not exist", async () => {

@@ -133,7 +133,7 @@ class RunningGateway implements Gateway {
       : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => this.#configScripts.get());
+    injectPage(response, request, () => this.#configScripts.get(), this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);

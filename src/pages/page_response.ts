@@ -1,5 +1,6 @@
 import { decodeContent } from "../http/decode_content.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
+import { type Log, silentLog } from "../log.ts";
 import type { ConfigScript } from "./config_script.ts";
 import { injectScript } from "./inject_script.ts";
 
@@ -29,16 +30,20 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE values
  * must not be stored at all (REP-RFC-0001 §4.3).
  *
+ * A page whose content coding cannot be decoded is returned as it is, with a warning.
+ *
  * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may turn it into a 304.
+ * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
   response: Response,
   request: PageRequest,
   getConfigScript: () => Promise<ConfigScript>,
+  log: Log = silentLog,
 ): Promise<Response> {
   if (!isPage(response)) return response;
   const page = decodeContent(response);
-  if (page.headers.has("content-encoding")) return response; // unsupported: a page without the script is better than none
+  if (page.headers.has("content-encoding")) return withoutScript(response, log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   const { status, statusText } = page;
@@ -47,6 +52,13 @@ export async function injectPage(
   }
   if (request.method === "HEAD") return await withoutBody(page, { status, statusText, headers });
   return new Response(injectScript(page.body ?? emptyBody(), script.bytes), { status, statusText, headers });
+}
+
+/** A page without the script is better than none. */
+function withoutScript(response: Response, log: Log): Response {
+  const coding = response.headers.get("content-encoding")?.slice(0, 100);
+  log.warn("rep.page.not_injected", { detail: "expected a single content coding: gzip, deflate or br", coding });
+  return response;
 }
 
 /** Cancels the body of a page, which would otherwise keep its file or its connection open. */

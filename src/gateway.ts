@@ -153,7 +153,7 @@ class RunningGateway implements Gateway {
     isOwnPath(request) ? await this.#respond(request, info, (path) => this.#handlerFor(path, notFound)) : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => this.#configScripts.get());
+    injectPage(response, request, () => this.#configScripts.get(), this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);

@@ -1,6 +1,7 @@
 import { decodeContent } from "../http/decode_content.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
+import { type Log, silentLog } from "../log.ts";
 import type { ConfigScript } from "./config_script.ts";
 import { injectScript } from "./inject_script.ts";
 import { isFragmentRequest, replaceCachingHeaders } from "./page_caching.ts";
@@ -32,21 +33,32 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  * values must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not
  * changed.
  *
+ * A page whose content coding cannot be decoded is returned as it is, with a warning.
+ *
  * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
+ * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
   response: Response,
   request: PageRequest,
   getConfigScript: () => Promise<ConfigScript>,
+  log: Log = silentLog,
 ): Promise<Response> {
   if (!isPage(response)) return response;
   if (isFragmentRequest(request.headers)) return await fragmentResponse(response, request);
   const page = decodeContent(response);
-  if (page.headers.has("content-encoding")) return response; // a page without the script is better than none
+  if (page.headers.has("content-encoding")) return withoutScript(response, log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
     new Response(injectScript(page.body ?? emptyBody(), script.bytes), { ...statusOf(page), headers });
+}
+
+/** A page without the script is better than none. */
+function withoutScript(response: Response, log: Log): Response {
+  const coding = response.headers.get("content-encoding")?.slice(0, 100);
+  log.warn("rep.page.not_injected", { detail: "expected a single content coding: gzip, deflate or br", coding });
+  return response;
 }
 
 async function fragmentResponse(fragment: Response, request: PageRequest): Promise<Response> {

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { captureLog } from "../_gateway.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 
@@ -59,6 +60,7 @@ const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["JSON", { headers: { "content-type": "application/json" } }, false],
   ["text/html-sandboxed", { headers: { "content-type": "text/html-sandboxed" } }, false],
   ["a part of a page", { status: 206, headers: { "content-range": "bytes 0-38/39" } }, false],
+  ["several content codings", { headers: { "content-encoding": "gzip, gzip" } }, false],
   ["an unsupported content coding", { headers: { "content-encoding": "rot13" } }, false],
 ];
 
@@ -69,6 +71,18 @@ for (const [kind, response, isPage] of PAGES) {
     assertEquals(headers["cache-control"], isPage ? "no-cache" : undefined);
   });
 }
+
+Deno.test("injectPage() warns of a page whose content codings it cannot decode", async () => {
+  const { log, lines } = captureLog();
+  const headers = { "content-type": "text/html", "content-encoding": "gzip, gzip" };
+  const response = new Response(HTML, { headers });
+  const request = { method: "GET", headers: new Headers() };
+  assertEquals(await injectPage(response, request, () => Promise.reject(), log), response);
+  const detail = "expected a single content coding: gzip, deflate or br";
+  assertEquals(lines.map(({ level, msg, coding, detail }) => ({ level, msg, coding, detail })), [
+    { level: "WARN", msg: "rep.page.not_injected", coding: "gzip, gzip", detail },
+  ]);
+});
 
 Deno.test("injectPage() returns the same object for a response that is not a page", async () => {
   const response = Response.json({});

@@ -43,13 +43,16 @@ const CASES: readonly (readonly [RegExp, string, PatternResult])[] = [
   [/^(?:a)$/, "a", "skipped"],
 ];
 
-for (const [where, run] of [["in a worker", (f: () => unknown) => f()], ["without workers", withoutWorkers]] as const) {
-  Deno.test(`evaluatePatterns() evaluates patterns with a deadline ${where}`, async () => {
-    const checks = CASES.map(([pattern, value]) => ({ pattern, value }));
-    const results = await (run as typeof withoutWorkers)(() => evaluatePatterns(checks, 500));
-    assertEquals(results, CASES.map(([, , expected]) => expected));
-  });
-}
+Deno.test("evaluatePatterns() evaluates patterns with a deadline in a worker", async () => {
+  const checks = CASES.map(([pattern, value]) => ({ pattern, value }));
+  assertEquals(await evaluatePatterns(checks, 500), CASES.map(([, , expected]) => expected));
+});
+
+Deno.test("evaluatePatterns() evaluates patterns on the main thread where there are no workers", async () => {
+  const cases = CASES.filter(([, , expected]) => expected !== "timeout" && expected !== "skipped");
+  const checks = cases.map(([pattern, value]) => ({ pattern, value }));
+  assertEquals(await withoutWorkers(() => evaluatePatterns(checks)), cases.map(([, , expected]) => expected));
+});
 
 Deno.test("evaluatePatterns() does not block the event loop", async () => {
   const longest = await longestBlock(() => evaluatePatterns([HOSTILE], 1_000));

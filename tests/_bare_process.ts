@@ -53,7 +53,7 @@ export async function bareProcess(program: string, options: BareProcessOptions =
 }
 
 const SOURCES = new URL("../src/", import.meta.url).href;
-const FLAGS = ["--no-config", "--no-lock", "--no-check", "--no-prompt", "--import-map=imports.json"];
+const FLAGS = ["--no-config", "--no-lock", "--no-check", "--no-prompt", "--no-code-cache", "--import-map=imports.json"];
 const PRELUDE = `const say = (...values) => console.log(JSON.stringify(values));
 const log = { debug: say, info: say, warn: say, error: say };`;
 

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { systemClock } from "../src/clock.ts";
-import type { Clock } from "../src/clock.ts";
+import { type Clock, systemClock } from "../src/clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -52,6 +51,7 @@ const PROXIES: readonly ProxyProgram[] = [
     name: "haproxy",
     config: "haproxy.cfg",
     replacements: ({ directory, port, gatewayPort }) => [
+      ["maxconn 8000", "maxconn 200"], // each takes two file descriptors
       ["bind :443", `bind 127.0.0.1:${port}`],
       ["127.0.0.1:8080", `127.0.0.1:${gatewayPort}`],
       ["/etc/ssl/gateway.pem", `${directory}/gateway.pem`],
@@ -107,17 +107,20 @@ async function startProxied(program: ProxyProgram, path: string): Promise<Proxie
   const options = { args, env, stdin: "null", stdout: "null", stderr: "piped" } as const;
   const child = new Deno.Command(path, options).spawn();
   const output = new Response(child.stderr).text();
+  let hasEnded = false;
+  const ended = child.status.then(() => hasEnded = true);
   const ca = await Deno.readTextFile(new URL("ca.crt", TLS));
   const client = Deno.createHttpClient({ caCerts: [ca], http1: false, localAddress: "127.0.0.2" });
   const close = async () => {
     client.close();
-    child.kill("SIGKILL");
-    await child.status;
+    if (!hasEnded) child.kill("SIGTERM"); // with SIGKILL, nginx's workers would go on
+    await output;
+    await ended;
     await gate.gateway.close();
     await server.shutdown();
     await directory[Symbol.asyncDispose]();
   };
-  if (!await answers(port)) {
+  if (!await answers(port, () => hasEnded)) {
     await close();
     throw new Error(`${program.name} does not listen:\n${await output}`);
   }
@@ -146,9 +149,9 @@ function freePort(): number {
   return (listener.addr as Deno.NetAddr).port;
 }
 
-/** Waits until a port accepts connections, for 10 s at most. */
-async function answers(port: number): Promise<boolean> {
-  for (let tries = 0; tries < 200; tries++) {
+/** Waits until a port accepts connections: for 10 s at most, and while the proxy runs. */
+async function answers(port: number, hasEnded: () => boolean): Promise<boolean> {
+  for (let tries = 0; tries < 200 && !hasEnded(); tries++) {
     try {
       (await Deno.connect({ hostname: "127.0.0.1", port })).close();
       return true;

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
-import { isOrigin } from "./http/origin.ts";
+import { normalizeOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
@@ -161,9 +161,12 @@ function checkMasterKey(masterKey: Uint8Array | undefined): void {
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {
-  const invalid = origins.find((origin) => !isOrigin(origin));
-  if (invalid === undefined) return origins;
-  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
+  return origins.map((origin) => {
+    const normalized = normalizeOrigin(origin);
+    if (normalized !== undefined) return normalized;
+    const expected = "origins such as https://app.example.com, without wildcards";
+    throw new RangeError(`Cannot use allowedOrigins: expected ${expected}, got "${origin}"`);
+  });
 }
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {

@@ -1,7 +1,7 @@
 import { checkKeys, type Fields, type Report } from "../variables/fields.ts";
 import { formatValue } from "../variables/format_value.ts";
 import { type ManifestResult, type ManifestSettings, parseManifest } from "../variables/manifest.ts";
-import { type Option, OPTIONS } from "./option_table.ts";
+import { InvalidValue, type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses a manifest including its `settings`, which are options of the command. */
 export function parseCommandManifest(text: string): ManifestResult {
@@ -16,15 +16,17 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     if (key === undefined || fields[key] === undefined) return [];
     try {
       return [[key, readSetting(fields[key], option)]];
-    } catch {
-      report(`settings.${key}: expected ${option.expected}, got ${formatSetting(fields[key])}`);
-      return []; // the issue is more specific than the error
+    } catch (error) {
+      const expected = error instanceof InvalidValue ? error.message : option.expected;
+      report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
+      return [];
     }
   });
   return Object.fromEntries(settings);
 }
 
 function readSetting(value: unknown, { yaml, parse, expected }: Option<unknown>): unknown {
+  if (yaml === "list" && value === null) return []; // a key without items
   if (yaml !== "list" && typeof value === yaml) return parse(String(value));
   if (yaml !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
   return value.length === 0 ? [] : parse(value.join(","));

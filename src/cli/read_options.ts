@@ -4,6 +4,7 @@ import type { ManifestSettings } from "../variables/manifest.ts";
 import {
   type CommandOptions,
   environmentVariable,
+  InvalidValue,
   isList,
   isSwitch,
   type Option,
@@ -52,7 +53,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 /** Returns the value of a flag that may have been repeated. */
 function combine(name: OptionName, values: readonly string[]): string {
   if (isSwitch(name)) return values.at(-1) ?? ""; // as usual for a pair such as --strict and --no-strict
-  if (isList(name)) return values.includes("") ? "" : values.join(","); // an empty value is invalid, not ignored
+  if (isList(name)) return values.join(",");
   return singleValue(name, values) ?? "";
 }
 
@@ -69,20 +70,36 @@ export function singleValue(name: string, values: readonly string[]): string | u
 /** Writes every option as `--name=value`, since `parseArgs` does not accept a next argument that begins with a dash. */
 function normalize(args: readonly string[]): string[] {
   const normalized: string[] = [];
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
-    const next = args[index + 1];
-    if (arg === "--") return [...normalized, ...args.slice(index)];
-    if (takesNext(arg) && next !== undefined && !next.startsWith("--")) {
-      normalized.push(`${arg}=${next}`);
+  const words = args.map(withTwoDashes);
+  for (let index = 0; index < words.length; index++) {
+    const word = words[index] ?? "";
+    const next = words[index + 1];
+    if (word === "--") return [...normalized, ...args.slice(index)];
+    if (takesNext(word) && next !== undefined && !next.startsWith("--")) {
+      normalized.push(`${word}=${next}`);
       index++;
-    } else normalized.push(normalizeSwitch(arg));
+    } else normalized.push(normalizeSwitch(rejectMissingList(word)));
   }
   return normalized;
 }
 
+/** Go accepts flags with one dash as well; these are often written so for REP's Go gateway. */
+function withTwoDashes(arg: string): string {
+  const [, name] = /^-([a-z][a-z-]+)(=.*)?$/s.exec(arg) ?? [];
+  return FLAG_NAMES.some((flag) => flag === name) ? `-${arg}` : arg;
+}
+
+const FLAG_NAMES: readonly string[] = [...OPTION_NAMES, "help", "version"];
+
 function takesNext(arg: string): boolean {
   return OPTION_NAMES.some((name) => arg === `--${name}` && !isSwitch(name));
+}
+
+/** A list may be empty, so a missing value would otherwise be accepted. */
+function rejectMissingList(arg: string): string {
+  const name = OPTION_NAMES.find((name) => arg === `--${name}` && isList(name));
+  if (name === undefined) return arg;
+  throw new UsageError(`Cannot read --${name}: expected ${OPTIONS[name].expected}, got nothing`);
 }
 
 /** Writes `--name` and `--no-name` as `--name=true` and `--name=false`. */
@@ -97,8 +114,14 @@ function normalizeSwitch(arg: string): string {
 
 function rejectFlag(arg: string): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
-  const closest = closestString(flag.replace(/^-+/, ""), [...OPTION_NAMES, "help", "version"]);
-  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closest}?`);
+  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closestFlag(flag, FLAG_NAMES)}?`);
+}
+
+/** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
+export function closestFlag(flag: string, names: readonly string[]): string {
+  const word = flag.replace(/^-+/, "");
+  const initial = names.filter((name) => word.length === 1 && name.startsWith(word.toLowerCase()));
+  return closestString(word, initial.length > 0 ? initial : names);
 }
 
 /**
@@ -111,7 +134,12 @@ export function readOptions(sources: OptionSources): CommandOptions {
   if ((options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
     throw new UsageError("Cannot use TLS: expected --tls-cert and --tls-key together");
   }
-  return options;
+  return { ...options, "health-port": separatePort(options) };
+}
+
+/** A health port that equals the port is not a port of its own, as in REP's Go gateway. */
+function separatePort({ port, "health-port": healthPort }: CommandOptions): number | undefined {
+  return healthPort === port ? undefined : healthPort;
 }
 
 function readOption(name: OptionName, { flags, environment, manifest }: OptionSources): unknown {
@@ -128,7 +156,8 @@ function parse(source: string, text: string, { parse, yaml, expected, redact = S
   try {
     return parse(text);
   } catch (cause) {
-    const valid = yaml === "list" ? `${expected}, separated by commas` : expected;
+    const reason = cause instanceof InvalidValue ? cause.message : expected;
+    const valid = yaml === "list" && reason === expected ? `${expected}, separated by commas` : reason;
     const got = JSON.stringify(redact(text).slice(0, 200));
     throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
   }

@@ -129,9 +129,7 @@ const INVALID_SETTINGS: readonly (readonly [setting: string, expected: string, .
     [1],
     [""],
     [["https://a.example"]],
-    ["https://a.example/"],
     ["https://a.example/path"],
-    ["*"],
     ["https://a.example", "a.example"],
   ],
 ];
@@ -146,15 +144,27 @@ for (const [setting, expected, ...values] of INVALID_SETTINGS) {
 }
 
 Deno.test("parseCommandManifest() reports the value of an invalid setting", () => {
-  const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/", "*"] };
+  const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/x"] };
   assertEquals(issuesOf(withSettings(settings)), [
-    'settings.allowed_origins: expected origins such as https://app.example.com, got "https://a.example/,*"',
+    'settings.allowed_origins: expected origins such as https://app.example.com, got "https://a.example/x"',
     'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
     "settings.session_key_max_rate: expected an integer from 1 to 10000, got 0",
   ]);
 });
 
+Deno.test("parseCommandManifest() normalizes origins, and rejects wildcards", () => {
+  const settings = { allowed_origins: ["https://A.example:443/"] };
+  assertEquals(manifestOf(withSettings(settings)).settings, { allowed_origins: ["https://a.example"] });
+  assertEquals(issuesOf(withSettings({ allowed_origins: ["https://*.example.com"] })), [
+    "settings.allowed_origins: expected origins such as https://app.example.com, none of them with a wildcard such as " +
+    'https://*.example.com, got "https://*.example.com"',
+  ]);
+});
+
 Deno.test("parseCommandManifest() accepts an empty list of origins", () => {
+  assertEquals(manifestOf('version: "0.1.0"\nvariables: {}\nsettings: {allowed_origins: }').settings, {
+    allowed_origins: [],
+  });
   assertEquals(manifestOf(withSettings({ allowed_origins: [] })).settings, { allowed_origins: [] });
 });
 

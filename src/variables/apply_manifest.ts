@@ -62,6 +62,6 @@ function valueIssues(variable: Variable, declaration: Declaration, what: string)
 
 function patternIssue(value: string, { tier, pattern }: Declaration): string | undefined {
   if (pattern === undefined || pattern.test(value)) return undefined;
-  const source = pattern.source.slice("^(?:".length, -")$".length); // as in the manifest
+  const source = pattern.source.slice("^(?:".length, -")$".length); // in JavaScript's syntax
   return tier === "public" ? `a value that matches ${source}` : "a value that matches the pattern in the manifest";
 }

@@ -1,3 +1,5 @@
+import { didYouMean } from "../did_you_mean.ts";
+
 /** The fields of a YAML mapping. */
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -16,6 +18,6 @@ export function isMapping(value: unknown): value is Fields {
  */
 export function checkKeys(fields: Fields, known: readonly string[], prefix: string, report: Report): void {
   for (const key of Object.keys(fields)) {
-    if (!known.includes(key)) report(`${prefix}${key}: expected one of ${known.join(", ")}`);
+    if (!known.includes(key)) report(`${prefix}${key}: expected one of ${known.join(", ")}${didYouMean(key, known)}`);
   }
 }

@@ -24,7 +24,6 @@ const KEYS =
   "expected one of tier, type, required, default, description, example, pattern, values, deprecated, deprecated_message";
 const TIER = "expected one of public, sensitive, server";
 const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
-const STRING = "a string (put it in quotes)";
 
 Deno.test("parseCommandManifest() parses the example of REP-RFC-0001 §6.1", () => {
   const text = `
@@ -69,7 +68,13 @@ settings:
 `;
   assertEquals(manifestOf(text), {
     variables: new Map<string, Declaration>([
-      ["API_URL", { tier: "public", type: "url", required: true, deprecated: false }],
+      ["API_URL", {
+        tier: "public",
+        type: "url",
+        required: true,
+        deprecated: false,
+        description: "Base URL for the backend API",
+      }],
       ["FEATURE_FLAGS", { tier: "public", type: "csv", required: false, deprecated: false, default: "" }],
       ["ANALYTICS_KEY", {
         tier: "sensitive",
@@ -105,7 +110,7 @@ Deno.test("parseCommandManifest() reports all issues at once", () => {
     `variables.A.type: ${TYPE}, got "y"`,
     "variables.A.required: expected true or false, got a string",
     "variables.B: expected a mapping with a tier, got a number",
-    `variables.C.values: expected a list of at least one ${STRING.slice(2)}, got an empty list`,
+    `variables.C.values: expected a list of at least one text, got an empty list`,
     "settings.more: expected one of strict_guardrails, hot_reload, hot_reload_mode, hot_reload_poll_interval, " +
     "allowed_origins, session_key_ttl, session_key_max_rate",
     'settings.hot_reload: expected true or false, got "on"',

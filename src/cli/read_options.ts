@@ -1,6 +1,8 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
+import { didYouMean } from "../did_you_mean.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
+import { COMMAND_NAMES } from "./commands/command_names.ts";
 import {
   type CommandOptions,
   environmentVariable,
@@ -39,15 +41,30 @@ export interface OptionSources {
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const ours = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  if (ours[0]?.startsWith("-") === false) rejectFirstWord(ours[0]);
   const { _: rest, h, help, version, ...flags } = parseArgs(normalize(ours), {
     string: [...OPTION_NAMES],
     collect: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
     unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg), // other words are in `rest`
   });
-  if (rest.length > 0) throw new UsageError(`Cannot use "${rest[0]}": expected options only; see --help`);
+  if (rest.length > 0) rejectWord(String(rest[0]));
   const given = OPTION_NAMES.filter((name) => flags[name].length > 0);
   return { flags: new Map(given.map((name) => [name, combine(name, flags[name])])), help: help || h, version };
+}
+
+/** The first word may be a misspelled command. */
+function rejectFirstWord(word: string): never {
+  const suggestion = didYouMean(word, [...COMMAND_NAMES, "--help", "--version"]);
+  if (suggestion === "") return rejectWord(word);
+  throw new UsageError(`Cannot run "${word}": there is no such command${suggestion}`);
+}
+
+function rejectWord(word: string): never {
+  if (COMMAND_NAMES.some((name) => name === word)) {
+    throw new UsageError(`Cannot ${word}: expected the command before all options`);
+  }
+  throw new UsageError(`Cannot use "${word}": expected options only; see --help`);
 }
 
 /** Returns the value of a flag that may have been repeated. */
@@ -127,13 +144,23 @@ export function closestFlag(flag: string, names: readonly string[]): string {
 /**
  * Reads the value of every option. Flags take precedence over the environment, and the environment over the manifest.
  *
- * @throws {UsageError} If a value is invalid.
+ * @throws {UsageError} If a value is invalid. The message has a line for each.
  */
 export function readOptions(sources: OptionSources): CommandOptions {
-  const options = Object.fromEntries(OPTION_NAMES.map((name) => [name, readOption(name, sources)])) as CommandOptions;
-  if ((options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
-    throw new UsageError("Cannot use TLS: expected --tls-cert and --tls-key together");
+  const issues: string[] = [];
+  const values = OPTION_NAMES.map((name) => {
+    try {
+      return [name, readOption(name, sources)];
+    } catch (error) {
+      issues.push((error as UsageError).message);
+      return [name, undefined];
+    }
+  });
+  const options = Object.fromEntries(values) as CommandOptions;
+  if (issues.length === 0 && (options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
+    issues.push("Cannot use TLS: expected --tls-cert and --tls-key together");
   }
+  if (issues.length > 0) throw new UsageError(issues.join("\n"));
   return { ...options, "health-port": separatePort(options) };
 }
 

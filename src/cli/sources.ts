@@ -52,7 +52,12 @@ export function watchedPaths(options: SourceOptions): string[] {
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(envPath: FlagPath): Promise<Environment> {
+/**
+ * Reads an env file or directory that an option names.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export function readEnvPath(envPath: FlagPath): Promise<Environment> {
   return readPath(envPath, () => readEnvFile(envPath.path));
 }
 

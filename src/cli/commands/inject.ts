@@ -26,16 +26,17 @@ export async function inject(line: CommandArguments, io: CommandIo): Promise<voi
 }
 
 async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
-  const { environment, manifest, issues } = await readSources(line, io.environment);
+  const { environment, manifest, issues, warnings } = await readSources(line, io.environment);
   const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest);
   const allIssues = [...issues, ...parsed?.issues ?? []];
   if (allIssues.length > 0) throw new ConfigurationError(allIssues);
   const flags = new Map(line.strict ? [["strict", "true"] as const] : []);
   const { strict } = readOptions({ flags, environment: io.environment, manifest: parsed?.manifest.settings ?? {} });
   const snapshot = await buildSnapshot({ environment, manifest, strict });
-  for (const { name, detail } of snapshot.warnings) {
-    io.printError(`Warning: ${environmentName({ name, tier: "public" })}: ${detail}`);
-  }
+  const secrets = snapshot.warnings.map(({ name, detail }) =>
+    `${environmentName({ name, tier: "public" })}: ${detail}`
+  );
+  for (const warning of [...warnings, ...secrets]) io.printError(`Warning: ${warning}`);
   if (snapshot.sensitive.size > 0) {
     io.printError("Warning: SENSITIVE variables are left out: only a gateway issues the keys to read them");
   }

@@ -67,8 +67,10 @@ function lintLine(line: string): (Detection & { column: number })[] {
 /** Larger data is an image, a font or a WebAssembly module. */
 const MAX_SECRET_LENGTH = 1_024;
 
+/** Names in code may be as random as a secret, but hardly any secret of this length has no digit. */
 function isData(piece: string): boolean {
-  return /^[\w+/=.:~-]{20,}\\?$/.test(piece) && piece.length <= MAX_SECRET_LENGTH && !isAlphabet(piece);
+  const isToken = /^[\w+/=.:~-]{20,}\\?$/.test(piece) && /\d/.test(piece);
+  return isToken && piece.length <= MAX_SECRET_LENGTH && !isAlphabet(piece);
 }
 
 /** The alphabets of base64 and of generators of ids have each character once. */

@@ -14,6 +14,8 @@ export interface CommandSources {
   readonly setIn: ReadonlyMap<string, string>;
   /** The files that cannot be read. */
   readonly issues: readonly string[];
+  /** What is not read for want of a permission. */
+  readonly warnings: readonly string[];
 }
 
 /** The manifest of a project, as in REP's own command-line tool. */
@@ -44,7 +46,16 @@ export async function readSources(
     environment: Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment))),
     setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
     issues,
+    warnings: permissionWarnings(line),
   };
+}
+
+function permissionWarnings({ manifest }: Pick<CommandArguments, "manifest">): string[] {
+  const isManifestMissing = manifest === undefined && !isGranted({ name: "read", path: DEFAULT_MANIFEST });
+  return [
+    ...(isGranted({ name: "env" }) ? [] : ["without --allow-env, environment variables are not read"]),
+    ...(isManifestMissing ? [`without --allow-read, ${DEFAULT_MANIFEST} is not read`] : []),
+  ];
 }
 
 async function orIssue<T>(reading: Promise<T>, issues: string[]): Promise<T | undefined> {

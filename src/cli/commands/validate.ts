@@ -105,6 +105,7 @@ function findWarnings(sources: CommandSources, declarations: Declarations, stric
   const secrets = strict ? [] : scanForSecrets(resolveVariables(sources, declarations));
   const deprecated = variables.filter(({ name }) => declarations.get(name)?.deprecated);
   return [
+    ...sources.warnings,
     ...secrets.map(({ name, detail }) => `${environmentName({ name, tier: "public" })}: ${detail}`),
     ...deprecated.map((variable) => {
       const message = declarations.get(variable.name)?.deprecatedMessage;

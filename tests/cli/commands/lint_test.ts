@@ -49,6 +49,7 @@ const HARMLESS: Record<string, string> = {
   "an injected payload": `"integrity":"hmac-sha256:oqVuAfXRKap7fdgcCY5uykM6R9GqQ8Kuxy9rx7HNQl0="`,
   "paths and class names":
     `"M12.5,3.2L18,9.7Z","flex-col items-center","./assets/index-BlqUhaVx.js","com.example.app.SomeLongName"`,
+  "names in code": `"browser.launchOptions.handleSIGTERM","__webpack_require__.getPrototypeOfModuleXYZ"`,
   "an address that is put together": `"https://"+a+":"+b+"@"+c`,
   "a binary": `"${"AGFzbQEAAAABBgFgAX8Bf3".repeat(100)}"`,
 };

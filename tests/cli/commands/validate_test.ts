@@ -109,3 +109,15 @@ Deno.test("validate exits with 2 for an invalid command line", async () => {
     assertEquals([args, (await run(args)).code], [args, 2]);
   }
 });
+
+Deno.test("validate warns of what it may not read", { permissions: { env: false, read: false } }, async () => {
+  assertEquals(await run(["validate"]), {
+    code: 0,
+    out: [],
+    err: [
+      "Warning: without --allow-env, environment variables are not read",
+      "Warning: without --allow-read, .rep.yaml is not read",
+      "Valid: 0 variables",
+    ],
+  });
+});

@@ -43,13 +43,13 @@ const SHARED_ESCAPES = "dDwWsSbBnrtfvcuxk123456789^$\\.*+?()[]{}|/";
 const LAST_CODE_POINT = 0x10ffff;
 
 const ESCAPES = [
-  /\\Q(?<quoted>[^]*?)(?:\\E|$)/,
   /\\x\{(?<hex>[0-9A-Fa-f]{1,6})\}/,
   /\\(?<property>[pP])(?:\{(?<negation>\^?)(?<name>\w+)\}|(?<letter>[A-Z]))/,
   /\\(?<octal>0[0-7]{0,2}|[1-7][0-7]{2})/,
   /\\(?<escaped>[^])/,
 ];
 const OUTSIDE_CLASSES = [
+  /\\Q(?<quoted>[^]*?)(?:\\E|$)/,
   ...ESCAPES,
   /\(\?(?<flags>[imsU]*(?:-[imsU]+)?)(?<flagsEnd>[:)])/,
   /\(\?P<(?<group>\w+)>/,
@@ -95,7 +95,7 @@ class Translator {
     if (parts.escaped !== undefined) return this.#escaped(parts.escaped);
     if (parts.posix !== undefined) return posixClass(parts, text);
     if (parts.flags !== undefined) return this.#setFlags(parts.flags, parts.flagsEnd === ":");
-    if (parts.group !== undefined) return this.#openGroup(`(?<${parts.group}>`);
+    if (parts.group !== undefined) return this.#openGroup("("); // RE2 has no references to names
     if (parts.quantifier !== undefined) return parts.quantifier;
     if (parts.classStart !== undefined) return this.#startClass(parts.classStart);
     return this.#isInClass ? this.#inClass(text) : this.#character(text);
@@ -105,8 +105,8 @@ class Translator {
     if (character === "a") return "\\x07";
     if (SHARED_ESCAPES.includes(character)) return `\\${character}`;
     if (character === "-" && this.#isInClass) return "\\-";
-    if (character === "A" && !this.#isInClass) return "(?<![^])"; // unlike ^, whatever the flag m is
-    if (character === "z" && !this.#isInClass) return "(?![^])";
+    if (character === "A" && !this.#isInClass) return "(?:(?<![^]))"; // unlike ^, whatever the flag m is
+    if (character === "z" && !this.#isInClass) return "(?:(?![^]))";
     if (/[A-Za-z0-9]/.test(character)) throw new UnsupportedConstruct(`\\${character}`);
     return character;
   }

@@ -32,7 +32,7 @@ const PATTERNS: readonly (readonly [pattern: string, yes: readonly string[], no:
   ["(?P<year>\\d{4})", ["2026"], ["26"]],
   ["\\Qa.b[c\\E+", ["a.b[c", "a.b[cc"], ["axb[c"]],
   ["\\Qa|b", ["a|b"], ["a"]],
-  ["[\\Q]^\\E]", ["]", "^"], ["a"]],
+  ["\\A+a\\z?", ["a"], ["b"]],
   ["\\x{1F600}\\x41", ["\u{1f600}A"], ["A"]],
   ["\\pL\\p{Greek}\\p{^Lu}\\PN", ["aαaa"], ["1αaa", "aaaa", "aαAa", "aαa1"]],
   ["[\\p{Lu}\\pN]+", ["A1"], ["a"]],
@@ -67,6 +67,7 @@ for (
     ["a\\Z", "\\Z"],
     ["\\C", "\\C"],
     ["[\\A]", "\\A"],
+    ["[\\Qa\\E]", "\\Q"],
     ["[[:letter:]]", "[:letter:]"],
     [
       "\\p{Nonsense}",

@@ -131,7 +131,7 @@ export function parseCommandArguments(args: readonly string[], environment: Envi
     kv: text("kv", flags.kv, environment),
     manifest: text("manifest", flags.manifest, environment),
     envFiles: texts("env-file", flags["env-file"], environment),
-    out: text("out", flags.out, {}),
+    out: text("out", flags.out ?? [], {}),
     configJs: text("config-js", flags["config-js"], {}),
     pattern: flags.pattern,
     exclude: globs.flatMap((list) => list.split(",")).map((glob) => glob.trim()),
@@ -156,7 +156,7 @@ function rejectUnknown(arg: string, key?: string): never | true {
   throw new UsageError(`Cannot use ${arg.split("=")[0]}: there is no such option; did you mean --${closest}?`);
 }
 
-function isGiven(flag: boolean | readonly string[]): boolean {
+function isGiven(flag: boolean | readonly string[] = false): boolean {
   return typeof flag === "boolean" ? flag : flag.length > 0;
 }
 

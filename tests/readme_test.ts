@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { optionTable } from "../src/cli/help.ts";
-import { withOptionTable } from "../tools/option_table.ts";
+import { OPTION_NAMES } from "../src/cli/option_table.ts";
+import { optionTable, withOptionTable } from "../tools/option_table.ts";
 import { startProgram } from "./_command.ts";
 
 const README = await Deno.readTextFile("README.md");
@@ -17,6 +17,31 @@ async function readSources(directory = "src"): Promise<string> {
 Deno.test("README.md contains the option table that the code generates", () => {
   assertEquals(README.includes(optionTable()), true, "run: deno run -A tools/option_table.ts");
   assertEquals(withOptionTable(README), README);
+});
+
+Deno.test("optionTable() has a row of five cells for every option", () => {
+  const [head, rule, ...rows] = optionTable().split("\n");
+  assertEquals([head, rule], ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |"]);
+  const cells = rows.map((row) => row.split(/(?<!\\)\|/).map((cell) => cell.trim()));
+  assertEquals(cells.map((row) => row.length), OPTION_NAMES.map(() => 7));
+  assertEquals(cells.map(([, flag]) => /^`--([a-z-]+)/.exec(flag ?? "")?.[1]), OPTION_NAMES);
+});
+
+Deno.test("optionTable() lists the flag, the environment variable, the setting and the default of an option", () => {
+  const rows = optionTable().split("\n");
+  assertEquals(rows.filter((row) => /--(hot-reload-mode|strict) ?/.test(row) && !row.startsWith("| flag")), [
+    "| `--strict` | `REP_GATEWAY_STRICT` | `strict_guardrails` |  | Reject PUBLIC values that look like secrets |",
+    "| `--hot-reload-mode signal\\|file_watch\\|poll` | `REP_GATEWAY_HOT_RELOAD_MODE` | `hot_reload_mode` | `signal` | " +
+    "What triggers a reload; SIGHUP always does |",
+  ]);
+});
+
+Deno.test("README.md lists every log event", async () => {
+  const entryPoints = await Promise.all(["main.ts", "serve.ts"].map((path) => Deno.readTextFile(path)));
+  const sources = [await readSources(), ...entryPoints].join("\n");
+  const events = new Set([...sources.matchAll(/"(rep\.[a-z_]+(?:\.[a-z_]+)?)"/g)].map(([, event]) => String(event)));
+  assertEquals([...events].filter((event) => !README.includes(`\`${event}\``)).sort(), []);
+  assertEquals(events.size > 30, true);
 });
 
 Deno.test("README.md names only log events that the code writes", async () => {

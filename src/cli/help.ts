@@ -1,5 +1,5 @@
+import { formatDuration } from "../duration.ts";
 import { COMMAND_NAMES, COMMANDS } from "./commands/command_names.ts";
-import { formatDuration } from "./duration.ts";
 import { formatRows, type HelpRow, wrap } from "./help_rows.ts";
 import { environmentVariable, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
 
@@ -22,6 +22,7 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "watch-path": "Changes",
   "poll-interval": "Changes",
   "allowed-origins": "Session keys",
+  "allowed-hosts": "Network",
   "trusted-proxies": "Network",
   "kv": "Variables",
   "session-key-ttl": "Session keys",
@@ -29,6 +30,7 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "key-rotation": "Session keys",
   "key-retention": "Session keys",
   "max-streams": "Changes",
+  "max-streams-per-client": "Changes",
   "max-stream-age": "Changes",
   "stop-delay": "Shutdown",
   "drain": "Shutdown",
@@ -70,17 +72,8 @@ function optionRows(group: typeof GROUPS[number]): HelpRow[] {
   return names.map((name) => [flagOf(name), describe(name)]);
 }
 
-/** Returns the table of options for the README, in Markdown. */
-export function optionTable(): string {
-  const rows = OPTION_NAMES.map((name) => {
-    const { help, manifest }: Option<unknown> = OPTIONS[name];
-    const codes = [flagOf(name), environmentVariable(name), manifest ?? "", defaultOf(name)].map(code);
-    return `| ${[...codes, help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  });
-  return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
-}
-
-function flagOf(name: OptionName): string {
+/** Returns the flag of an option, with the placeholder of its value. */
+export function flagOf(name: OptionName): string {
   const { value }: Option<unknown> = OPTIONS[name];
   return value === undefined ? `--${name}` : `--${name} ${value}`;
 }
@@ -91,12 +84,9 @@ function describe(name: OptionName): string {
   return defaultValue === "" ? help : `${help} (${defaultValue})`;
 }
 
-function defaultOf(name: OptionName): string {
+/** Returns the default of an option as text; empty if there is none. */
+export function defaultOf(name: OptionName): string {
   const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
   if (defaultValue === undefined || defaultValue === false) return "";
   return value === "DURATION" ? formatDuration(Number(defaultValue)) : String(defaultValue);
-}
-
-function code(text: string): string {
-  return text === "" ? "" : `\`${text}\``;
 }

@@ -1,6 +1,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
 import { didYouMean } from "../did_you_mean.ts";
+import { redactUrl } from "../redact_url.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
 import { COMMAND_NAMES } from "./commands/command_names.ts";
 import {
@@ -40,9 +41,9 @@ export interface OptionSources {
  * @throws {UsageError} If an argument is not an option, or a flag is repeated that takes a single value.
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const ours = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
-  if (ours[0]?.startsWith("-") === false) rejectFirstWord(ours[0]);
-  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(ours), {
+  const options = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  if (options[0]?.startsWith("-") === false) rejectFirstWord(options[0]);
+  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(options), {
     string: [...OPTION_NAMES],
     collect: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
@@ -57,14 +58,14 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 function rejectFirstWord(word: string): never {
   const suggestion = didYouMean(word, [...COMMAND_NAMES, "--help", "--version"]);
   if (suggestion === "") return rejectWord(word);
-  throw new UsageError(`Cannot run "${word}": there is no such command${suggestion}`);
+  throw new UsageError(`Cannot run "${redactUrl(word)}": there is no such command${suggestion}`);
 }
 
 function rejectWord(word: string): never {
   if (COMMAND_NAMES.some((name) => name === word)) {
     throw new UsageError(`Cannot ${word}: expected the command before all options`);
   }
-  throw new UsageError(`Cannot use "${word}": expected options only; see --help`);
+  throw new UsageError(`Cannot use "${redactUrl(word)}": expected options only; see --help`);
 }
 
 /** Returns the value of a flag that may have been repeated. */
@@ -179,13 +180,13 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   return setting ?? option.default;
 }
 
-function parse(source: string, text: string, { parse, yaml, expected, redact = String }: Option<unknown>): unknown {
+function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
   try {
     return parse(text);
   } catch (cause) {
     const reason = cause instanceof InvalidValue ? cause.message : expected;
-    const valid = yaml === "list" && reason === expected ? `${expected}, separated by commas` : reason;
-    const got = JSON.stringify(redact(text).slice(0, 200));
+    const valid = type === "list" && reason === expected ? `${expected}, separated by commas` : reason;
+    const got = JSON.stringify(redactUrl(text).slice(0, 200));
     throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
   }
 }

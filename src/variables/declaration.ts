@@ -1,5 +1,5 @@
 import { FieldReader } from "./field_reader.ts";
-import { type Fields, isMapping, type Report } from "./fields.ts";
+import { type Fields, formatKey, isMapping, type Report } from "./fields.ts";
 import { describeKind } from "./format_value.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { VARIABLE_TYPES, type VariableType } from "./variable_type.ts";
@@ -41,7 +41,7 @@ export function readDeclaration(
   { value, texts }: { readonly value: unknown; readonly texts: Fields },
   report: Report,
 ): Declaration | undefined {
-  const where = `variables.${name}`;
+  const where = `variables.${formatKey(name)}`;
   if (name === "") report("variables: expected a name for every variable");
   if (!isMapping(value)) return void report(`${where}: expected a mapping with a tier, got ${describeKind(value)}`);
   const reader = new FieldReader(value, texts, where);

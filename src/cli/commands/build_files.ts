@@ -1,4 +1,5 @@
 import { join } from "@std/path";
+import { messageOf } from "../../log.ts";
 import { ConfigurationError } from "../../variables/snapshot.ts";
 import { missingRead } from "../sources.ts";
 
@@ -15,8 +16,7 @@ export async function listBuildFiles(path: string): Promise<string[]> {
     const { isDirectory } = await Deno.stat(path);
     return isDirectory ? await listDirectory(path) : [path];
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot read DIR "${path}": ${reason}`], { cause });
+    throw new ConfigurationError([`Cannot read DIR "${path}": ${messageOf(cause)}`], { cause });
   }
 }
 

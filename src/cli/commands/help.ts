@@ -8,7 +8,7 @@ const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
   validate: [
     "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
     "that look like secrets, are not printed.",
-    exitCodes("there is a problem"),
+    exitCodes("there is an issue"),
   ],
   typegen: [
     "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",

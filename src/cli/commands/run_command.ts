@@ -1,3 +1,4 @@
+import { messageOf } from "../../log.ts";
 import { UsageError } from "../read_options.ts";
 import { type CommandArguments, parseCommandArguments } from "./command_line.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -17,7 +18,7 @@ const CHECKS = { validate, lint };
  * Runs a command.
  *
  * @param args The command line, beginning with the name of the command.
- * @returns The exit code: 0; 1 if it was rejected, in conflict, found a problem, or the store is unavailable; 2 if the
+ * @returns The exit code: 0; 1 if it was rejected, in conflict, found an issue, or the store is unavailable; 2 if the
  * usage is invalid.
  */
 export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
@@ -28,7 +29,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     return 0;
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
-    io.printError(error instanceof Error ? error.message : String(error));
+    io.printError(messageOf(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }

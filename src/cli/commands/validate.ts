@@ -37,12 +37,12 @@ export async function validate(line: CommandArguments, io: CommandIo): Promise<n
   });
   const snapshotIssues = await checkSnapshot(sources, options.strict);
   const all = [...sources.issues, ...manifestIssues, ...options.issues, ...snapshotIssues];
-  const problems = [...new Set(all)]; // both the command and the gateway check the manifest
+  const issues = [...new Set(all)]; // both the command and the gateway check the manifest
   const variables = describeVariables(sources, manifest.variables);
   const warnings = findWarnings(sources, manifest.variables, options.strict);
-  if (line.json) io.print(terminalJson({ valid: problems.length === 0, problems, warnings, variables }, 2));
-  else printReport({ problems, warnings, variables }, io);
-  return problems.length === 0 ? 0 : 1;
+  if (line.json) io.print(terminalJson({ valid: issues.length === 0, issues, warnings, variables }, 2));
+  else printReport({ issues, warnings, variables }, io);
+  return issues.length === 0 ? 0 : 1;
 }
 
 function parseManifest(text: string | undefined) {
@@ -117,12 +117,12 @@ function findWarnings(sources: CommandSources, declarations: Declarations, stric
 
 /** What {@linkcode validate} found. */
 interface Report {
-  readonly problems: readonly string[];
+  readonly issues: readonly string[];
   readonly warnings: readonly string[];
   readonly variables: readonly EffectiveVariable[];
 }
 
-function printReport({ problems, warnings, variables }: Report, io: CommandIo): void {
+function printReport({ issues, warnings, variables }: Report, io: CommandIo): void {
   const rows = variables.map((variable) => {
     const { name, tier, source, value, hidden } = variable;
     return [name, tier, source ?? "(not set)", hidden === undefined ? value ?? "" : `(${describeHidden(variable)})`];
@@ -132,9 +132,9 @@ function printReport({ problems, warnings, variables }: Report, io: CommandIo): 
       formatTable([["NAME", "TIER", "SOURCE", "VALUE"], ...rows], { width: io.columns, flexible: 3 }).join("\n"),
     );
   }
-  for (const problem of problems) io.printError(problem);
+  for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const [count, noun] = [problems.length, problems.length === 1 ? "problem" : "problems"];
+  const [count, noun] = [issues.length, issues.length === 1 ? "issue" : "issues"];
   io.printError(count === 0 ? `Valid: ${variables.length} variables` : `Invalid: ${count} ${noun}`);
 }
 

@@ -1,5 +1,6 @@
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import { withTimeout } from "../../store/with_timeout.ts";
 import { formatValue } from "../../variables/format_value.ts";
 import {
   listVariables,
@@ -16,9 +17,11 @@ import { readTextFile } from "../sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import type { StoreCommandName } from "./command_names.ts";
-import { openWithTimeout } from "./persistent_store.ts";
 import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
+
+/** Timeout for opening a database: a server may accept the connection and never respond. */
+const OPEN_TIMEOUT_MS = 10_000;
 
 type Run = (line: CommandArguments, io: CommandIo) => Promise<void>;
 
@@ -28,7 +31,7 @@ export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set,
 async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const warnings = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
   const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));
@@ -98,7 +101,7 @@ async function withStore<T>(
   { openStore, clock, onChange = () => {} }: StoreIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = withCircuitBreaker(await openWithTimeout(openStore(kv), clock), { clock, onChange });
+  const store = withCircuitBreaker(await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock), { clock, onChange });
   try {
     return await run(store);
   } finally {

@@ -1,4 +1,5 @@
 import { dirname } from "@std/path";
+import { messageOf } from "../../log.ts";
 import { isGranted } from "../../permissions.ts";
 import { ConfigurationError } from "../../variables/snapshot.ts";
 
@@ -21,8 +22,7 @@ export async function writeFile(flag: string, path: string, content: string | Ui
     await Deno.writeFile(path, bytes);
     return true;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot write ${flag} "${path}": ${reason}`], { cause });
+    throw new ConfigurationError([`Cannot write ${flag} "${path}": ${messageOf(cause)}`], { cause });
   }
 }
 

@@ -29,7 +29,7 @@ Deno.test("validate prints the effective values with their sources, and hides th
   assertEquals([code, err], [0, []]);
   assertEquals(JSON.parse(out.join("\n")), {
     valid: true,
-    problems: [],
+    issues: [],
     warnings: ["REP_PUBLIC_OLD is deprecated: Use NEW"],
     variables: [
       { name: "API_URL", tier: "public", source: two, value: "https://two.example" },
@@ -60,7 +60,7 @@ Deno.test("validate prints a table, and the result to standard error", async () 
   });
 });
 
-Deno.test("validate reports all problems of the manifest, the env files, the options and the variables", async () => {
+Deno.test("validate reports all issues of the manifest, the env files, the options and the variables", async () => {
   await using project = await TempDirectory.make({
     "rep.yaml": `${MANIFEST}  BAD: { tier: public, requird: true }\nsettings: { session_key_ttl: 1m }\n`,
   });
@@ -81,7 +81,7 @@ Deno.test("validate reports all problems of the manifest, the env files, the opt
     "Cannot find REP_PUBLIC_API_URL: the manifest requires it, but it is not set",
     "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
     "Warning: REP_GATEWAY_PROT is not an option and is ignored",
-    "Invalid: 7 problems",
+    "Invalid: 7 issues",
   ]);
 });
 
@@ -93,10 +93,10 @@ Deno.test("validate warns of values that look like secrets without printing them
     out: ["NAME   TIER    SOURCE       VALUE", row],
     err: ["Warning: REP_PUBLIC_TOKEN: the value looks like an AWS access key", "Valid: 1 variables"],
   });
-  const problem = "Cannot publish REP_PUBLIC_TOKEN in strict mode: the value looks like an AWS access key";
+  const issue = "Cannot publish REP_PUBLIC_TOKEN in strict mode: the value looks like an AWS access key";
   for (const [args, env] of [[["--strict"], {}], [[], { REP_GATEWAY_STRICT: "1" }]] as const) {
     const { code, err } = await run(["validate", ...args], { ...environment, ...env });
-    assertEquals([code, err], [1, [problem, "Invalid: 1 problem"]]);
+    assertEquals([code, err], [1, [issue, "Invalid: 1 issue"]]);
   }
 });
 

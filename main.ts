@@ -17,8 +17,8 @@
 import config from "./deno.json" with { type: "json" };
 import { readCommand } from "./src/cli/command.ts";
 import { systemIo } from "./src/cli/commands/command_io.ts";
-import { isVariableCommand } from "./src/cli/commands/command_line.ts";
-import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
+import { isCommand } from "./src/cli/commands/command_line.ts";
+import { runCommand } from "./src/cli/commands/run_command.ts";
 import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
 import { onSignals } from "./src/cli/signals.ts";
@@ -46,7 +46,7 @@ export {
 
 /** Runs the command from its arguments to the last signal. */
 async function main(): Promise<void> {
-  if (isVariableCommand(Deno.args)) Deno.exit(await runVariableCommand(Deno.args, systemIo()));
+  if (isCommand(Deno.args)) Deno.exit(await runCommand(Deno.args, systemIo()));
   const command = await readCommand(Deno.args);
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);

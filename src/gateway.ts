@@ -9,6 +9,7 @@ import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
+import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
@@ -132,7 +133,7 @@ class RunningGateway implements Gateway {
     this.#live = live;
     this.#content = content;
     this.#startedAt = settings.clock.now();
-    this.#respond = createResponder(settings);
+    this.#respond = createResponder({ ...settings, onRequest: createProxyWarning(settings) });
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });

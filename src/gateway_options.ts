@@ -2,7 +2,7 @@ import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
-import { isOrigin } from "./http/origin.ts";
+import { normalizeOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
 import { redactUrl } from "./redact_url.ts";
 import { memoryStore } from "./store/memory.ts";
@@ -195,10 +195,13 @@ function checkMasterKey(masterKey: Uint8Array | undefined): void {
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {
-  const invalid = origins.find((origin) => !isOrigin(origin));
-  if (invalid === undefined) return origins;
-  const got = formatValue(redactUrl(invalid));
-  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got ${got}`);
+  return origins.map((origin) => {
+    const normalized = normalizeOrigin(origin);
+    if (normalized !== undefined) return normalized;
+    const expected = "origins such as https://app.example.com, without wildcards";
+    const got = formatValue(redactUrl(origin));
+    throw new RangeError(`Cannot use allowedOrigins: expected ${expected}, got ${got}`);
+  });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {

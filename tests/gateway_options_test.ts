@@ -61,13 +61,12 @@ Deno.test("GatewayOptions documents the default and the range of every number as
 });
 
 /** The options that are not passed on as they are; each has a test of its own. */
-const CONVERTED = ["variables", "manifest", "trustedProxies", "upstream"] as const;
+const CONVERTED = ["variables", "manifest", "allowedOrigins", "trustedProxies", "upstream"] as const;
 
 /** A value that is not the default, for every option that is passed on as it is. */
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   strict: true,
   hotReload: true,
-  allowedOrigins: ["https://app.example.com"],
   allowedHosts: ["app.example.com"],
   sessionKeyTtlMs: 7_000,
   sessionKeyMaxRate: 11,
@@ -93,6 +92,11 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
     assertNotStrictEquals(checkOptions({})[name], VALUES[name]);
   });
 }
+
+Deno.test("checkOptions() normalizes allowedOrigins", () => {
+  const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];
+  assertEquals(checkOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);
+});
 
 Deno.test("checkOptions() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");

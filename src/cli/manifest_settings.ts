@@ -2,7 +2,7 @@ import { redactUrl } from "../redact_url.ts";
 import { checkKeys, type Fields, type Report } from "../variables/fields.ts";
 import { formatValue } from "../variables/format_value.ts";
 import { type ManifestResult, type ManifestSettings, parseManifest } from "../variables/manifest.ts";
-import { type Option, OPTIONS } from "./option_table.ts";
+import { InvalidValue, type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses a manifest including its `settings`, which are options of the command. */
 export function parseCommandManifest(text: string): ManifestResult {
@@ -17,15 +17,17 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     if (key === undefined || fields[key] === undefined) return [];
     try {
       return [[key, readSetting(fields[key], option)]];
-    } catch {
-      report(`settings.${key}: expected ${option.expected}, got ${formatSetting(fields[key])}`);
-      return []; // the issue is more specific than the error
+    } catch (error) {
+      const expected = error instanceof InvalidValue ? error.message : option.expected;
+      report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
+      return [];
     }
   });
   return Object.fromEntries(settings);
 }
 
 function readSetting(value: unknown, { type, parse, expected }: Option<unknown>): unknown {
+  if (type === "list" && value === null) return []; // a key without items
   if (type !== "list" && typeof value === type) return parse(String(value));
   if (type !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
   return value.length === 0 ? [] : parse(value.join(","));

@@ -1,9 +1,10 @@
 import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
 import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
-import { isOrigin } from "../http/origin.ts";
+import { normalizeOrigin } from "../http/origin.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import { WINDOW_MS } from "../http/sliding_window.ts";
+import { redactUrl } from "../redact_url.ts";
 import { parseUpstream } from "../upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
@@ -30,21 +31,25 @@ interface Description {
   readonly manifest?: string;
 }
 
-/** Thrown for an invalid value; the caller knows the name of the option and reports it. */
-class InvalidValue extends RangeError {}
+/** Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid. */
+export class InvalidValue extends RangeError {}
+
+/** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
+const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
+const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
 function toggle(description: Description): Option<boolean> {
   const expected = "true or false";
-  const parse = (text: string) => oneOf(text, ["true", "false"], expected) === "true";
+  const parse = (text: string) => TRUE.includes(oneOf(text, [...TRUE, ...FALSE], expected));
   return { ...description, default: false, type: "boolean", expected, parse };
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
   values: readonly T[],
-  description: Description & { readonly default?: D },
+  { ignoreCase = false, ...description }: Description & { readonly default?: D; readonly ignoreCase?: boolean },
 ): Option<T | D> {
   const expected = `one of ${values.join(", ")}`;
-  const parse = (text: string) => oneOf(text, values, expected);
+  const parse = (text: string) => oneOf(ignoreCase ? text.toLowerCase() : text, values, expected);
   const defaultValue = description.default as D;
   return { ...description, default: defaultValue, type: "string", value: values.join("|"), expected, parse };
 }
@@ -62,6 +67,12 @@ function integer(range: NumberRange & Partial<NumberOption>, description: Descri
   const expected = `an integer from ${min} to ${max}`;
   const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
   return { ...description, default: defaultValue, type: "number", value: "N", expected, parse };
+}
+
+/** A port that is not used if it is 0, as in REP's Go gateway. */
+function optionalPort(description: Description): Option<number | undefined> {
+  const { parse, ...option } = integer(PORTS, description);
+  return { ...option, parse: (text) => parse(text) || undefined };
 }
 
 function duration(range: NumberOption, description: Description): Option<number> {
@@ -91,14 +102,21 @@ function text(value: string, description: Description & { default?: string }): O
 interface ListDescription extends Description {
   /** Description of valid items. */
   readonly expected: string;
-  readonly isValid: (item: string) => boolean;
+  /** Parses an item; `undefined` if it is invalid. @throws {InvalidValue} To give a more specific reason. */
+  readonly parseItem: (item: string) => string | undefined;
+  /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
+  readonly mayBeEmpty?: boolean;
 }
 
-function list(value: string, { isValid, expected, ...description }: ListDescription): Option<readonly string[]> {
+/** An option with a list. */
+function list(
+  value: string,
+  { parseItem, expected, mayBeEmpty = false, ...description }: ListDescription,
+): Option<readonly string[]> {
   const parse = (input: string) => {
-    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "");
-    if (items.length === 0 || !items.every(isValid)) throw new InvalidValue(expected);
-    return items;
+    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
+    return items.filter((item) => item !== undefined);
   };
   return { ...description, default: [], type: "list", value, expected, parse };
 }
@@ -113,13 +131,22 @@ function upstream(description: Description): Option<URL | undefined> {
   return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
 }
 
-function isProxy(item: string): boolean {
+function parseProxy(item: string): string | undefined {
   try {
     trustRule([item]);
-    return true;
+    return item;
   } catch {
-    return false; // the caller reports the name of the option
+    return undefined; // the caller reports the name of the option
   }
+}
+
+const EXPECTED_ORIGINS = "origins such as https://app.example.com";
+
+function parseOrigin(item: string): string | undefined {
+  if (item.includes("*")) {
+    throw new InvalidValue(`${EXPECTED_ORIGINS}, none of them with a wildcard such as ${redactUrl(item)}`);
+  }
+  return normalizeOrigin(item);
 }
 
 const PORTS = { min: 0, max: 65_535 } as const;
@@ -131,7 +158,7 @@ const PORTS = { min: 0, max: 65_535 } as const;
 export const OPTIONS = {
   "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
   "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": integer(PORTS, { help: "Port for /rep/health, which is then not served on --port" }),
+  "health-port": optionalPort({ help: "Port for /rep/health, which then leaves --port; 0 means none" }),
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
@@ -156,18 +183,20 @@ export const OPTIONS = {
   }),
   "allowed-origins": list("ORIGIN,…", {
     manifest: "allowed_origins",
-    expected: "origins such as https://app.example.com",
-    isValid: isOrigin,
+    expected: EXPECTED_ORIGINS,
+    parseItem: parseOrigin,
+    mayBeEmpty: true,
     help: "Origins that may request session keys; by default only its own",
   }),
   "allowed-hosts": list("HOST,…", {
     expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
-    isValid: isHostPattern,
+    parseItem: (item) => isHostPattern(item) ? item : undefined,
     help: "Hosts to answer requests for, also *.example.com; by default any",
   }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
-    isValid: isProxy,
+    parseItem: parseProxy,
+    mayBeEmpty: true,
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
   "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
@@ -196,9 +225,10 @@ export const OPTIONS = {
   }),
   "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
   "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
-  "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
+  "log-format": choice(["json", "text"], { default: "json", ignoreCase: true, help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
+    ignoreCase: true,
     help: "Minimum level to log; issued session keys are always logged",
   }),
 } as const;

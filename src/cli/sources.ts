@@ -4,7 +4,7 @@ import { isGranted } from "../permissions.ts";
 import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import { EnvFileError } from "./env_file.ts";
+import { EnvFileError, readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
 import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
@@ -54,6 +54,16 @@ export function resolveEnvPath(options: SourceOptions): FlagPath | undefined {
 export function watchedPaths(options: SourceOptions): string[] {
   const paths = options["watch-path"] === undefined ? [options["env-file"], options.manifest] : [options["watch-path"]];
   return paths.filter((path) => path !== undefined);
+}
+
+/**
+ * Reads an env file or directory that an option names, once.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export async function readEnvPath(envPath: FlagPath): Promise<Environment> {
+  const { variables } = await readPath(envPath, () => readEnvFile(envPath.path));
+  return variables;
 }
 
 function createEnvReader(envPath: FlagPath, clock: Clock): () => Promise<Environment> {

@@ -11,14 +11,16 @@ export interface OriginContext {
 }
 
 /**
- * Returns whether text is an origin as browsers serialize it (RFC 6454 §6.2): scheme, host and a port that is not the
- * default, without a trailing slash. Schemes of web views, such as `capacitor://localhost`, are accepted, although the
- * URL standard defines no origin for them.
+ * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is not
+ * the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted, although
+ * the URL standard defines no origin for them.
+ *
+ * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
  */
-export function isOrigin(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { origin } = new URL(text);
-  return origin === "null" ? /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@]+$/.test(text) : origin === text;
+export function normalizeOrigin(text: string): string | undefined {
+  const url = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text) ? URL.parse(text) : null;
+  if (url === null) return undefined;
+  return url.origin === "null" ? text.replace(/\/$/, "").toLowerCase() : url.origin;
 }
 
 /**

@@ -84,7 +84,7 @@ function got({ tier, value }: Pick<Variable, "tier" | "value">): string {
 /** Returns what is wrong with a value that has to match a pattern, or with the pattern. */
 export function patternIssue(declared: DeclaredPattern, result: PatternResult): string | undefined {
   const { tier, pattern, what } = declared;
-  const source = pattern.source.slice("^(?:".length, -")$".length); // as in the manifest
+  const source = pattern.source.slice("^(?:".length, -")$".length); // in JavaScript's syntax
   const shown = tier === "public" ? source : "the pattern in the manifest";
   const cannot = `Cannot use ${what}: expected`;
   switch (result) {

@@ -1,3 +1,5 @@
+import { didYouMean } from "../did_you_mean.ts";
+
 /** The fields of a YAML mapping. */
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -29,7 +31,7 @@ export function checkKeys(
     const word = leadingWord(key);
     if (known.includes(word)) report(`${prefix}${word}: expected a colon and a space between key and value`);
     else if (isSecret) report(`${prefix.replace(/\.$/, "")}: ${expected}, got a key that is not shown`);
-    else report(`${prefix}${formatKey(key)}: ${expected}`);
+    else report(`${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`);
   }
 }
 

@@ -27,7 +27,7 @@ const CASES: {
   maxStreams: ["--max-streams=7", 7],
   maxStreamsPerClient: ["--max-streams-per-client=3", 3],
   maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
-  separateHealth: ["--health-port=0", true],
+  separateHealth: ["--health-port=9000", true],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { corsHeaders, type OriginContext, originRejection } from "../../src/http/origin.ts";
+import { corsHeaders, normalizeOrigin, type OriginContext, originRejection } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
 function context(fields: Partial<OriginContext>): OriginContext {
@@ -41,3 +41,25 @@ Deno.test("originRejection() accepts the origin of a web view only if it is allo
   assertEquals(originRejection(context({ origin: "capacitor://localhost", allowed })), undefined);
   assertEquals(originRejection(context({ origin: "capacitor://localhost" })) === undefined, false);
 });
+
+const NORMALIZED: readonly (readonly [text: string, origin: string | undefined])[] = [
+  ["https://a.example", "https://a.example"],
+  ["https://a.example/", "https://a.example"],
+  ["HTTPS://A.Example:443/", "https://a.example"],
+  ["http://a.example:80", "http://a.example"],
+  ["http://a.example:443", "http://a.example:443"],
+  ["http://[::1]:8080/", "http://[::1]:8080"],
+  ["Capacitor://Localhost/", "capacitor://localhost"],
+  ["https://*.example.com", undefined],
+  ["*", undefined],
+  ["null", undefined],
+  ["https://a.example/path", undefined],
+  ["https://a.example/?", undefined],
+  ["https://a.example#", undefined],
+  ["https://user@a.example", undefined],
+  ["mailto:a@b.example", undefined],
+];
+
+for (const [text, origin] of NORMALIZED) {
+  Deno.test(`normalizeOrigin() returns ${origin} for ${text}`, () => assertEquals(normalizeOrigin(text), origin));
+}

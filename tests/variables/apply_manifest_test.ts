@@ -158,7 +158,8 @@ const TYPES:
     ],
     [{ pattern: "[a-z]+" }, "a value that matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
     [{ pattern: "a|b" }, "a value that matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
-    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "(?i)[[:alpha:]]z" }, "a value that matches (?i:[A-Za-z]z)", ["Az"], ["1z"]],
     [{ pattern: "\\p{Lu}." }, "a value that matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
   ];
 

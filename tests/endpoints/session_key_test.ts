@@ -182,15 +182,22 @@ Deno.test("createGateway() throws for invalid numbers with the name of the optio
 
 Deno.test("createGateway() throws for allowed origins that no browser sends", async () => {
   for (
-    const origin of ["", "*", "null", "app.example.com", `${OWN}/`, `${OWN}:443`, "https://APP.example.com", `${OWN}/a`]
+    const origin of ["", "*", "null", "app.example.com", "https://*.example.com", `${OWN}/a`, `${OWN}//`, `${OWN}?`]
   ) {
     const error = await assertRejects(
       () => createGateway({ variables: {}, allowedOrigins: [LISTED, origin] }),
       RangeError,
     );
-    const expected = "expected origins such as https://app.example.com";
+    const expected = "expected origins such as https://app.example.com, without wildcards";
     assertEquals(error.message, `Cannot use allowedOrigins: ${expected}, got "${origin}"`);
   }
+});
+
+Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
+  const spelling = "HTTPS://Listed.example.com:443/";
+  await using gateway = await setUp({ allowedOrigins: [spelling] });
+  const ask = async (origin: string) => (await gateway.ask({ headers: { origin } })).status;
+  assertEquals([await ask("https://listed.example.com"), await ask(spelling)], [200, 403]);
 });
 
 // ---- the order of refusals

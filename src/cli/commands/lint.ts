@@ -59,9 +59,24 @@ function lintLine(line: string): (Detection & { column: number })[] {
   return line.split(/["'`]/).flatMap((piece) => {
     const start = column;
     column += piece.length + 1;
-    const detection = isData(piece) ? detectSecret(piece) : detectKnownFormat(piece);
+    const detection = isData(piece) ? detectSecret(piece) : detectInCode(piece);
     return detection ? [{ column: start, ...detection }] : [];
   });
+}
+
+/** No known format is shorter. */
+const MIN_SECRET_LENGTH = 10;
+/** Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the text. */
+const WINDOW = 16_384;
+const OVERLAP = 1_024;
+
+function detectInCode(piece: string): Detection | undefined {
+  if (piece.length < MIN_SECRET_LENGTH) return undefined;
+  for (let start = 0; start < piece.length; start += WINDOW) {
+    const detection = detectKnownFormat(piece.slice(start, start + WINDOW + OVERLAP));
+    if (detection) return detection;
+  }
+  return undefined;
 }
 
 /** Larger data is an image, a font or a WebAssembly module. */
@@ -69,8 +84,8 @@ const MAX_SECRET_LENGTH = 1_024;
 
 /** Names in code may be as random as a secret, but hardly any secret of this length has no digit. */
 function isData(piece: string): boolean {
-  const isToken = /^[\w+/=.:~-]{20,}\\?$/.test(piece) && /\d/.test(piece);
-  return isToken && piece.length <= MAX_SECRET_LENGTH && !isAlphabet(piece);
+  if (piece.length > MAX_SECRET_LENGTH) return false;
+  return /^[\w+/=.:~-]{20,}\\?$/.test(piece) && /\d/.test(piece) && !isAlphabet(piece);
 }
 
 /** The alphabets of base64 and of generators of ids have each character once. */

@@ -39,6 +39,20 @@ Deno.test("lint finds known formats in comments and in code", async () => {
   ]);
 });
 
+Deno.test("lint finds known formats anywhere in long minified code", async () => {
+  for (const length of [16_370, 16_384, 17_000, 100_000]) {
+    const { out } = await lintFiles({ "a.js": `${"f(x);".repeat(length / 5)}${AWS};${"f(x);".repeat(1_000)}` });
+    assertEquals(out, ["a.js:1:1: known_format: the value looks like an AWS access key"]);
+  }
+});
+
+Deno.test("lint checks a megabyte without a break", async () => {
+  for (const unit of ["x", "eyJa", "xoxb-", '\\"']) {
+    const { code } = await lintFiles({ "a.js": unit.repeat(1_000_000 / unit.length) });
+    assertEquals([unit, code === 0 || unit === "xoxb-"], [unit, true]);
+  }
+});
+
 const HARMLESS: Record<string, string> = {
   "minified code":
     `function a(b,c){return b?c.map((d)=>d.e+"x"+f(g,h[1]^0x3f)):void 0}const Q9zXw4=(K,v8)=>K(v8,$r2,_Pq7,T0m);`,

@@ -1,6 +1,7 @@
 import { type Clock, sleep } from "./clock.ts";
 import type { Publication } from "./events/publisher.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, noMetrics } from "./metrics/metrics.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -22,6 +23,8 @@ export interface ConfigurationOptions {
   publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
   clock: Clock;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
 }
 
 /** The first and the longest pause before a failed publication is retried, in milliseconds. */
@@ -30,6 +33,7 @@ const RETRY_MS = [1_000, 30_000] as const;
 /** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
+  readonly #metrics: Metrics;
   readonly #stop = new AbortController();
   #snapshot = EMPTY_SNAPSHOT;
   #isLoaded = false;
@@ -45,6 +49,7 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
+    this.#metrics = options.metrics ?? noMetrics;
   }
 
   /**
@@ -108,7 +113,9 @@ export class Configuration {
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
     await this.publish();
-    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info"; // a poll that finds no change is not worth a line
+    const isUnchanged = hasSameVariables(this.#snapshot, before);
+    this.#metrics.count("rep.config.reloads", 1, isUnchanged ? "unchanged" : "applied");
+    const level = isUnchanged ? "debug" : "info"; // a poll that finds no change is not worth a line
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 
@@ -117,6 +124,7 @@ export class Configuration {
     const rejection = issues.join("\n");
     if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
     this.#rejection = rejection;
+    this.#metrics.count("rep.config.reloads", 1, "refused");
     this.#options.log.error("rep.config.refused", { detail: "the previous configuration stays active", issues });
     return error;
   }
@@ -178,6 +186,7 @@ export class Configuration {
     if (publication === undefined) return;
     const { events, head } = publication;
     this.#cursor = head;
+    this.#metrics.count("rep.events.published", events.length);
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
       this.#options.log.info("rep.config.changed", { key: name, tier: "public", action, id });

@@ -3,6 +3,8 @@ import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { isOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
+import { combineMetrics, type Metrics, noTelemetry, type Telemetry } from "./metrics/metrics.ts";
+import { Registry } from "./metrics/registry.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
 import { EXPECTED_UPSTREAM, parseUpstream, redactUrl } from "./upstream_url.ts";
@@ -65,6 +67,10 @@ export interface GatewayOptions {
   store?: Store;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
+  /** Whether to log every request. @default {false} */
+  accessLog?: boolean;
+  /** Where measurements and routes are exported as well; `GET /metrics` needs none. @default {none} */
+  telemetry?: Telemetry | undefined;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
   /** Source of numbers from 0 to below 1 for backoff and jitter; not used for secrets. @default {Math.random} */
@@ -96,12 +102,17 @@ export const NUMBER_OPTIONS = {
 } as const satisfies Record<NumberOptionName, NumberOption>;
 
 /** The options that are resolved to another type or another name. */
-type Converted = "variables" | "manifest" | "trustedProxies" | "upstream";
+type Converted = "variables" | "manifest" | "trustedProxies" | "upstream" | "telemetry";
 
 /** The options after validation, with defaults applied. */
 export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
   readonly isTrusted: TrustRule;
   readonly upstream: URL | undefined;
+  readonly telemetry: Telemetry;
+  /** Keeps the measurements for `GET /metrics`. */
+  readonly registry: Registry;
+  /** Receives measurements for both {@linkcode registry} and {@linkcode telemetry}. */
+  readonly metrics: Metrics;
   /** Reads the variables and the manifest. */
   readonly read: () => Promise<SnapshotInput>;
 }
@@ -112,7 +123,8 @@ export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, 
  * @throws {RangeError} If an option has an invalid value.
  */
 export function checkOptions(options: GatewayOptions): ResolvedOptions {
-  const { strict = false, masterKey } = options;
+  const { strict = false, masterKey, telemetry = noTelemetry } = options;
+  const registry = new Registry();
   checkMasterKey(masterKey);
   return {
     strict,
@@ -133,6 +145,10 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     instanceId: options.instanceId,
     store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
+    accessLog: options.accessLog ?? false,
+    telemetry,
+    registry,
+    metrics: combineMetrics(registry, telemetry.metrics),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     read: () => readSources(options, strict),

@@ -1,6 +1,7 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { systemClock } from "../src/clock.ts";
 import { checkOptions, type GatewayOptions, NUMBER_OPTIONS, type NumberOption } from "../src/gateway_options.ts";
+import { noTelemetry } from "../src/metrics/metrics.ts";
 import { silentLog } from "../src/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 
@@ -38,7 +39,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 15);
+  assertEquals(documented.length, 16);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -72,6 +73,8 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   instanceId: "host:8080",
   store: { ...memoryStore() },
   log: { ...silentLog },
+  accessLog: true,
+  telemetry: { ...noTelemetry },
   clock: { ...systemClock },
   random: () => 0,
 };

@@ -142,7 +142,9 @@ const PORTS = { min: 0, max: 65_535 } as const;
 export const OPTIONS = {
   "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
   "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": integer(PORTS, { help: "Port for /rep/health, which is then not served on --port" }),
+  "health-port": integer(PORTS, {
+    help: "Internal port for /rep/health, /livez, /readyz and /metrics",
+  }),
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
@@ -199,6 +201,7 @@ export const OPTIONS = {
   }),
   "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
   "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
+  "access-log": toggle({ help: "Log every request" }),
   "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",

@@ -1,10 +1,14 @@
 import config from "../../deno.json" with { type: "json" };
 import { type Clock, sleep, systemClock, waitAtMost } from "../clock.ts";
 import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.ts";
+import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
+import type { Routes } from "../http/routes.ts";
 import { createLog, type Log } from "../log.ts";
+import type { Telemetry } from "../metrics/metrics.ts";
+import { openTelemetry } from "../metrics/open_telemetry.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -25,6 +29,8 @@ export type ServeCommand = Extract<Command, { kind: "serve" }>;
 /** Settings of {@linkcode Service}. */
 export interface ServiceOptions {
   log: Log;
+  /** @default {none} */
+  telemetry?: Telemetry | undefined;
   /** The time. @default {systemClock} */
   clock?: Clock;
 }
@@ -38,17 +44,25 @@ const FLUSH_MS = 1_000;
 export class Service {
   readonly #command: ServeCommand;
   readonly #log: Log;
+  readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
   readonly #startedAt: number;
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
   #store: Store | undefined;
+  readonly #startingHealth: Routes = { [HEALTH_PATH]: (request) => handleHealth(request, this.#startingReport()) };
+  readonly #startingProbes: Routes = {
+    ...this.#startingHealth,
+    [LIVE_PATH]: handleLive,
+    [READY_PATH]: (request) => handleReady(request, "starting"),
+  };
   #stopTriggers = () => {};
 
-  constructor(command: ServeCommand, { log, clock = systemClock }: ServiceOptions) {
+  constructor(command: ServeCommand, { log, telemetry, clock = systemClock }: ServiceOptions) {
     this.#command = command;
     this.#log = log;
+    this.#telemetry = telemetry;
     this.#clock = clock;
     this.#startedAt = clock.now();
     this.#ready.promise.catch(() => {}); // start() throws the same error
@@ -95,15 +109,15 @@ export class Service {
 
   /** Answers every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
-    const isHealthServed = this.#command.options["health-port"] === undefined;
-    return this.#gateway?.fetch(request, info) ??
-      this.#fetchWhileStarting(request, isHealthServed, (gateway) => gateway.fetch(request, info));
+    if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
+    const routes: Routes = this.#command.options["health-port"] === undefined ? this.#startingHealth : {};
+    return this.#fetchWhileStarting(request, routes, (gateway) => gateway.fetch(request, info));
   };
 
-  /** Answers `GET /rep/health` only. */
+  /** Answers health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
-      this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
+      this.#fetchWhileStarting(request, this.#startingProbes, (gateway) => gateway.fetchHealth(request));
 
   /** Reads the variables and the certificate again. The log has what was wrong, if anything was. */
   reload(): void {
@@ -133,14 +147,14 @@ export class Service {
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    return await createGateway({ ...toGatewayOptions(options), masterKey, instanceId, store: this.#store, log });
+    const process = { masterKey, instanceId, store: this.#store, log, telemetry: this.#telemetry };
+    return await createGateway({ ...toGatewayOptions(options), ...process });
   }
 
-  #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {
+  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Promise<Response> {
     const respond = createResponder({ isTrusted: () => false, log: this.#log });
     return respond(request, undefined, (path) => {
-      const isHealth = isHealthServed && path === HEALTH_PATH;
-      return isHealth ? (request) => handleHealth(request, this.#startingReport()) : () => this.#whenReady(fetch);
+      return { handler: Object.hasOwn(routes, path) ? routes[path]! : () => this.#whenReady(fetch), pattern: "/*" };
     });
   }
 
@@ -189,6 +203,16 @@ export function openCommandLog({ options, warnings }: ServeCommand): Log {
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
+}
+
+/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
+export async function openTelemetryIfEnabled(log: Log): Promise<Telemetry | undefined> {
+  try {
+    return await openTelemetry();
+  } catch (error) {
+    log.warn("rep.telemetry.unavailable", { detail: messageOf(error) });
+    return undefined;
+  }
 }
 
 function messageOf(error: unknown): string {

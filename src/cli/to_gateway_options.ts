@@ -17,7 +17,7 @@ type ProcessOption =
   | "log-level";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
-type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "clock" | "random";
+type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "telemetry" | "clock" | "random";
 
 /** All other options of the gateway. None may be missing. */
 type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
@@ -42,6 +42,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): 
     "max-streams": maxStreams,
     "max-stream-age": maxStreamAgeMs,
     "health-port": healthPort,
+    "access-log": accessLog,
     ...others
   }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
   others satisfies Record<string, never>;
@@ -59,6 +60,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): 
     keyRetentionMs,
     maxStreams,
     maxStreamAgeMs,
+    accessLog,
     separateHealth: healthPort !== undefined,
   };
 }

@@ -1,6 +1,6 @@
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import { type Hub, STORE_UNAVAILABLE } from "../events/hub.ts";
+import type { Hub } from "../events/hub.ts";
 import type { Tail } from "../events/tail.ts";
 
 /** Options of {@linkcode handleChanges}. */
@@ -38,7 +38,7 @@ export async function handleChanges(
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const cursor = await readCursor(request, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = cursor === "unknown" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(cursor);
+  const stream = cursor === "unknown" ? hub.refuse("store_unavailable") : hub.subscribe(cursor);
   return new Response(stream, { headers });
 }
 

@@ -7,6 +7,8 @@ import { corsHeaders, type OriginContext, originRefusal } from "../http/origin.t
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
 import type { Log } from "../log.ts";
+import type { LabelOf } from "../metrics/instruments.ts";
+import { type Metrics, noMetrics } from "../metrics/metrics.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -16,6 +18,8 @@ interface SessionKeyOptions {
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** How long clients may use a key, in milliseconds. */
   ttlMs: number;
 }
@@ -52,19 +56,26 @@ export async function handleSessionKey(
 ): Promise<Response> {
   const headers = corsHeaders(caller.originContext);
   headers.set("cache-control", CACHE_CONTROL);
-  const refuse = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
+  const { metrics = noMetrics } = options;
+  const refuse: Refuse = (reason, status, detail) => {
+    metrics.count("rep.session_keys.refused", 1, reason);
+    return new Problem(status, { detail, headers });
+  };
 
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS, headers);
-  if (options.sensitiveCount === 0) throw refuse(404, "No SENSITIVE variables are configured");
+  if (options.sensitiveCount === 0) throw refuse("not_configured", 404, "No SENSITIVE variables are configured");
   checkOrigin(caller, options.log, refuse);
   if (request.method === "OPTIONS") return preflight(headers);
   const kid = new URL(request.url).searchParams.get("kid") ?? options.epochs.current();
   requireValidKid(kid, caller, options, refuse);
-  await checkRate(caller.client, options, headers);
-  return Response.json(await issue(kid, caller, options, refuse), { headers });
+  await checkRate(caller.client, options, headers, refuse);
+  const key = await issue(kid, caller, options, refuse);
+  metrics.count("rep.session_keys.issued", 1);
+  return Response.json(key, { headers });
 }
 
-type Refuse = (status: StatusCode, detail: string) => Problem;
+/** Counts a refusal and returns its problem. */
+type Refuse = (reason: LabelOf<"rep.session_keys.refused">, status: StatusCode, detail: string) => Problem;
 
 function checkOrigin({ client, originContext }: SessionKeyCaller, log: Log, refuse: Refuse): void {
   const reason = originRefusal(originContext);
@@ -75,7 +86,7 @@ function checkOrigin({ client, originContext }: SessionKeyCaller, log: Log, refu
     reason: "origin_mismatch",
     detail: reason,
   });
-  throw refuse(403, `Cannot issue a session key: ${reason}`);
+  throw refuse("origin", 403, `Cannot issue a session key: ${reason}`);
 }
 
 function requireValidKid(
@@ -88,20 +99,24 @@ function requireValidKid(
   if (check === "valid") return;
   const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason: check };
   options.log.warn("rep.session_key.rejected", fields);
-  if (check === "expired") throw refuse(410, "Cannot issue a session key: the page is too old and has to be reloaded");
-  throw refuse(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
+  const detail = check === "expired"
+    ? "Cannot issue a session key: the page is too old and has to be reloaded"
+    : `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`;
+  throw refuse(check, check === "expired" ? 410 : 400, detail);
 }
 
-async function checkRate({ address, rateKey }: Client, { rateLimit, log }: SessionKeyOptions, headers: Headers) {
+async function checkRate(
+  { address, rateKey }: Client,
+  { rateLimit, log }: SessionKeyOptions,
+  headers: Headers,
+  refuse: Refuse,
+): Promise<void> {
   const { isAllowed, used, retryAfterMs } = await rateLimit.take(rateKey);
   if (isAllowed) return;
   log.warn("rep.session_key.rate_limited", { client_ip: address, requests_in_window: used });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
-  throw new Problem(429, {
-    detail: `Cannot issue a session key: too many requests, try again in ${seconds} s`,
-    headers,
-  });
+  throw refuse("rate_limited", 429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
 }
 
 async function issue(
@@ -112,7 +127,11 @@ async function issue(
 ): Promise<SessionKey> {
   const { blobKey } = await epochs.keys(kid).catch((error) => {
     log.error("rep.session_key.failed", { client_ip: client.address, detail: String(error) });
-    throw refuse(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
+    throw refuse(
+      "store_unavailable",
+      503,
+      "Cannot issue a session key: the store is unavailable, try again in a few seconds",
+    );
   });
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
   // The audit event of the spec. It contains neither the key nor a value.

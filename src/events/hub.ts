@@ -1,5 +1,6 @@
 import { type Clock, every } from "../clock.ts";
 import { type Log, logTaskError } from "../log.ts";
+import { type Metrics, noMetrics } from "../metrics/metrics.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import type { Frame, Tail } from "./tail.ts";
 
@@ -9,6 +10,8 @@ interface HubOptions {
   /** Returns a number from 0 to below 1. */
   random: () => number;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** The maximum number of open streams. */
   maxStreams: number;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
@@ -34,13 +37,18 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** The reason for refusing a stream whose cursor cannot be checked. */
-export const STORE_UNAVAILABLE = "the store is unavailable";
+/** Why a stream is refused, and what its client is told. */
+const REFUSALS = {
+  stopping: "the gateway is stopping",
+  store_unavailable: "the store is unavailable",
+  too_many: "too many open streams",
+} as const;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
+  readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
@@ -50,6 +58,7 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
+    this.#metrics = options.metrics ?? noMetrics;
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock: options.clock,
       onError: logTaskError(options.log, "streams"),
@@ -78,19 +87,21 @@ export class Hub {
     }, { highWaterMark: 0 });
   }
 
-  #refusal(): string | undefined {
-    if (this.#isClosing) return "the gateway is stopping";
-    if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
-    return this.size >= this.#options.maxStreams ? "too many open streams" : undefined;
+  #refusal(): keyof typeof REFUSALS | undefined {
+    if (this.#isClosing) return "stopping";
+    if (!this.#tail.isLoaded) return "store_unavailable";
+    return this.size >= this.#options.maxStreams ? "too_many" : undefined;
   }
 
   /**
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  refuse(reason: string): ReadableStream<Uint8Array> {
+  refuse(reason: keyof typeof REFUSALS): ReadableStream<Uint8Array> {
+    this.#metrics.count("rep.streams.refused", 1, reason);
+    const comment = `${REFUSALS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
-    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
+    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
   }
 
   #open(controller: Subscriber["controller"], from: number | "state" | undefined): Subscriber {
@@ -99,9 +110,16 @@ export class Hub {
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
     const subscriber = { controller, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
     this.#subscribers.add(subscriber);
+    this.#metrics.count("rep.streams.opened", 1);
     controller.enqueue(encoder.encode(this.#opening(subscriber, from)));
-    if (from === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
+    if (from === "state") this.#sendState(controller);
     return subscriber;
+  }
+
+  #sendState(controller: Subscriber["controller"]): void {
+    const { state } = this.#tail;
+    for (const { bytes } of state) controller.enqueue(bytes);
+    this.#metrics.count("rep.events.replayed", state.length);
   }
 
   /**
@@ -117,19 +135,24 @@ export class Hub {
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
-    else this.#send(subscriber, frames, concatenate(frames));
+    else this.#replay(subscriber, frames);
   }
 
   async #catchUp(subscriber: Subscriber): Promise<void> {
     try {
       const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
       if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
-      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      if (frames.length > 0) return this.#replay(subscriber, frames);
       subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
       return await this.#pull(subscriber);
     } catch {
       this.#end(subscriber); // the circuit breaker reports a store failure; the client reconnects with its cursor
     }
+  }
+
+  #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
+    this.#metrics.count("rep.events.replayed", frames.length);
+    this.#send(subscriber, frames, concatenate(frames));
   }
 
   /** Sends new events to all waiting subscribers. The others get them when they read on. */
@@ -138,6 +161,7 @@ export class Hub {
     this.#waiting = new Set();
     const chunk = concatenate(frames);
     for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
+    this.#metrics.count("rep.events.delivered", frames.length * waiting.size);
   }
 
   #send(subscriber: Subscriber, frames: readonly Frame[], chunk: Uint8Array): void {

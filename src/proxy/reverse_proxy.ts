@@ -4,6 +4,8 @@ import type { Client } from "../http/client_address.ts";
 import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
+import type { LabelOf } from "../metrics/instruments.ts";
+import { type Metrics, noMetrics, secondsSince } from "../metrics/metrics.ts";
 import { decodeResponse } from "./decode_response.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
@@ -27,6 +29,8 @@ interface ReverseProxyOptions {
   timeoutMs?: number;
   /** Receives `rep.upstream.failed`. @default {silentLog} */
   log?: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** @default {systemClock} */
   clock?: Clock;
 }
@@ -58,6 +62,7 @@ export class ReverseProxy {
   readonly #upstream: URL;
   readonly #timeoutMs: number;
   readonly #log: Log;
+  readonly #metrics: Metrics;
   readonly #clock: Clock;
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
@@ -65,10 +70,12 @@ export class ReverseProxy {
   readonly #webSockets = new InFlight();
   readonly #shutdown = new AbortController();
 
-  constructor({ upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock }: ReverseProxyOptions) {
+  constructor(options: ReverseProxyOptions) {
+    const { upstream, timeoutMs = 30_000, log = silentLog, metrics = noMetrics, clock = systemClock } = options;
     this.#upstream = upstream;
     this.#timeoutMs = timeoutMs;
     this.#log = log;
+    this.#metrics = metrics;
     this.#clock = clock;
     const Agent = this.#upstream.protocol === "https:" ? TlsAgent : http.Agent;
     this.#pool = new Agent({ keepAlive: true });
@@ -94,7 +101,7 @@ export class ReverseProxy {
     const release = this.#inFlight.add();
     const onEnd = (error?: Error) => {
       release();
-      if (error !== undefined) this.#warn(error, fields);
+      if (error !== undefined) this.#warn(error, fields, "broken_body");
     };
     try {
       rejectTunnels(request.method);
@@ -156,7 +163,9 @@ export class ReverseProxy {
     const body = await requestBody(request);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
+    const startedAt = this.#clock.now();
     const message = await this.#send({ method, target, headers, body, signal });
+    this.#metrics.record("rep.upstream.duration", secondsSince(startedAt, this.#clock));
     try {
       const response = upstreamResponse(message, { method, onEnd: options.onEnd });
       return options.shouldDecode?.(response) ? decodeResponse(response, options.onEnd) : response;
@@ -186,13 +195,15 @@ export class ReverseProxy {
     if (signal.aborted || isDomException(error, "AbortError")) {
       return new Problem(502, { detail: "The request was aborted before the upstream responded" });
     }
-    this.#warn(error, fields);
-    return isDomException(error, "TimeoutError")
+    const isTimeout = isDomException(error, "TimeoutError");
+    this.#warn(error, fields, isTimeout ? "timeout" : "unreachable");
+    return isTimeout
       ? new Problem(504, { detail: "The upstream did not respond in time" })
       : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
   }
 
-  #warn(error: unknown, fields: RequestFields): void {
+  #warn(error: unknown, fields: RequestFields, kind: LabelOf<"rep.upstream.errors">): void {
+    this.#metrics.count("rep.upstream.errors", 1, kind);
     this.#log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
   }
 }

@@ -20,7 +20,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
   );
   assertEquals(rowsOf.map((row) => row?.replace(/\s{2,}/, " | ")), [
     "--port N | Port to listen on; 0 picks a free port (8080)",
-    "--health-port N | Port for /rep/health, which is then not served on --port",
+    "--health-port N | Internal port for /rep/health, /livez, /readyz and /metrics",
     "--strict | Reject PUBLIC values that look like secrets",
     "--hot-reload-mode signal|file_watch|poll | What triggers a reload; SIGHUP always does (signal)",
     "--poll-interval DURATION | Polling interval of poll and file_watch (30s)",

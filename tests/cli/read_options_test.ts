@@ -50,6 +50,7 @@ const DEFAULTS: CommandOptions = {
   "drain": 10_000,
   "tls-cert": undefined,
   "tls-key": undefined,
+  "access-log": false,
   "log-format": "json",
   "log-level": "info",
 };
@@ -98,6 +99,7 @@ const VALUES: {
   "env-file": [[["a.env", "a.env"], ["-", "-"]], "some text", ["", "a\0b"]],
   "strict": [[["true", true], ["false", false]], "true or false", ["", "1", "0", "yes", "TRUE", "on"]],
   "hot-reload": [[["true", true], ["false", false]], "true or false", ["", "1", "no"]],
+  "access-log": [[["true", true], ["false", false]], "true or false", ["", "1", "no"]],
   "hot-reload-mode": [
     [["poll", "poll"], ["file_watch", "file_watch"]],
     "one of signal, file_watch, poll",
@@ -197,7 +199,7 @@ function variableOf(name: string): string {
 
 for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [OptionName, typeof VALUES.port][]) {
   const others = [PARTNERS[name] ?? []].flat();
-  const isSwitch = name === "strict" || name === "hot-reload";
+  const isSwitch = typeof DEFAULTS[name] === "boolean";
 
   for (const [text, value] of valid) {
     Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {

@@ -25,6 +25,7 @@ const CASES: {
   keyRetentionMs: ["--key-retention=12h", 43_200_000],
   maxStreams: ["--max-streams=7", 7],
   maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
+  accessLog: ["--access-log", true],
   separateHealth: ["--health-port=0", true],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],

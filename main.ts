@@ -21,6 +21,7 @@ import { isVariableCommand } from "./src/cli/commands/command_line.ts";
 import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
 import { exitWithError, exitWithStartError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
+import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start.ts";
 
@@ -52,6 +53,7 @@ async function main(): Promise<void> {
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
+  await loadKvToken();
   checkStart(command.options);
   const log = openCommandLog(command);
   const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
@@ -60,12 +62,17 @@ async function main(): Promise<void> {
   await service.start();
 }
 
+async function runVariables(): Promise<number> {
+  await loadKvToken();
+  return await runVariableCommand(Deno.args, systemIo());
+}
+
 function print(text: string): void {
   // deno-lint-ignore no-console -- what was asked for goes to standard output
   console.log(text);
 }
 
 if (import.meta.main) {
-  if (isVariableCommand(Deno.args)) Deno.exit(await runVariableCommand(Deno.args, systemIo()).catch(exitWithError));
+  if (isVariableCommand(Deno.args)) Deno.exit(await runVariables().catch(exitWithError));
   await main().catch(exitWithStartError);
 }

@@ -12,6 +12,7 @@ import { exitWithStartError } from "./src/cli/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/listen.ts";
 import type { OptionName } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
+import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, type ServeCommand, Service } from "./src/cli/start.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
@@ -59,6 +60,7 @@ async function readServeCommand(): Promise<ServeCommand> {
     const value = command.options[name as OptionName];
     if (value !== undefined && value !== 0) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
+  await loadKvToken();
   checkStart(command.options);
   return command;
 }

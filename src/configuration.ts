@@ -129,8 +129,8 @@ export class Configuration {
     return error;
   }
 
-  /** Logs the guardrail warnings and deprecations that the previous snapshot did not have. */
-  #logFindings({ warnings, deprecated }: Snapshot, before: Snapshot | undefined): void {
+  /** Logs the guardrail warnings, deprecations and suspicious names that the previous snapshot did not have. */
+  #logFindings({ warnings, deprecated, suspicious }: Snapshot, before: Snapshot | undefined): void {
     const known = new Set([...before?.warnings ?? []].map(({ name, detail }) => `${name} ${detail}`));
     for (const { name, detection, detail } of warnings) {
       if (known.has(`${name} ${detail}`)) continue;
@@ -139,6 +139,10 @@ export class Configuration {
     const old = new Set(before?.deprecated.map(({ name }) => name));
     for (const { name, message } of deprecated.filter(({ name }) => !old.has(name))) {
       this.#options.log.warn("rep.config.deprecated", { variable_name: name, detail: message });
+    }
+    const suspected = new Set(before?.suspicious.map(({ name }) => name));
+    for (const { name, detail } of suspicious.filter(({ name }) => !suspected.has(name))) {
+      this.#options.log.warn("rep.config.suspicious_name", { variable_name: name, detail });
     }
   }
 

@@ -21,6 +21,10 @@ export interface Content {
 export interface ContentOptions {
   staticDir?: string | undefined;
   upstream?: URL | undefined;
+  /** Removed from the path of each request. @default {""} */
+  basePath?: string;
+  /** Whether the upstream gets the client's `Host` header. @default {false} */
+  preserveHost?: boolean;
   upstreamTimeoutMs: number;
   clock: Clock;
   log: Log;
@@ -35,11 +39,13 @@ export interface ContentOptions {
  */
 export async function openContent(options: ContentOptions): Promise<Content | undefined> {
   const { staticDir, upstream, upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics } = options;
+  const { basePath = "", preserveHost = false } = options;
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
-  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock }));
-  return upstream && proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log, metrics }));
+  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock, basePath }));
+  return upstream &&
+    proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost }));
 }
 
 const resolved = () => Promise.resolve();

@@ -119,7 +119,7 @@ class RunningGateway implements Gateway {
     this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
-    this.#own = { routes: this.#publicRoutes(), fallback: notFound };
+    this.#own = { routes: this.#publicRoutes(), fallback: notFound, basePath: settings.basePath };
     this.#all = content
       ? { ...this.#own, fallback: (request, context) => this.#page(content, request, context) }
       : this.#own;
@@ -130,7 +130,9 @@ class RunningGateway implements Gateway {
     this.#respond(request, info, (path) => findRoute(path, this.#all));
 
   readonly handle: Gateway["handle"] = async (request, info) =>
-    isOwnPath(request) ? await this.#respond(request, info, (path) => findRoute(path, this.#own)) : undefined;
+    isOwnPath(request, this.#settings.basePath)
+      ? await this.#respond(request, info, (path) => findRoute(path, this.#own))
+      : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
     injectPage(response, request, () => {

@@ -1,3 +1,4 @@
+import { EXPECTED_BASE_PATH, parseBasePath } from "./base_path.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
@@ -48,10 +49,19 @@ export interface GatewayOptions {
   maxStreamAgeMs?: number;
   /** Whether `GET /rep/health` is served by {@linkcode Gateway.fetchHealth} only. @default {false} */
   separateHealth?: boolean;
+  /** Path under which everything is served, such as `/app`. @default {""} */
+  basePath?: string;
   /** Directory of static files to serve, with the configuration injected into HTML. @default {undefined} */
   staticDir?: string | undefined;
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
+  /**
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
+   * does not let it be set.
+   *
+   * @default {false}
+   */
+  preserveHost?: boolean;
   /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
   /** Master secret of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
@@ -102,12 +112,14 @@ export const NUMBER_OPTIONS = {
 } as const satisfies Record<NumberOptionName, NumberOption>;
 
 /** The options that are resolved to another type or another name. */
-type Converted = "variables" | "manifest" | "trustedProxies" | "upstream" | "telemetry";
+type Converted = "variables" | "manifest" | "trustedProxies" | "upstream" | "telemetry" | "basePath";
 
 /** The options after validation, with defaults applied. */
 export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
   readonly isTrusted: TrustRule;
   readonly upstream: URL | undefined;
+  /** Without a slash at its end: an empty string if everything is served under `/`. */
+  readonly basePath: string;
   readonly telemetry: Telemetry;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
@@ -138,8 +150,10 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     maxStreams: checkNumber("maxStreams", options),
     maxStreamAgeMs: checkNumber("maxStreamAgeMs", options),
     separateHealth: options.separateHealth ?? false,
+    basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
     upstream: checkUpstream(options.upstream),
+    preserveHost: options.preserveHost ?? false,
     upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
     masterKey,
     instanceId: options.instanceId,
@@ -180,6 +194,12 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
   const invalid = origins.find((origin) => !isOrigin(origin));
   if (invalid === undefined) return origins;
   throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
+}
+
+function checkBasePath(basePath: string): string {
+  const path = parseBasePath(basePath);
+  if (path !== undefined) return path;
+  throw new RangeError(`Cannot use basePath: expected ${EXPECTED_BASE_PATH}, got ${formatValue(basePath)}`);
 }
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {

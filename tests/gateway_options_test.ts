@@ -39,7 +39,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 16);
+  assertEquals(documented.length, 17);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -67,6 +67,8 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   maxStreams: 5_001,
   maxStreamAgeMs: 1_800_001,
   separateHealth: true,
+  basePath: "/app",
+  preserveHost: true,
   staticDir: "dist",
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),

@@ -3,7 +3,7 @@ import { missingPermission } from "../store/open.ts";
 import { redactUrl } from "../upstream_url.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
-import { missingRead, resolveEnvPath } from "./sources.ts";
+import { missingRead, resolveEnvPaths } from "./sources.ts";
 
 /**
  * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would prompt
@@ -17,7 +17,7 @@ export function checkPermissions(options: CommandOptions): string[] {
   const issues = [
     readIssue("--static-dir", staticDir),
     readIssue("--manifest", options.manifest),
-    envFileIssue(options),
+    ...resolveEnvPaths(options).map(missingRead),
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
     storeIssue(options.kv),
@@ -28,11 +28,6 @@ export function checkPermissions(options: CommandOptions): string[] {
 
 function readIssue(flag: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : missingRead({ flag, path });
-}
-
-function envFileIssue(options: CommandOptions): string | undefined {
-  const envPath = resolveEnvPath(options);
-  return envPath && missingRead(envPath);
 }
 
 function storeIssue(kv: string | undefined): string | undefined {

@@ -1,3 +1,4 @@
+import { EXPECTED_BASE_PATH, parseBasePath } from "../base_path.ts";
 import { NUMBER_OPTIONS, type NumberOption } from "../gateway_options.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
@@ -124,6 +125,16 @@ function upstream(description: Description): Option<URL | undefined> {
   };
 }
 
+function basePath(description: Description): Option<string> {
+  const expected = EXPECTED_BASE_PATH;
+  const parse = (given: string) => {
+    const path = given === "" ? undefined : parseBasePath(given);
+    if (path === undefined) throw new InvalidValue(expected);
+    return path;
+  };
+  return { ...description, default: "", value: "PATH", expected, yaml: "string", parse };
+}
+
 function isProxy(item: string): boolean {
   try {
     trustRule([item]);
@@ -148,13 +159,19 @@ export const OPTIONS = {
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
+  "base-path": basePath({ help: "Path under which everything is served" }),
   "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
   "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
+  "preserve-host": toggle({ help: "Send the client's Host header to the upstream" }),
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
     help: "Timeout for the response headers of the upstream",
   }),
   "manifest": text("FILE", { help: "Manifest that declares the variables (.rep.yaml)" }),
-  "env-file": text("PATH", { help: "File of NAME=value lines, or directory with a file per variable" }),
+  "env-file": list("PATH,…", {
+    expected: "paths",
+    isValid: (path) => !path.includes("\0"),
+    help: "File of NAME=value lines, or directory with a file per variable",
+  }),
   "strict": toggle({ manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" }),
   "hot-reload": toggle({ manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" }),
   "hot-reload-mode": choice(["signal", "file_watch", "poll"], {

@@ -15,12 +15,15 @@ export interface Sources {
 /** The options that name a source. */
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
-/** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
+/**
+ * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
+ * ones before it.
+ */
 export function createSources(options: SourceOptions): Sources {
-  const envPath = resolveEnvPath(options);
+  const envPaths = resolveEnvPaths(options);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...(envPath === undefined ? {} : await readEnvPath(envPath)), ...readEnvironment() }),
+    variables: async () => ({ ...await readEnvPaths(envPaths), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -39,21 +42,36 @@ interface FlagPath {
   readonly path: string;
 }
 
-/** Returns the path of the env file. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
-export function resolveEnvPath(options: SourceOptions): FlagPath | undefined {
-  const { "env-file": envFile, "watch-path": watchPath, "hot-reload-mode": mode } = options;
-  if (envFile !== undefined) return { flag: "--env-file", path: envFile };
-  return mode === "file_watch" && watchPath !== undefined ? { flag: "--watch-path", path: watchPath } : undefined;
+/** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPaths(options: SourceOptions): FlagPath[] {
+  const { "env-file": envFiles, "watch-path": watchPath, "hot-reload-mode": mode } = options;
+  if (envFiles.length > 0) return envFiles.map((path) => ({ flag: "--env-file", path }));
+  return mode === "file_watch" && watchPath !== undefined ? [{ flag: "--watch-path", path: watchPath }] : [];
 }
 
 /** Returns the paths to watch for changes of the variables. */
 export function watchedPaths(options: SourceOptions): string[] {
-  const paths = options["watch-path"] === undefined ? [options["env-file"], options.manifest] : [options["watch-path"]];
+  const { "watch-path": watchPath, "env-file": envFiles, manifest } = options;
+  const paths = watchPath === undefined ? [...envFiles, manifest] : [watchPath];
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(envPath: FlagPath): Promise<Environment> {
-  return readPath(envPath, () => readEnvFile(envPath.path));
+/**
+ * Reads the env files, and merges them.
+ *
+ * @throws {ConfigurationError} If any of them cannot be read; the error has the issues of all.
+ */
+async function readEnvPaths(envPaths: readonly FlagPath[]): Promise<Environment> {
+  const issues: string[] = [];
+  const files = await Promise.all(envPaths.map(async (envPath) => {
+    try {
+      return await readPath(envPath, () => readEnvFile(envPath.path));
+    } catch (error) {
+      issues.push(...(error as ConfigurationError).issues);
+    }
+  }));
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  return Object.assign({}, ...files);
 }
 
 /**

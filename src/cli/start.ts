@@ -5,12 +5,13 @@ import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../endpoints/pro
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
-import type { Routes } from "../http/routes.ts";
+import type { Handler, Routes } from "../http/routes.ts";
 import { createLog, type Log } from "../log.ts";
 import type { Telemetry } from "../metrics/metrics.ts";
 import { openTelemetry } from "../metrics/open_telemetry.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
+import { isMemoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import type { Command } from "./command.ts";
@@ -19,6 +20,7 @@ import { checkPermissions } from "./check_permissions.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
+import { startWarnings } from "./start_warnings.ts";
 import { toGatewayOptions } from "./to_gateway_options.ts";
 import { readTls, type Tls } from "./tls.ts";
 import { checkTriggers, startTriggers } from "./triggers.ts";
@@ -51,9 +53,9 @@ export class Service {
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
   #store: Store | undefined;
-  readonly #startingHealth: Routes = { [HEALTH_PATH]: (request) => handleHealth(request, this.#startingReport()) };
+  readonly #startingHealth: Handler = (request) => handleHealth(request, this.#startingReport());
   readonly #startingProbes: Routes = {
-    ...this.#startingHealth,
+    [HEALTH_PATH]: this.#startingHealth,
     [LIVE_PATH]: handleLive,
     [READY_PATH]: (request) => handleReady(request, "starting"),
   };
@@ -110,7 +112,9 @@ export class Service {
   /** Answers every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
-    const routes: Routes = this.#command.options["health-port"] === undefined ? this.#startingHealth : {};
+    const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
+    const path = `${basePath}${HEALTH_PATH}`;
+    const routes: Routes = healthPort === undefined ? { [path]: this.#startingHealth } : {};
     return this.#fetchWhileStarting(request, routes, (gateway) => gateway.fetch(request, info));
   };
 
@@ -143,9 +147,11 @@ export class Service {
   }
 
   async #createGateway(): Promise<Gateway> {
-    const { options, masterKey } = this.#command;
+    const { options, masterKey, isModeSet } = this.#command;
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
+    const context = { isStoreShared: !isMemoryStore(this.#store), isModeSet };
+    for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const process = { masterKey, instanceId, store: this.#store, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options), ...process });

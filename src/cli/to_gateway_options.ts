@@ -30,6 +30,8 @@ type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
  */
 export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): FromCommand {
   const {
+    "base-path": basePath,
+    "preserve-host": preserveHost,
     "upstream-timeout": upstreamTimeoutMs,
     strict,
     "hot-reload": hotReload,
@@ -49,6 +51,8 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): 
   return {
     ...createSources(options),
     ...resolveContent(options),
+    basePath,
+    preserveHost,
     upstreamTimeoutMs,
     strict,
     hotReload,

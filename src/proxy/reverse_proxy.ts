@@ -27,6 +27,15 @@ interface ReverseProxyOptions {
    * @default {30_000}
    */
   timeoutMs?: number;
+  /** The beginning of every request's path that the upstream does not know, such as `/app`. @default {""} */
+  basePath?: string;
+  /**
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
+   * does not let it be set.
+   *
+   * @default {false}
+   */
+  preserveHost?: boolean;
   /** Receives `rep.upstream.failed`. @default {silentLog} */
   log?: Log;
   /** @default {noMetrics} */
@@ -60,6 +69,8 @@ interface RequestFields {
 /** Forwards requests to the upstream. */
 export class ReverseProxy {
   readonly #upstream: URL;
+  readonly #basePath: string;
+  readonly #preserveHost: boolean;
   readonly #timeoutMs: number;
   readonly #log: Log;
   readonly #metrics: Metrics;
@@ -72,7 +83,10 @@ export class ReverseProxy {
 
   constructor(options: ReverseProxyOptions) {
     const { upstream, timeoutMs = 30_000, log = silentLog, metrics = noMetrics, clock = systemClock } = options;
+    const { basePath = "", preserveHost = false } = options;
     this.#upstream = upstream;
+    this.#basePath = basePath;
+    this.#preserveHost = preserveHost;
     this.#timeoutMs = timeoutMs;
     this.#log = log;
     this.#metrics = metrics;
@@ -147,8 +161,8 @@ export class ReverseProxy {
   async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
     return await proxyWebSocket(request, {
       upstream: this.#upstream,
-      target: upstreamTarget(this.#upstream, request.url),
-      headers: upstreamHeaders(request.headers, client),
+      target: this.#targetOf(request),
+      headers: this.#headersFor(request, client),
       timeoutMs: this.#timeoutMs,
       clock: this.#clock,
       shutdown: this.#shutdown.signal,
@@ -158,8 +172,8 @@ export class ReverseProxy {
 
   async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response> {
     const { method, signal } = request;
-    const target = upstreamTarget(this.#upstream, request.url);
-    const headers = forwardedHeaders(request, client, options);
+    const target = this.#targetOf(request);
+    const headers = forwardedHeaders(this.#headersFor(request, client), options);
     const body = await requestBody(request);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
@@ -173,6 +187,15 @@ export class ReverseProxy {
       message.destroy();
       throw error;
     }
+  }
+
+  #targetOf({ url }: Request): string {
+    return upstreamTarget(this.#upstream, url, this.#basePath);
+  }
+
+  #headersFor({ headers, url }: Request, client: Client): Headers {
+    const host = this.#preserveHost ? headers.get("host") ?? new URL(url).host : undefined; // HTTP/2 has no Host header
+    return upstreamHeaders(headers, client, { host, basePath: this.#basePath });
   }
 
   /**
@@ -225,12 +248,7 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(
-  request: Request,
-  client: Client,
-  { shouldDecode, omitHeaders = [] }: ForwardOptions,
-): Headers {
-  const headers = upstreamHeaders(request.headers, client);
+function forwardedHeaders(headers: Headers, { shouldDecode, omitHeaders = [] }: ForwardOptions): Headers {
   for (const name of omitHeaders) headers.delete(name);
   if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;

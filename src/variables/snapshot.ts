@@ -2,6 +2,7 @@ import { applyManifest, type Deprecation } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
+import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
@@ -12,6 +13,7 @@ export interface Snapshot {
   readonly server: ReadonlySet<string>;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
+  readonly suspicious: readonly SuspiciousName[];
 }
 
 /** A configuration without variables. */
@@ -21,6 +23,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   server: new Set(),
   warnings: [],
   deprecated: [],
+  suspicious: [],
 };
 
 /** Input of {@linkcode buildSnapshot}. */
@@ -80,6 +83,7 @@ export function buildSnapshot({ environment, manifest: text, strict }: SnapshotI
     server: new Set(selectTier(variables, "server").keys()),
     warnings,
     deprecated,
+    suspicious: findSuspiciousNames(environment, manifest),
   };
 }
 

@@ -27,6 +27,8 @@ const CASES: {
   maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
   accessLog: ["--access-log", true],
   separateHealth: ["--health-port=0", true],
+  basePath: ["--base-path=/app/", "/app"],
+  preserveHost: ["--preserve-host", true],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],

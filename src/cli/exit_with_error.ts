@@ -19,7 +19,8 @@ export function exitWithStartError(error: unknown): never {
 }
 
 /** Logs `rep.start.failed`. The message of an error of the startup names the option, the file or the address. */
-export function logStartError(error: unknown, log: Log): void {
+function logStartError(error: unknown, log: Log): void {
   const detail = error instanceof Error ? error.message : String(error);
-  log.error("rep.start.failed", error instanceof ConfigurationError ? { detail, issues: error.issues } : { detail });
+  const hasIssues = error instanceof ConfigurationError && error.issues.length > 1;
+  log.error("rep.start.failed", hasIssues ? { detail, issues: error.issues } : { detail });
 }

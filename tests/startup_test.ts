@@ -191,3 +191,17 @@ Deno.test("while a gateway starts, its health port is live but not ready; then i
   const [status, text] = await probe("/metrics");
   assertEquals([status, String(text).includes("\nrep_store_up 0\n")], [200, true]);
 });
+
+Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to the store", async () => {
+  await using directory = await TempDirectory.make({ token: "token-in-a-file\n" });
+  const received = Promise.withResolvers<string | null>();
+  const respond = ({ headers }: Request) => {
+    received.resolve(headers.get("authorization"));
+    return new Response(null, { status: 401 });
+  };
+  await using store = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, respond);
+  const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
+  const args = ["--hostname", "127.0.0.1", "--port", "0", "--kv", `http://127.0.0.1:${store.addr.port}`];
+  const { code } = await runCommand(args, env);
+  assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);
+});

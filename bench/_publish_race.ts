@@ -39,7 +39,7 @@ export class PublishRace {
   /** Heartbeats of the first member: each invalidates a rank taken from its entry before. */
   #heartbeats = 0;
   #memberCommits = 0;
-  #refusedMemberCommits = 0;
+  #rejectedMemberCommits = 0;
   #commits = 0;
   #conflicts = 0;
   #mostTries = 0;
@@ -62,7 +62,7 @@ export class PublishRace {
     return [
       ["store operations", "", this.#store.operations],
       ["commits of members", "", this.#memberCommits],
-      ["refused commits of members", "", this.#refusedMemberCommits],
+      ["rejected commits of members", "", this.#rejectedMemberCommits],
       ["commits", "", this.#commits],
       ["conflicts", "", this.#conflicts],
       ["most tries of one process", "", this.#mostTries],
@@ -82,7 +82,7 @@ export class PublishRace {
       const holds = isFirst || seen.members > 0 && seen.heartbeats === this.#heartbeats;
       const done = this.#store.commit(at) + this.#world.rttMs;
       if (!holds) {
-        this.#refusedMemberCommits++;
+        this.#rejectedMemberCommits++;
         return this.#queue.add(done + this.#pauseMs(tries), (next) => this.#join(next, tries + 1));
       }
       this.#members++;

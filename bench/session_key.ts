@@ -24,7 +24,7 @@ export async function sessionKey({ keys, concurrent, rounds, crowd } = SESSION_K
   const store = new CountingStore(kvStore(kv));
   await using gateway = await createGateway({ variables: { REP_SENSITIVE_A: "value" }, store });
   const secret = crypto.getRandomValues(new Uint8Array(32));
-  await request(gateway, addressOf(0)); // creates the master secret
+  await request(gateway, addressOf(0)); // creates the master key
 
   const ours: number[] = [];
   const floor: number[] = [];

@@ -93,7 +93,7 @@ async function gatewayLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   }
 
   await using gateway = await createGateway({ ...options, store: ours });
-  await request(gateway, "/rep/session-key", "10.0.0.1"); // creates the master secret
+  await request(gateway, "/rep/session-key", "10.0.0.1"); // creates the master key
   await using other = await createGateway({ ...options, store: theirs });
   await clock.tick(0);
   theirs.takeLoad();

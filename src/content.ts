@@ -17,7 +17,7 @@ export interface Content {
   close(): void;
 }
 
-/** Settings of {@linkcode openContent}. */
+/** Options of {@linkcode openContent}. */
 export interface ContentOptions {
   staticDir?: string | undefined;
   upstream?: URL | undefined;

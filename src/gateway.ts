@@ -6,12 +6,24 @@ import { handleClientScript } from "./endpoints/client_script.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
+import { RejectionLog } from "./endpoints/rejection_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
+import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
-import { findRoute, isOwnPath, notFound, type RouteContext, type Routes, type RouteTable } from "./http/routes.ts";
+import {
+  findRoute,
+  type Handler,
+  isOwnPath,
+  notFound,
+  type Route,
+  type RouteContext,
+  type Routes,
+  type RouteTable,
+} from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
+import type { ConfigScript } from "./pages/config_script.ts";
 import { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
 
@@ -19,12 +31,17 @@ import { injectPage, type PageRequest } from "./pages/page_response.ts";
 export interface Gateway extends AsyncDisposable {
   /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
   fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
-  /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
+  /**
+   * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
+   */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
+   * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
+   * own would confirm a page with an old configuration, or a stored fragment.
    *
-   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
+   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
+   * 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Answers `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
@@ -36,15 +53,16 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica leaves the
-   * rollout. Give load balancers time to notice before {@linkcode close}.
+   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica
+   * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
    */
   beginShutdown(): void;
   /**
-   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
-   * effect. The store stays open.
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
+   * again has no effect. The store stays open.
    *
-   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at once.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at
+   * once.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -63,7 +81,8 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway. This is the only place where its parts are put together.
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode LiveConfiguration}, which creates everything
+ * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
  * @throws {RangeError} If an option is out of range.
@@ -86,11 +105,20 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const gateway = new RunningGateway(settings, live, content);
   try {
     await live.start();
+    if (live.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
     return gateway;
   } catch (error) {
     await gateway.close();
     throw error;
   }
+}
+
+/** Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin. */
+function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptions): void {
+  if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
+  const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
+    "expected --allowed-hosts or --allowed-origins";
+  log.warn("rep.start.warning", { detail });
 }
 
 const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
@@ -103,7 +131,9 @@ class RunningGateway implements Gateway {
   readonly #startedAt: number;
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
+  readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
+  readonly #rejections: RejectionLog;
   readonly #all: RouteTable;
   readonly #own: RouteTable;
   readonly #internal: RouteTable;
@@ -117,8 +147,10 @@ class RunningGateway implements Gateway {
     this.#startedAt = settings.clock.now();
     this.#respond = createResponder(settings);
     this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
+    this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
+    this.#rejections = new RejectionLog(settings);
     this.#own = { routes: this.#publicRoutes(), fallback: notFound, basePath: settings.basePath };
     this.#all = content
       ? { ...this.#own, fallback: (request, context) => this.#page(content, request, context) }
@@ -127,18 +159,15 @@ class RunningGateway implements Gateway {
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) =>
-    this.#respond(request, info, (path) => findRoute(path, this.#all));
+    this.#respond(request, info, (path) => this.#routeFor(path, this.#all));
 
   readonly handle: Gateway["handle"] = async (request, info) =>
     isOwnPath(request, this.#settings.basePath)
-      ? await this.#respond(request, info, (path) => findRoute(path, this.#own))
+      ? await this.#respond(request, info, (path) => this.#routeFor(path, this.#own))
       : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => {
-      this.#settings.metrics.count("rep.pages.served", 1);
-      return this.#configScripts.get();
-    });
+    injectPage(response, request, () => this.#configScript(), this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, (path) => findRoute(path, this.#internal));
@@ -162,6 +191,7 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
+    this.#rejections.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
@@ -187,6 +217,22 @@ class RunningGateway implements Gateway {
     };
   }
 
+  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
+  #routeFor(path: string, table: RouteTable): Route {
+    const { handler, pattern } = findRoute(path, table);
+    if (path === this.#settings.basePath + HEALTH_PATH) return { handler, pattern };
+    const handlerForHost: Handler = (request, context) => {
+      requireAllowedHost(context.client.origin, this.#isAllowedHost);
+      return handler(request, context);
+    };
+    return { handler: handlerForHost, pattern };
+  }
+
+  #configScript(): Promise<ConfigScript> {
+    this.#settings.metrics.count("rep.pages.served", 1);
+    return this.#configScripts.get();
+  }
+
   #health(request: Request): Response {
     const { snapshot, blocked, problems } = this.#live;
     const uptimeMs = this.#settings.clock.now() - this.#startedAt;
@@ -204,14 +250,16 @@ class RunningGateway implements Gateway {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, clock, log, metrics, ttlMs };
+    const rejections = this.#rejections;
+    const common = { epochs, rateLimit, rejections, clock, log, metrics, ttlMs };
+    const options = { ...common, sensitiveCount: snapshot.sensitive.size };
     return handleSessionKey(request, caller, options);
   }
 
   #changes(request: Request, { client }: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
     const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, hub, tail });
+    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
   async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {

@@ -4,6 +4,8 @@ import { join, toFileUrl } from "@std/path";
 export interface BareProcessOptions {
   /** Flags for `deno run`. */
   flags?: readonly string[];
+  /** Variables of its environment. */
+  env?: Readonly<Record<string, string>>;
   /** The limit of open file descriptors; by default that of this process. */
   maxFiles?: number;
 }
@@ -27,7 +29,7 @@ const UNUSED = {
  * in `flags`. It must exit by itself. `say(…)` prints its arguments as JSON, and `src/` is mapped to the project's sources.
  */
 export async function bareProcess(program: string, options: BareProcessOptions = {}): Promise<BareProcess> {
-  const { flags = [], maxFiles } = options;
+  const { flags = [], maxFiles, env: more } = options;
   const folder = await Deno.makeTempDir();
   const main = join(folder, "main.ts");
   await Deno.writeTextFile(main, `${PRELUDE}\n${program}`);
@@ -36,7 +38,7 @@ export async function bareProcess(program: string, options: BareProcessOptions =
   const [command, commandArgs] = maxFiles === undefined
     ? [Deno.execPath(), args]
     : ["bash", ["-c", `ulimit -n ${maxFiles}; exec "$0" "$@"`, Deno.execPath(), ...args]];
-  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1" };
+  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1", ...more };
   const child = new Deno.Command(command, { args: commandArgs, cwd: folder, env, stdin: "null", stdout: "piped" })
     .spawn();
   return {

@@ -19,8 +19,17 @@ export interface CommandOutcome {
 }
 
 /** Runs the command to its end. */
-export async function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
-  const options = { args: commandArgs(args), env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
+export function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+  return runDeno(commandArgs(args), env);
+}
+
+/** Runs `serve.ts` with `deno serve` to its end. */
+export function runServe(flags: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+  return runDeno(["serve", ...FLAGS, "-A", "--host", "127.0.0.1", ...flags, "serve.ts"], env);
+}
+
+async function runDeno(args: string[], env: Record<string, string>): Promise<CommandOutcome> {
+  const options = { args, env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };

@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { HEALTH_PROBLEMS } from "../src/endpoints/health.ts";
 import { type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "../src/metrics/instruments.ts";
 import { prometheusName } from "../src/metrics/prometheus.ts";
+import { readLogEvents } from "./_log_events.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");
 
@@ -18,21 +19,8 @@ function namesIn(heading: string): string[] {
   return rowsOf(heading).map(([cell = ""]) => /^`([^`]+)`/.exec(cell)?.[1] ?? "").toSorted();
 }
 
-/** Returns the sources that may write log events. */
-async function readSources(directory = "src"): Promise<string> {
-  const texts = await Array.fromAsync(Deno.readDir(directory), ({ name, isDirectory }) => {
-    const path = `${directory}/${name}`;
-    return isDirectory ? readSources(path) : Deno.readTextFile(path);
-  });
-  return texts.join("\n");
-}
-
-/** An event; the same literal after one of these is the name of a metric. */
-const EVENT = /(?<!count\(|record\(|observe\(|LabelOf<|INSTRUMENTS\[)"(rep\.[a-z_.]+)"(?!: \{)/g;
-
 Deno.test("docs/operations.md has a row for every log event, and for no other", async () => {
-  const events = [...(await readSources()).matchAll(EVENT)].map(([, event = ""]) => event);
-  assertEquals(namesIn("Log events"), [...new Set(events)].toSorted());
+  assertEquals(namesIn("Log events"), [...await readLogEvents()].toSorted());
 });
 
 Deno.test("docs/operations.md has a level and a meaning for every event, and what to do about all but INFO and DEBUG", () => {

@@ -58,7 +58,7 @@ Deno.test("when the last new replica has left, the old configuration is active a
   await reader.close();
 });
 
-Deno.test("fencingChecks() fail to commit once another rollout has begun", async () => {
+Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
   const store = memoryStore();
   const options = { store, clock: new FakeClock(), random: () => 0 };
   const old = new Rollout(options);

@@ -31,9 +31,9 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
-  const refused = gate.lines.find(({ msg }) => msg === "rep.config.refused");
-  assertEquals(refused?.issues, [
-    "Cannot tell REP_PUBLIC_S and REP_SENSITIVE_S apart: expected a name to be in one tier only",
+  const rejected = gate.lines.find(({ msg }) => msg === "rep.config.refused");
+  assertEquals(rejected?.issues, [
+    "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
   ]);
 });
 

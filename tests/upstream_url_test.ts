@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { parseUpstream, redactUrl } from "../src/upstream_url.ts";
+import { redactUrl } from "../src/redact_url.ts";
+import { parseUpstream } from "../src/upstream_url.ts";
 
 Deno.test("parseUpstream() returns an http: or https: URL with a host, a port and a path", () => {
   for (const upstream of ["http://up/", "https://up:8443/base/", new URL("http://[::1]:3000/")]) {

@@ -5,7 +5,7 @@ import { isGranted } from "../permissions.ts";
 import { BrokenBodyError } from "../proxy/broken_body_error.ts";
 import type { Tls } from "./tls.ts";
 
-/** Settings of {@linkcode listen}. */
+/** Options of {@linkcode listen}. */
 export interface ListenOptions {
   hostname: string;
   /** 0 picks a free port. */
@@ -31,15 +31,16 @@ const MAX_REBINDS = 1_000;
  * Binds a port and serves on it.
  *
  * @throws {Deno.errors.NotCapable} If the process lacks `--allow-net`.
- * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the files.
+ * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
+ * files.
  */
 export function listen(options: ListenOptions): Listener {
   return new Listener(options);
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops accepting
- * for good; the listener then serves again on the same port.
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
+ * accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
   readonly #options: ListenOptions;
@@ -67,15 +68,15 @@ export class Listener {
   }
 
   /**
-   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a certificate,
-   * so the port is bound anew, and for some 2 ms connections to it are refused.
+   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a
+   * certificate, so the port is bound again, and for some 2 ms connections to it are refused.
    *
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.
    */
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
-    await serve(this.#options, 0, tls).shutdown(); // a certificate that cannot be used must not cost the port
+    await serve(this.#options, 0, tls).shutdown(); // if the certificate cannot be used, the port stays bound
     const replaced = this.#server;
     this.#tls = tls;
     const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));

@@ -1,13 +1,16 @@
+import { type Clock, systemClock } from "../clock.ts";
+import { messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import { readEnvFile } from "./env_file.ts";
+import { EnvFileError } from "./env_file.ts";
+import { EnvSource } from "./env_source.ts";
 import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** Sources of the variables. Both functions are called at startup and at every reload. */
-export interface Sources {
+interface Sources {
   readonly variables: () => Promise<Environment>;
   readonly manifest: (() => Promise<string>) | undefined;
 }
@@ -19,11 +22,11 @@ export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "ma
  * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
  * ones before it.
  */
-export function createSources(options: SourceOptions): Sources {
-  const envPaths = resolveEnvPaths(options);
+export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
+  const readFiles = createEnvReader(resolveEnvPaths(options), clock);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...await readEnvPaths(envPaths), ...readEnvironment() }),
+    variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -36,17 +39,17 @@ async function readManifest(path: string): Promise<string> {
   return text;
 }
 
-/** A path, and the flag that sets it. */
-interface FlagPath {
+/** Paths, and the flag that sets them. */
+interface FlagPaths {
   readonly flag: string;
-  readonly path: string;
+  readonly paths: readonly string[];
 }
 
 /** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
-export function resolveEnvPaths(options: SourceOptions): FlagPath[] {
+export function resolveEnvPaths(options: SourceOptions): FlagPaths {
   const { "env-file": envFiles, "watch-path": watchPath, "hot-reload-mode": mode } = options;
-  if (envFiles.length > 0) return envFiles.map((path) => ({ flag: "--env-file", path }));
-  return mode === "file_watch" && watchPath !== undefined ? [{ flag: "--watch-path", path: watchPath }] : [];
+  const isMount = envFiles.length === 0 && mode === "file_watch" && watchPath !== undefined;
+  return isMount ? { flag: "--watch-path", paths: [watchPath] } : { flag: "--env-file", paths: envFiles };
 }
 
 /** Returns the paths to watch for changes of the variables. */
@@ -56,22 +59,9 @@ export function watchedPaths(options: SourceOptions): string[] {
   return paths.filter((path) => path !== undefined);
 }
 
-/**
- * Reads the env files, and merges them.
- *
- * @throws {ConfigurationError} If any of them cannot be read; the error has the issues of all.
- */
-async function readEnvPaths(envPaths: readonly FlagPath[]): Promise<Environment> {
-  const issues: string[] = [];
-  const files = await Promise.all(envPaths.map(async (envPath) => {
-    try {
-      return await readPath(envPath, () => readEnvFile(envPath.path));
-    } catch (error) {
-      issues.push(...(error as ConfigurationError).issues);
-    }
-  }));
-  if (issues.length > 0) throw new ConfigurationError(issues);
-  return Object.assign({}, ...files);
+function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Environment> {
+  const source = new EnvSource(envPaths.paths, clock);
+  return () => readPaths(envPaths, () => source.read());
 }
 
 /**
@@ -80,22 +70,26 @@ async function readEnvPaths(envPaths: readonly FlagPath[]): Promise<Environment>
  * @throws {ConfigurationError} If it cannot be read.
  */
 export function readTextFile(path: string, flag: string): Promise<string> {
-  return readPath({ flag, path }, () => Deno.readTextFile(path));
+  return readPaths({ flag, paths: [path] }, () => Deno.readTextFile(path));
 }
 
 /** Returns a message if the permission to read the path is missing. Reading it would prompt. */
-export function missingRead({ flag, path }: FlagPath): string | undefined {
+export function missingRead(flag: string, path: string): string | undefined {
   if (isGranted({ name: "read", path })) return undefined;
   return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
 }
 
-async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Promise<T> {
-  const missing = missingRead({ flag, path });
-  if (missing !== undefined) throw new ConfigurationError([missing]);
+async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>): Promise<T> {
+  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) => issue !== undefined);
+  if (missing.length > 0) throw new ConfigurationError(missing);
   try {
     return await read();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot read ${flag} "${path}": ${reason}`], { cause });
+    throw new ConfigurationError(issuesOf(cause, paths).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }
+}
+
+function issuesOf(error: unknown, paths: readonly string[]): readonly string[] {
+  if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
+  return paths.map((path) => `"${path}": ${messageOf(error)}`);
 }

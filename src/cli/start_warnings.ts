@@ -24,7 +24,7 @@ function contentWarnings(options: CommandOptions): string[] {
 function reloadWarnings(options: CommandOptions, { isStoreShared, isModeSet }: StartContext): string[] {
   const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } = options;
   if (!hotReload) return [];
-  const hasFiles = resolveEnvPaths(options).length > 0 || manifest !== undefined;
+  const hasFiles = resolveEnvPaths(options).paths.length > 0 || manifest !== undefined;
   if (!hasFiles && !isStoreShared) {
     return [
       "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +

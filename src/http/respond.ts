@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { type AccessEntry, logAccess } from "./access_log.ts";
 import { peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
+import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import { describeError, type Log } from "../log.ts";
 import { noTelemetry, type Telemetry } from "../metrics/metrics.ts";
@@ -41,7 +42,8 @@ export function createResponder(options: ResponderOptions): Responder {
       telemetry.nameSpan(entry.method, pattern);
       const client = resolveClient(request, entry.address, isTrusted);
       entry.address = client.address;
-      return await handler(request, { client });
+      const response = await handler(request, { client });
+      return request.method === "HEAD" ? headResponse(response) : response;
     } catch (error) {
       return problemResponse(error instanceof Problem ? error : internalError(error, log));
     }

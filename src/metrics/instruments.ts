@@ -17,7 +17,7 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Streams that were told to reconnect later",
     label: "reason",
-    values: ["stopping", "store_unavailable", "too_many"],
+    values: ["stopping", "store_unavailable", "max_streams", "max_streams_per_client"],
   },
   "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
@@ -25,9 +25,12 @@ export const INSTRUMENTS = {
   "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued" },
   "rep.session_keys.refused": {
     type: "counter",
-    help: "Requests for a session key that were refused",
+    help: "Requests for a session key that were rejected",
     label: "reason",
-    values: ["not_configured", "origin", "malformed", "expired", "rate_limited", "store_unavailable"],
+    values: [
+      ...["not_configured", "origin", "malformed", "expired"] as const,
+      ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
+    ],
   },
   "rep.config.reloads": {
     type: "counter",

@@ -1,4 +1,5 @@
 import { decodeContent } from "../http/decode_content.ts";
+import { messageOf } from "../log.ts";
 import { BrokenBodyError } from "./broken_body_error.ts";
 
 /**
@@ -25,7 +26,7 @@ function reportInvalid(body: ReadableStream<Uint8Array>, onInvalid: (error: Erro
       } catch (error) {
         if (error instanceof BrokenBodyError) throw error;
         const invalid = new BrokenBodyError(
-          `Cannot decode the body: ${error instanceof Error ? error.message : error}`,
+          `Cannot decode the body: ${messageOf(error)}`,
         );
         onInvalid(invalid);
         throw invalid;

@@ -23,6 +23,12 @@ export interface UpstreamRequestOptions {
 /** Maximum size of the response's head, in bytes. `Deno.serve` has the same limit for requests. */
 const MAX_HEAD_BYTES = 65_536;
 
+/**
+ * Maximum number of interim responses (1xx) before the response. They are not forwarded; an endless sequence would only fill the
+ * memory.
+ */
+const MAX_INTERIM_RESPONSES = 16;
+
 const EMPTY = new Uint8Array();
 
 /** A failure on a connection that was reused: the upstream may have closed it for being idle. */
@@ -60,6 +66,12 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
     request.reusedSocket = false;
   });
   request.on("response", resolve);
+  let interimResponses = 0;
+  request.on("information", () => {
+    if (++interimResponses <= MAX_INTERIM_RESPONSES) return;
+    reject(new Error("Too many interim responses (1xx)")); // now: the response may be in the same chunk
+    request.destroy();
+  });
   // Not once(): the parser emits some errors twice, and one without a listener would end the process.
   request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
   request.on("close", () => reject(new Error("The connection was closed without a response")));

@@ -16,7 +16,7 @@ import { upstreamResponse } from "./upstream_response.ts";
 import { upstreamTarget } from "./upstream_target.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
-/** Settings of {@linkcode ReverseProxy}. */
+/** Options of {@linkcode ReverseProxy}. */
 interface ReverseProxyOptions {
   /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
   upstream: URL;

@@ -8,7 +8,7 @@ const NULL_BODY_STATUSES = [204, 205, 304];
 /** How many bytes of the body are read before the client asks for them. */
 const READ_AHEAD_BYTES = 65_536;
 
-/** Settings of {@linkcode upstreamResponse}. */
+/** Options of {@linkcode upstreamResponse}. */
 interface UpstreamResponseOptions {
   /** The method of the request: a response to HEAD has no body, whatever its headers say. */
   method: string;

@@ -6,7 +6,7 @@ import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
 import { assetResponse, type FoundFile, pageResponse } from "./file_response.ts";
 import { resolvePath } from "./resolve_path.ts";
 
-/** Settings of {@linkcode StaticFiles}. */
+/** Options of {@linkcode StaticFiles}. */
 interface StaticFilesOptions {
   /** The directory to serve: `--static-dir`. */
   directory: string;
@@ -59,7 +59,7 @@ export class StaticFiles {
     if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
     // A missing file is looked up twice, since a mount may be swapped during the first lookup.
     const response = await this.#tryToRespond(request) ?? await this.#tryToRespond(request);
-    if (response === undefined) throw new Problem(404, { detail: "Cannot find a file at this path" });
+    if (response === undefined) throw new Problem(404, { detail: "Nothing found at this path" });
     return response;
   }
 
@@ -95,8 +95,8 @@ async function assertReadable(directory: string): Promise<void> {
 async function findFile(directory: string, path: FilePath): Promise<FoundFile | { redirect: string } | undefined> {
   const { names, isDirectory } = path;
   const resolved = await resolvePath(directory, names);
-  if (resolved.kind === "refused") return undefined;
-  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved.path);
+  if (resolved.kind === "rejected") return undefined;
+  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved);
   const index = resolved.kind === "directory" ? await findIndex(directory, names) : undefined;
   if (index) return isDirectory ? index : { redirect: withSlash(names) };
   return isPagePath(path) ? await findIndex(directory, []) : undefined;
@@ -105,12 +105,12 @@ async function findFile(directory: string, path: FilePath): Promise<FoundFile | 
 async function findIndex(directory: string, parents: readonly string[]): Promise<FoundFile | undefined> {
   const names = [...parents, INDEX];
   const resolved = await resolvePath(directory, names);
-  return resolved.kind === "file" ? describeFile(names, resolved.path) : undefined;
+  return resolved.kind === "file" ? describeFile(names, resolved) : undefined;
 }
 
-function describeFile(names: readonly string[], path: string): FoundFile {
+function describeFile(names: readonly string[], { path, root }: Pick<FoundFile, "path" | "root">): FoundFile {
   const type = contentType(extname(names.at(-1) ?? "")) ?? "application/octet-stream";
-  return { names, path, type };
+  return { names, path, root, type };
 }
 
 /** Returns a relative location: it cannot lead to another host, and works behind a proxy that strips a prefix. */

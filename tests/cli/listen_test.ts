@@ -117,7 +117,7 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
   await stopped;
 });
 
-Deno.test("listen() refuses a port that is taken", async () => {
+Deno.test("listen() rejects a port that is taken", async () => {
   await using set = await stage();
   const handler = () => Promise.resolve(new Response());
   const options = { hostname: "127.0.0.1", port: set.listener.port, handler, serves: "gateway" };
@@ -198,7 +198,7 @@ const REQUESTS: readonly [what: string, text: string, status: string | RegExp][]
 
 for (const [what, text, expected] of REQUESTS) {
   const told = expected instanceof RegExp
-    ? "a refusal of Deno's, or a closed connection"
+    ? "a rejection of Deno's, or a closed connection"
     : expected || "a closed connection";
   Deno.test(`listen() answers ${what} with ${told}, and goes on`, async () => {
     await using set = await stage();

@@ -29,22 +29,29 @@ Deno.test("GET /metrics is served by fetchHealth() only", async () => {
   assertEquals([response.status, Object.fromEntries(response.headers)], [200, HEADERS]);
   assertEquals((await response.text()).startsWith("# HELP rep_streams_open "), true);
   const head = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "HEAD" }));
-  assertEquals([head.status, head.body], [200, null]);
+  assertEquals([head.status, await head.text()], [200, ""]);
   const post = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "POST" }));
   assertEquals([post.status, post.headers.get("allow")], [405, "GET, HEAD"]);
 });
 
-Deno.test("GET /metrics counts streams and refusals", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 1 });
+Deno.test("GET /metrics counts streams and rejections", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 1, maxStreamsPerClient: 2 });
   const stream = await test.listen();
   await stream.pull();
   await (await test.listen()).close();
   assertEquals(await pick(test, "rep_streams"), {
     rep_streams_open: 1,
     rep_streams_opened_total: 1,
-    'rep_streams_refused_total{reason="too_many"}': 1,
+    'rep_streams_refused_total{reason="max_streams"}': 1,
   });
   await stream.close();
+  await using limited = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 2, maxStreamsPerClient: 1 });
+  const first = await limited.listen();
+  await first.pull();
+  await (await limited.listen()).close();
+  const reasons = await pick(limited, "rep_streams_refused");
+  assertEquals(reasons, { 'rep_streams_refused_total{reason="max_streams_per_client"}': 1 });
+  await first.close();
   assertEquals((await pick(test, "rep_streams_open")).rep_streams_open, undefined);
 });
 
@@ -56,16 +63,18 @@ Deno.test("GET /metrics counts events that are published, delivered and replayed
   await test.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "3" });
   await delivered;
   const late = await test.listen({}, "?last_event_id=0");
-  await late.take(2);
+  await late.take(2); // the newest event of each variable
+  const reconnected = await test.listen({ "last-event-id": "0" });
+  await reconnected.take(3);
   assertEquals(await pick(test, "rep_events"), {
     rep_events_published_total: 3,
     rep_events_delivered_total: 2,
-    rep_events_replayed_total: 3,
+    rep_events_replayed_total: 5,
   });
-  await Promise.all([live.close(), late.close()]);
+  await Promise.all([live.close(), late.close(), reconnected.close()]);
 });
 
-Deno.test("GET /metrics counts session keys, and refusals by reason", async () => {
+Deno.test("GET /metrics counts session keys, and rejections by reason", async () => {
   const expired = { keyRetentionMs: 0, keyRotationMs: 1_000, sessionKeyMaxRate: 1 };
   await using test = await setUp({ REP_SENSITIVE_A: "1" }, expired);
   const init = { headers: { origin: "https://elsewhere.example" } };

@@ -4,7 +4,7 @@ import { Problem, problemResponse } from "../../src/http/problem.ts";
 import type { Log, LogFields } from "../../src/log.ts";
 import { type ProxyRequestOptions, ReverseProxy } from "../../src/proxy/reverse_proxy.ts";
 
-/** Settings of {@linkcode serveProxy}. */
+/** Options of {@linkcode serveProxy}. */
 export interface ServeProxyOptions {
   /** The upstream's base path. @default {"/"} */
   base?: string;

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { ReverseProxy } from "../../src/proxy/reverse_proxy.ts";
 import { Problem } from "../../src/http/problem.ts";
 import { stdFlags } from "../../tools/std.ts";
@@ -673,3 +673,19 @@ function track(promise: Promise<void>) {
   void promise.then(() => tracked.isResolved = true);
   return tracked;
 }
+
+Deno.test("ReverseProxy ignores interim responses, but not any number of them", async () => {
+  for (const [count, status] of [[16, 200], [17, 502], [10_000, 502]] as const) {
+    await using upstream = scriptedUpstream(async (connection) => {
+      await connection.readHead();
+      await connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(count)).catch(() => {});
+      await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").catch(() => {}); // the proxy may have left
+    });
+    await using gateway = serveProxy(upstream);
+    const response = await fetch(gateway.url);
+    await response.body?.cancel();
+    assertEquals(response.status, status);
+    const reasons = gateway.warnings.map(([, fields]) => fields?.reason);
+    assertEquals(reasons, status === 200 ? [] : ["Too many interim responses (1xx)"]);
+  }
+});

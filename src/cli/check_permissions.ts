@@ -2,7 +2,7 @@ import { isGranted } from "../permissions.ts";
 import { formatKvPath, isUrl, missingPermission } from "../store/open.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
-import { missingRead, resolveEnvPath } from "./sources.ts";
+import { missingRead, resolveEnvPaths } from "./sources.ts";
 
 /**
  * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
@@ -13,10 +13,11 @@ import { missingRead, resolveEnvPath } from "./sources.ts";
  */
 export function checkPermissions(options: CommandOptions): string[] {
   const { staticDir, upstream } = resolveContent(options);
+  const { flag, paths } = resolveEnvPaths(options);
   const issues = [
     readIssue("--static-dir", staticDir),
     readIssue("--manifest", options.manifest),
-    envFileIssue(options),
+    ...paths.map((path) => missingRead(flag, path)),
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
     storeIssue(options.kv),
@@ -26,12 +27,7 @@ export function checkPermissions(options: CommandOptions): string[] {
 }
 
 function readIssue(flag: string, path: string | undefined): string | undefined {
-  return path === undefined ? undefined : missingRead({ flag, path });
-}
-
-function envFileIssue(options: CommandOptions): string | undefined {
-  const envPath = resolveEnvPath(options);
-  return envPath && missingRead(envPath);
+  return path === undefined ? undefined : missingRead(flag, path);
 }
 
 function storeIssue(kv: string | undefined): string | undefined {

@@ -1,5 +1,6 @@
 import { isGranted } from "../permissions.ts";
 import { missingPermission } from "../store/open.ts";
+import { isPostgresUrl, parsePostgresUrl, type PostgresHost } from "../store/postgres_url.ts";
 import { redactUrl } from "../upstream_url.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
@@ -37,14 +38,32 @@ function envFileIssue(options: CommandOptions): string | undefined {
 
 function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const url = /^https?:/.test(kv) ? URL.parse(kv) : null;
-  const cannot = `Cannot open --kv "${url === null ? kv : redactUrl(kv)}"`;
+  const addresses = storeAddresses(kv);
+  const cannot = `Cannot open --kv "${addresses.length > 0 ? redactUrl(kv) : kv}"`;
   const missing = missingPermission(kv);
   if (missing !== undefined) return `${cannot}: expected ${missing}`;
-  return url === null ? undefined : netIssue(cannot, url);
+  return addresses.map((address) => netIssue(cannot, address)).find((issue) => issue !== undefined);
 }
 
-function netIssue(cannot: string, { hostname, port, protocol }: URL): string | undefined {
+/** The servers of a store; none if it is a file. */
+function storeAddresses(kv: string): Address[] {
+  if (isPostgresUrl(kv)) return parsePostgresUrl(kv).hosts.map(withBrackets);
+  const url = /^https?:/.test(kv) ? URL.parse(kv) : null;
+  return url === null ? [] : [url];
+}
+
+/** `--allow-net` needs the brackets of an IPv6 address, connecting does not. */
+function withBrackets({ hostname, port }: PostgresHost): Address {
+  return { hostname: hostname.includes(":") ? `[${hostname}]` : hostname, port };
+}
+
+interface Address {
+  readonly hostname: string;
+  readonly port: string | number;
+  readonly protocol?: string;
+}
+
+function netIssue(cannot: string, { hostname, port, protocol }: Address): string | undefined {
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
   return isGranted({ name: "net", host }) ? undefined : `${cannot}: expected --allow-net=${host}`;
 }

@@ -27,6 +27,10 @@ const CASES: readonly (readonly [args: string[], issue: string])[] = [
     'Cannot open --kv "https://…@kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
   ],
   [
+    ["--kv=postgres://me:s3cret@db.example/db"],
+    'Cannot open --kv "postgres://…@db.example/db": expected --allow-env',
+  ],
+  [
     ["--upstream=up.example"],
     'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
   ],

@@ -1,13 +1,29 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
+import { silentLog } from "../../src/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import { openStore } from "../../src/store/open.ts";
 import type { Entry, Key, ListOptions, Store } from "../../src/store/store.ts";
+import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
 
-/** The stores that have to satisfy the contract. */
+/** The stores that have to satisfy the contract, each empty. */
 const STORES: { name: string; open: () => Promise<Store> }[] = [
   { name: "memoryStore()", open: () => Promise.resolve(memoryStore()) },
   { name: "kvStore()", open: async () => kvStore(await Deno.openKv(":memory:")) },
+  ...await postgresStores(),
 ];
+
+/** The PostgreSQL store, if a server can be started; each test has a schema of its own. */
+async function postgresStores(): Promise<typeof STORES> {
+  const bin = await findPostgres();
+  if (bin === undefined) return [];
+  let server: PostgresServer;
+  Deno.test.beforeAll(async () => void (server = await PostgresServer.create(bin, { settings: { fsync: "off" } })));
+  Deno.test.afterAll(() => server[Symbol.asyncDispose]());
+  let schemas = 0;
+  const open = () => openStore(server.url(`schema=test_${schemas++}`), silentLog);
+  return [{ name: "openPostgresStore()", open }];
+}
 
 function contract(rule: string, test: (store: Store) => Promise<void>): void {
   for (const { name, open } of STORES) {

@@ -36,7 +36,7 @@ export const FLAGS = {
   "kv": {
     value: "PATH|URL",
     commands: COMMAND_NAMES,
-    help: "Deno KV database of the gateway; by default Deno's own for this program",
+    help: "Database of the gateway; by default Deno's own for this program",
   },
   "json": { commands: COMMAND_NAMES, help: "Print JSON; watch prints one object per line" },
   "if-id": {

@@ -5,7 +5,6 @@
  *     deno run -A tools/postgres.ts
  */
 import { join } from "@std/path";
-import { TextLineStream } from "./text_lines.ts";
 
 /** Where Debian and Ubuntu install a version each. */
 const DEBIAN_FOLDER = "/usr/lib/postgresql";
@@ -14,6 +13,7 @@ const USERS = ["postgres", "nobody"];
 /** The superuser of the servers, and the name of their database. */
 const USER = "gateway";
 const DATABASE = "postgres";
+const LOCAL_ONLY = { listen_addresses: "127.0.0.1", unix_socket_directories: "" };
 /** The data directory in the temporary one. */
 const DATA = "data";
 
@@ -49,8 +49,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly #bin: string;
   readonly #directory: string;
   readonly #settings: Readonly<Record<string, string>>;
-  #process: Deno.ChildProcess | undefined;
-  #output: Promise<void> = Promise.resolve();
+  #isRunning = false;
 
   private constructor(bin: string, { directory, password, settings }: Location) {
     this.#bin = bin;
@@ -96,27 +95,30 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Starts the server, and waits until it accepts connections. */
   async start(): Promise<void> {
-    const settings = Object.entries({ unix_socket_directories: "", listen_addresses: "127.0.0.1", ...this.#settings });
-    const flags = settings.flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    const child = (await this.#command("postgres", ["-D", this.#data, "-p", String(this.port), ...flags])).spawn();
-    const ready = Promise.withResolvers<void>();
-    this.#process = child;
-    this.#output = watchLines(child.stderr, (line) => line.includes("ready to accept") && ready.resolve());
-    void this.#output.then(() => ready.reject(new Error("Cannot start PostgreSQL: it ended before it was ready")));
-    await ready.promise;
+    const settings = Object.entries({ port: String(this.port), ...LOCAL_ONLY, ...this.#settings });
+    const flags = settings.map(([name, value]) => `-c ${name}='${value}'`).join(" ");
+    await this.#run("pg_ctl", [
+      "--wait",
+      "--silent",
+      "--log",
+      join(this.#directory, "log"),
+      "--options",
+      flags,
+      "start",
+    ]);
+    this.#isRunning = true;
   }
 
   /** Ends the server without notice and without a checkpoint, as a crash does. */
   async kill(): Promise<void> {
-    this.#process?.kill("SIGQUIT"); // SIGKILL would leave its processes and its shared memory behind
-    await this.#process?.status;
-    await this.#output;
-    this.#process = undefined;
+    if (!this.#isRunning) return;
+    this.#isRunning = false;
+    await this.#run("pg_ctl", ["--wait", "--silent", "--mode", "immediate", "stop"]);
   }
 
   /** Makes a replica a primary. */
   async promote(): Promise<void> {
-    await this.#run("pg_ctl", ["promote"]);
+    await this.#run("pg_ctl", ["--wait", "--silent", "promote"]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -187,14 +189,6 @@ async function id(flag: string, name: string): Promise<number | undefined> {
 function findFreePort(): number {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   return listener.addr.port;
-}
-
-async function watchLines(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onLine: (line: string) => void,
-): Promise<void> {
-  const lines = stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
-  for await (const line of lines) onLine(line);
 }
 
 async function main(): Promise<void> {

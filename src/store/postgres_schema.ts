@@ -81,8 +81,12 @@ export async function ensureSchema(connection: PostgresConnection, schema: strin
 }
 
 async function findVersion(connection: PostgresConnection, schema: string): Promise<number | undefined> {
-  const [table] = await connection.query(`SELECT to_regclass('${schema}.schema_version')::text AS name`);
-  if (!table?.["name"]) return undefined;
+  // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
+  const [table] = await connection.query(
+    `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+     WHERE nspname = '${schema}' AND relname = 'schema_version'`,
+  );
+  if (table === undefined) return undefined;
   const [row] = await connection.query(`SELECT version::text FROM ${schema}.schema_version`);
   return Number(row?.["version"]);
 }

@@ -82,6 +82,19 @@ Deno.test(
 );
 
 Deno.test(
+  "checkPermissions() requires the network for every PostgreSQL server, and the files of its URL",
+  { permissions: { env: true, net: ["a.example:5432", "[::1]:1"] } },
+  () => {
+    const issues = ["a.example,[::1]:1/db", "a.example,b.example:1/db", "a.example/db?password_file=pw"];
+    assertEquals(issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`)), [
+      [],
+      ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
+      ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
+    ]);
+  },
+);
+
+Deno.test(
   "checkPermissions() accepts an upstream that is allowed",
   { permissions: { net: ["127.0.0.1:3000"] } },
   () => {

@@ -183,10 +183,23 @@ export class LiveConfiguration {
 
   /** Makes up for what could not be done while the store did not answer. */
   #recover(): void {
-    if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
+    if (this.#settings.hotReload) void this.#run("poll", () => this.#readAfterOutage());
     if (this.#stored.isKnown) this.#configuration.retryNow();
     else void this.#run("reload", () => this.#reloadStored());
     void this.#run("save", () => this.#saveCounts());
+  }
+
+  /** The store may have lost events that were delivered: a failover to a replica that lagged behind. They are published again. */
+  async #readAfterOutage(): Promise<void> {
+    await this.tail.readNew();
+    const newest = await this.#eventLog.newestId();
+    if (newest >= this.tail.head) return;
+    this.#settings.log.error("rep.store.lost_events", {
+      detail: "publishing them again: the store came back without the latest events",
+      delivered: this.tail.head,
+      stored: newest,
+    });
+    await this.#reloadStored(); // the store may have lost variables as well
   }
 
   async #saveCounts(): Promise<void> {

@@ -98,7 +98,7 @@ function prefixed(prefix: string, findings: readonly Finding[]): Finding[] {
 function restLoad({ processes, getUs, listUs, entryUs, commitUs, lanes }: World): number {
   const speakers = Math.min(SPEAKERS, processes);
   const looks = processes * (listUs + speakers * entryUs) + speakers * commitUs;
-  const usPerS = processes * (listUs + getUs) * 1_000 / POLL_MS + looks * 1_000 / LOOK_MS + processes * getUs / SWEEP_S;
+  const usPerS = processes * 2 * getUs * 1_000 / POLL_MS + looks * 1_000 / LOOK_MS + processes * getUs / SWEEP_S;
   return usPerS / 1e6 / lanes;
 }
 

@@ -42,6 +42,8 @@ export class LiveConfiguration {
   #stopPolling: readonly (() => void)[] = [];
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
+  /** The newest event whose loss was logged. */
+  #loggedLoss: number | undefined;
 
   constructor(settings: ResolvedOptions) {
     const { clock, random, log, instanceId, masterKey, hotReload } = settings;
@@ -154,7 +156,7 @@ export class LiveConfiguration {
     this.#stopPolling = [
       repeat(SWEEP_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
-      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
+      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.#poll()), this.#watchEvents()] : []),
     ];
     const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none
     const { signal } = this.#closing;
@@ -183,23 +185,30 @@ export class LiveConfiguration {
 
   /** Makes up for what could not be done while the store did not answer. */
   #recover(): void {
-    if (this.#settings.hotReload) void this.#run("poll", () => this.#readAfterOutage());
+    if (this.#settings.hotReload) void this.#run("poll", () => this.#poll());
     if (this.#stored.isKnown) this.#configuration.retryNow();
     else void this.#run("reload", () => this.#reloadStored());
     void this.#run("save", () => this.#saveCounts());
   }
 
-  /** The store may have lost events that were delivered: a failover to a replica that lagged behind. They are published again. */
-  async #readAfterOutage(): Promise<void> {
-    await this.tail.readNew();
-    const newest = await this.#eventLog.newestId();
-    if (newest >= this.tail.head) return;
-    this.#settings.log.error("rep.store.lost_events", {
-      detail: "publishing them again: the store came back without the latest events",
-      delivered: this.tail.head,
-      stored: newest,
-    });
+  /**
+   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the store has lost
+   * events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   */
+  async #poll(): Promise<void> {
+    const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
+    const newest = isLoaded ? await this.#eventLog.newestId() : Infinity;
+    if (newest > head) return await this.tail.readNew();
+    if (newest === head) return;
+    this.#logLoss(head, newest);
     await this.#reloadStored(); // the store may have lost variables as well
+  }
+
+  #logLoss(delivered: number, stored: number): void {
+    if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
+    this.#loggedLoss = delivered;
+    const detail = "publishing them again: the store came back without the latest events";
+    this.#settings.log.error("rep.store.lost_events", { detail, delivered, stored });
   }
 
   async #saveCounts(): Promise<void> {

@@ -12,7 +12,7 @@ import { checkVariableCommands, type StoreAccess } from "./_variable_commands.ts
 /** How long an outage lasts; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;
 /** How long a recovery may take. */
-const RECOVERY_MS = 10_000;
+export const RECOVERY_MS = 10_000;
 /**
  * How long after an outage requests are counted, and how many one gateway may send in this time: at rest it asks for the log and the
  * stored variables once a second, and for the rollout's members; a publication and the saved counts come on top.
@@ -20,7 +20,7 @@ const RECOVERY_MS = 10_000;
 const HERD_MS = 3_000;
 const MAX_REQUESTS = 50;
 /** How soon a change reaches the clients of all gateways. */
-const PROPAGATION_MS = 2_000;
+export const PROPAGATION_MS = 2_000;
 
 /** A store on a server, for gateways on several machines. */
 export interface Engine {
@@ -46,7 +46,7 @@ export interface EngineServer extends AsyncDisposable {
 }
 
 /** Gateways on one server, behind a relay, and the file from which all read their variables. */
-interface Scenario extends AsyncDisposable {
+export interface Scenario extends AsyncDisposable {
   readonly server: EngineServer;
   /** How to connect through the relay. */
   readonly access: StoreAccess;
@@ -60,7 +60,8 @@ interface Scenario extends AsyncDisposable {
   publish(value: string, gateway: RunningCommand): Promise<void>;
 }
 
-async function setUp(engine: Engine, count: number): Promise<Scenario> {
+/** Starts a server, a relay to it, and gateways. */
+export async function setUp(engine: Engine, count: number): Promise<Scenario> {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await TempDirectory.make());
   const server = stack.use(await engine.start());
@@ -91,7 +92,8 @@ async function setUp(engine: Engine, count: number): Promise<Scenario> {
   };
 }
 
-async function statusOf({ url }: RunningCommand): Promise<string> {
+/** Returns the status in the health report. */
+export async function statusOf({ url }: RunningCommand): Promise<string> {
   const response = await within(fetch(`${url}/rep/health`));
   return (await response.json()).status;
 }
@@ -103,13 +105,14 @@ async function askKey({ url }: RunningCommand, query = ""): Promise<{ status: nu
 }
 
 /** Requests several keys, one after the other. */
-async function askKeys(gateway: RunningCommand, count: number): Promise<number[]> {
+export async function askKeys(gateway: RunningCommand, count: number): Promise<number[]> {
   const statuses = [];
   for (let index = 0; index < count; index++) statuses.push((await askKey(gateway)).status);
   return statuses;
 }
 
-function logged(gateways: readonly RunningCommand[], event: string, ms?: number): Promise<LogLine[]> {
+/** Waits until every gateway has logged an event. */
+export function logged(gateways: readonly RunningCommand[], event: string, ms?: number): Promise<LogLine[]> {
   return within(Promise.all(gateways.map((gateway) => gateway.logged(({ msg }) => msg === event))), ms);
 }
 
@@ -294,7 +297,7 @@ async function surviveOutage(engine: Engine, { begin, end }: Outage): Promise<vo
 }
 
 /** Returns the item at an index. */
-function at<T>(items: readonly T[], index: number): T {
+export function at<T>(items: readonly T[], index: number): T {
   const item = items[index];
   if (item === undefined) throw new RangeError(`There is no item ${index}`);
   return item;

@@ -1,6 +1,6 @@
 import { PostgresServer } from "../tools/postgres.ts";
-import type { Engine } from "./_multi_gateway.ts";
-import type { RequestCounter } from "./_relay.ts";
+import type { Engine, EngineServer } from "./_multi_gateway.ts";
+import { type RequestCounter, startRelay } from "./_relay.ts";
 
 /** A crash of the machine is not what these tests are about. */
 export const FAST = { settings: { fsync: "off" } };
@@ -25,6 +25,32 @@ export function postgres(bin: string): Engine {
         [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
       };
     },
+  };
+}
+
+/** A primary with an asynchronous streaming replica. */
+export interface PostgresPair extends EngineServer {
+  /** Cuts the replica off: what is written from now on is lost in a failover. */
+  stopReplication(): void;
+  /** Makes the replica the primary. */
+  promote(): Promise<void>;
+}
+
+/** Starts a {@linkcode PostgresPair}. Its URL names both servers. */
+export async function startPair(bin: string): Promise<PostgresPair> {
+  await using stack = new AsyncDisposableStack();
+  const primary = stack.use(await PostgresServer.create(bin, FAST));
+  const relay = stack.use(startRelay(primary.port, postgresRequestCounter));
+  const replica = stack.use(await primary.createReplica(relay.port));
+  const all = stack.move();
+  return {
+    port: primary.port,
+    kill: () => primary.kill(),
+    start: () => primary.start(),
+    access: () => ({ kv: PostgresServer.url([primary, replica], primary), env: {} }),
+    stopReplication: () => relay.cut(),
+    promote: () => replica.promote(),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 

@@ -59,11 +59,11 @@ Deno.test("store_load counts what docs/scale.md says", async () => {
     .filter(({ unit }) => !unit.includes("bytes"))
     .map(({ name, unit, median }) => `${name}: ${median} ${unit}`);
   assertEquals(counts, [
-    "a minute of rest, each process: 61 gets",
-    "a minute of rest, each process: 73 lists",
+    "a minute of rest, each process: 121 gets",
+    "a minute of rest, each process: 13 lists",
     "a minute of rest, each process: 104 entries listed",
-    "a minute of rest, each of the eight that speak: 61 gets",
-    "a minute of rest, each of the eight that speak: 73 lists",
+    "a minute of rest, each of the eight that speak: 121 gets",
+    "a minute of rest, each of the eight that speak: 13 lists",
     "a minute of rest, each of the eight that speak: 104 entries listed",
     "a minute of rest, each of the eight that speak: 13 commits",
     "a minute of rest, each of the eight that speak: 13 entries written",
@@ -138,7 +138,7 @@ Deno.test("the benchmarks refuse a name and a size that they do not know", async
   await assertRejects(
     () => runBenchmarks(["fanout"]),
     RangeError,
-    'Cannot run "fanout": expected one of fan_out, replay',
+    'Cannot run "fanout": expected one of engines, fan_out, replay',
   );
   await assertRejects(
     () => runBenchmarks(["replay", "--client", "2"]),

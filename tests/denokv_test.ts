@@ -1,5 +1,5 @@
-import { findDenokv } from "../tools/denokv.ts";
-import { http2RequestCounter, startDenokv } from "./_denokv.ts";
+import { findDenokv, startDenokv } from "../tools/denokv.ts";
+import { http2RequestCounter } from "./_denokv.ts";
 import { type Engine, testMultipleGateways } from "./_multi_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 

@@ -72,11 +72,15 @@ export class PostgresServer implements AsyncDisposable {
     return server;
   }
 
-  /** Copies this server's data to a new one, which follows it by streaming replication until it is promoted. */
-  async createReplica(): Promise<PostgresServer> {
+  /**
+   * Copies this server's data to a new one, which follows it by streaming replication until it is promoted.
+   *
+   * @param port The port of this server, or of a relay to it.
+   */
+  async createReplica(port: number = this.port): Promise<PostgresServer> {
     const directory = await makeDirectory();
     const replica = new PostgresServer(this.#bin, { directory, password: this.password, settings: this.#settings });
-    const source = ["--host", "127.0.0.1", "--port", String(this.port), "--username", USER];
+    const source = ["--host", "127.0.0.1", "--port", String(port), "--username", USER];
     await replica.#run("pg_basebackup", [...source, "--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]);
     await replica.start();
     return replica;

@@ -156,6 +156,7 @@ export class LiveConfiguration {
     this.#stopPolling = [
       repeat(SWEEP_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
+      repeat(POLL_MS, "save", () => this.#saveCounts()),
       ...(hotReload ? [repeat(POLL_MS, "poll", () => this.#poll()), this.#watchEvents()] : []),
     ];
     const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none

@@ -1,7 +1,7 @@
 /**
  * The configuration gateway: hands a single-page app its configuration at run time, and tells it when that changes.
  *
- * As a command, `deno run --allow-net jsr:@rep/gateway --help` says what it takes; as a module, it is one function:
+ * As a command, `deno run --allow-net jsr:@rep/gateway --help` lists the options; as a module, it is one function:
  *
  * @example
  * ```ts
@@ -22,7 +22,7 @@ import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
 import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, Service } from "./src/cli/service.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";

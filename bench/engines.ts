@@ -1,6 +1,6 @@
 /**
- * What each engine of the store can do, side by side: session keys and published changes per second of one process, and how soon a
- * change reaches a stream of another process.
+ * Compares the engines of the store: session keys and published changes per second of one process, and how soon a change
+ * reaches a stream of another process.
  *
  *     deno task bench engines --keys 1000 --concurrent 32 --changes 200 --propagations 20
  *
@@ -11,12 +11,12 @@ import { join } from "@std/path";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { silentLog } from "../src/log.ts";
 import { openStore } from "../src/store/open.ts";
-import { findDenokv, startDenokv } from "../tools/denokv.ts";
+import { Denokv, findDenokv } from "../tools/denokv.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { GatewayProcess } from "./_gateway_process.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
-/** How much there is to do. */
+/** The sizes of a run. */
 export const ENGINE_SIZES = { keys: 1_000, concurrent: 32, changes: 200, propagations: 20, rounds: 3 };
 
 type Sizes = typeof ENGINE_SIZES;
@@ -52,7 +52,7 @@ async function startEngines(directory: string, stack: AsyncDisposableStack): Pro
   const denokv = await findDenokv();
   if (denokv !== undefined) {
     const token = crypto.randomUUID();
-    const server = stack.use(await startDenokv({ program: denokv, path: join(directory, "server.sqlite3"), token }));
+    const server = stack.use(await Denokv.launch({ program: denokv, path: join(directory, "server.sqlite3"), token }));
     Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
     all.push({ name: "denokv", kv: `http://127.0.0.1:${server.port}`, isShared: true });
   }
@@ -73,9 +73,9 @@ async function measure(engine: Engine, directory: string, sizes: Sizes): Promise
   const variables = () => ({ REP_PUBLIC_A: String(value), REP_SENSITIVE_S: "value" });
   {
     await using gateway = await createGateway({ variables, store, hotReload: true });
-    await askKey(gateway);
+    await requestKey(gateway);
     for (let round = 0; round < rounds; round++) {
-      keyRates.push(await rate(keys, concurrent, () => askKey(gateway)));
+      keyRates.push(await rate(keys, concurrent, () => requestKey(gateway)));
       changeRates.push(await rate(changes, 1, () => (value++, gateway.reload())));
     }
   }
@@ -120,7 +120,7 @@ async function rate(count: number, concurrent: number, once: () => Promise<unkno
 let clients = 0;
 
 /** Each client has an address of its own (RFC 6890: 10.0.0.0/8 is private). */
-async function askKey(gateway: Gateway): Promise<void> {
+async function requestKey(gateway: Gateway): Promise<void> {
   const client = clients++;
   const hostname = `10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`;
   const request = new Request("http://localhost/rep/session-key");

@@ -8,23 +8,28 @@ const HEADER_BYTES = 9;
 const HEADERS = 1;
 
 /** Counts the requests of an HTTP/2 client: each has one HEADERS frame. */
-export function http2RequestCounter(): RequestCounter {
-  let skip = PREFACE_BYTES;
-  let header: number[] = [];
-  return (bytes) => {
+export class Http2RequestCounter implements RequestCounter {
+  #skip = PREFACE_BYTES;
+  #header: number[] = [];
+
+  count(bytes: Uint8Array): number {
     let requests = 0;
     for (let at = 0; at < bytes.length;) {
-      const skipped = Math.min(skip, bytes.length - at);
-      skip -= skipped;
+      const skipped = Math.min(this.#skip, bytes.length - at);
+      this.#skip -= skipped;
       at += skipped;
-      if (skip > 0 || at === bytes.length) break;
-      header.push(bytes[at++] ?? 0);
-      if (header.length < HEADER_BYTES) continue;
-      const [high = 0, middle = 0, low = 0, type] = header;
-      skip = high << 16 | middle << 8 | low;
-      if (type === HEADERS) requests++;
-      header = [];
+      if (this.#skip > 0 || at === bytes.length) break;
+      this.#header.push(bytes[at++] ?? 0);
+      if (this.#header.length === HEADER_BYTES && this.#readHeader() === HEADERS) requests++;
     }
     return requests;
-  };
+  }
+
+  /** Returns the frame's type; its payload is skipped. */
+  #readHeader(): number | undefined {
+    const [high = 0, middle = 0, low = 0, type] = this.#header;
+    this.#skip = high << 16 | middle << 8 | low;
+    this.#header = [];
+    return type;
+  }
 }

@@ -1,103 +1,115 @@
 import { deadline } from "@std/async/deadline";
 
-/** No step of a test takes as long; one that does has failed, and must not hang. */
-const STEP_TIMEOUT_MS = 60_000;
+/** No step of these tests takes this long; a deadline turns a hang into a failure. */
+const TIMEOUT_MS = 60_000;
 
-/** Waits with a timeout. */
-export function within<T>(promise: Promise<T>, ms: number = STEP_TIMEOUT_MS): Promise<T> {
+/** Waits for a promise, but not for longer than this. */
+export function within<T>(promise: Promise<T>, ms: number = TIMEOUT_MS): Promise<T> {
   return deadline(promise, ms);
 }
 
-/** Counts the requests in what a client sends over one connection. */
-export type RequestCounter = (bytes: Uint8Array) => number;
-
-/** Forwards connections to a server, and can stop forwarding, like a network that loses every packet. */
-export interface Relay extends AsyncDisposable {
-  readonly port: number;
-  /** The number of connections accepted and of requests forwarded. */
-  readonly passed: { connections: number; requests: number };
-  /** Stops forwarding, in both directions; connections are accepted and stay open. */
-  cut(): void;
-  /** Forwards everything again, beginning with what was held back. */
-  mend(): void;
-  /** Closes all connections, and forwards new ones. */
-  drop(): void;
+/** Counts the requests that a client sends over one connection. */
+export interface RequestCounter {
+  /** Returns the number of requests that begin in the next bytes of the connection. */
+  count(bytes: Uint8Array): number;
 }
 
-/** Starts a relay to a port of this machine. */
-export function startRelay(target: number, requestCounter: () => RequestCounter): Relay {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const passed = { connections: 0, requests: 0 };
-  const open = new Set<Deno.TcpConn>();
-  const running = new Set<Promise<void>>();
-  let gate = Promise.withResolvers<void>();
-  gate.resolve();
+/** A TCP relay between clients and a server that can stop forwarding, like a network that loses every packet. */
+export class Relay implements AsyncDisposable {
+  /** The number of accepted connections, and of requests that were forwarded. */
+  readonly passed = { connections: 0, requests: 0 };
+  readonly #target: number;
+  readonly #createCounter: () => RequestCounter;
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #open = new Set<Deno.TcpConn>();
+  readonly #running = new Set<Promise<void>>();
+  #gate = Promise.withResolvers<void>();
 
-  function run(work: Promise<void>): void {
-    const done = work.catch(() => {}).finally(() => running.delete(done)); // connections end as they like
-    running.add(done);
+  /**
+   * @param target The server's port on 127.0.0.1.
+   * @param createCounter Creates the counter of a new connection.
+   */
+  constructor(target: number, createCounter: () => RequestCounter) {
+    this.#target = target;
+    this.#createCounter = createCounter;
+    this.#gate.resolve();
+    this.#run(this.#accept());
   }
 
-  async function accept(): Promise<void> {
-    for await (const client of listener) {
-      open.add(client);
-      passed.connections++;
-      run(connect(client));
+  get port(): number {
+    return this.#listener.addr.port;
+  }
+
+  /** Stops forwarding in both directions; connections are still accepted, and stay open. */
+  cut(): void {
+    this.#gate = Promise.withResolvers();
+  }
+
+  /** Forwards again, beginning with what was held back. */
+  mend(): void {
+    this.#gate.resolve();
+  }
+
+  /** Closes every connection, and forwards new ones. */
+  drop(): void {
+    for (const connection of [...this.#open]) this.#close(connection);
+    this.#gate.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listener.close();
+    this.drop();
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  /** Runs a task whose errors are those of connections, which may end in any way. */
+  #run(task: Promise<void>): void {
+    const done = task.catch(() => {}).finally(() => this.#running.delete(done));
+    this.#running.add(done);
+  }
+
+  async #accept(): Promise<void> {
+    for await (const client of this.#listener) {
+      this.#open.add(client);
+      this.passed.connections++;
+      this.#run(this.#connect(client));
     }
   }
 
-  async function connect(client: Deno.TcpConn): Promise<void> {
+  async #connect(client: Deno.TcpConn): Promise<void> {
     try {
-      await gate.promise;
-      const server = await Deno.connect({ hostname: "127.0.0.1", port: target });
-      open.add(server);
-      const count = requestCounter();
-      run(pass(server, client, () => {}));
-      await pass(client, server, (bytes) => passed.requests += count(bytes));
+      await this.#gate.promise;
+      const server = await Deno.connect({ hostname: "127.0.0.1", port: this.#target });
+      this.#open.add(server);
+      const counter = this.#createCounter();
+      this.#run(this.#forward(server, client, () => {}));
+      await this.#forward(client, server, (bytes) => this.passed.requests += counter.count(bytes));
     } finally {
-      close(client);
+      this.#close(client);
     }
   }
 
-  async function pass(from: Deno.TcpConn, to: Deno.TcpConn, look: (bytes: Uint8Array) => void): Promise<void> {
+  async #forward(from: Deno.TcpConn, to: Deno.TcpConn, inspect: (bytes: Uint8Array) => void): Promise<void> {
     try {
       for await (const bytes of from.readable) {
-        await gate.promise;
-        look(bytes);
+        await this.#gate.promise;
+        inspect(bytes);
         await writeAll(to, bytes);
       }
     } finally {
-      close(from);
-      close(to);
+      this.#close(from);
+      this.#close(to);
     }
   }
 
-  function close(connection: Deno.TcpConn): void {
-    if (!open.delete(connection)) return;
+  #close(connection: Deno.TcpConn): void {
+    if (!this.#open.delete(connection)) return;
     try {
       connection.close();
     } catch {
-      // It has been closed by its stream, which had come to an end.
+      // The end of its stream has closed it.
     }
   }
-
-  run(accept());
-  return {
-    port: listener.addr.port,
-    passed,
-    cut: () => void (gate = Promise.withResolvers()),
-    mend: () => gate.resolve(),
-    drop() {
-      for (const connection of [...open]) close(connection);
-      gate.resolve();
-    },
-    async [Symbol.asyncDispose]() {
-      listener.close();
-      for (const connection of [...open]) close(connection);
-      gate.resolve();
-      while (running.size > 0) await Promise.all(running);
-    },
-  };
 }
 
 async function writeAll(to: Deno.TcpConn, bytes: Uint8Array): Promise<void> {

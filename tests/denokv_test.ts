@@ -1,27 +1,27 @@
-import { findDenokv, startDenokv } from "../tools/denokv.ts";
-import { http2RequestCounter } from "./_denokv.ts";
+import { Denokv, findDenokv } from "../tools/denokv.ts";
+import { Http2RequestCounter } from "./_denokv.ts";
 import { type Engine, testMultipleGateways } from "./_multi_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
-const program = await findDenokv();
-
 /**
- * Four lines a second for every operation in progress, of which there are up to four: the log, the stored variables, the members, and
- * a commit.
+ * How many lines Deno may print in an outage: four a second for each operation in flight, of which there are up to four (log,
+ * stored variables, members, a commit).
  */
-const MAX_NOISE = 350;
+const MAX_DENO_LINES = 350;
+
+const program = await findDenokv();
 
 function denokv(program: string): Engine {
   return {
     name: "a denokv server",
-    requestCounter: http2RequestCounter,
-    refusal: /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": .* status 401 /,
-    maxNoise: MAX_NOISE,
+    createCounter: () => new Http2RequestCounter(),
+    rejection: /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": .* status 401 /,
+    maxDenoLines: MAX_DENO_LINES,
     async start() {
       await using stack = new AsyncDisposableStack();
       const token = crypto.randomUUID();
       const directory = stack.use(await TempDirectory.make());
-      const server = stack.use(await startDenokv({ program, path: directory.at("kv.sqlite3"), token }));
+      const server = stack.use(await Denokv.launch({ program, path: directory.at("kv.sqlite3"), token }));
       const all = stack.move();
       return {
         port: server.port,

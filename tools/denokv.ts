@@ -1,101 +1,92 @@
 /**
- * Finds and starts the `denokv` server, or builds it, which takes minutes and needs Rust:
+ * Finds the `denokv` server and runs it for tests and benchmarks, or builds it, which takes minutes and needs Rust:
  *
  *     deno run -A tools/denokv.ts
  */
 import { deadline } from "@std/async/deadline";
 import { join } from "@std/path";
+import { findProgram, foldersOnPath, THIS_MACHINE } from "./find_program.ts";
 import { TextLineStream } from "./text_lines.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
-/** Where `denokv` is: where DENOKV says, on the PATH, or where `cargo install` puts it; nothing if it is nowhere. */
+/** Returns the path of `denokv`: from `DENOKV`, the `PATH`, or where `cargo install` puts it; `undefined` if it is missing. */
 export async function findDenokv(): Promise<string | undefined> {
-  const named = Deno.env.get("DENOKV");
-  if (named) return named;
   const name = IS_WINDOWS ? "denokv.exe" : "denokv";
-  for (const folder of [...foldersOnPath(), ...foldersOfCargo()]) {
-    const program = join(folder, name);
-    if (await isFile(program)) return program;
-  }
+  const folders = [...foldersOnPath(THIS_MACHINE), ...cargoFolders()];
+  return Deno.env.get("DENOKV") || await findProgram([name], folders, THIS_MACHINE);
 }
 
-function foldersOnPath(): string[] {
-  const path = Deno.env.get("PATH") ?? "";
-  return path.split(IS_WINDOWS ? ";" : ":").filter((folder) => folder !== "");
-}
-
-/** In the order in which `cargo install` chooses. */
-function foldersOfCargo(): string[] {
+/** Returns the folders in the order in which `cargo install` chooses one. */
+function cargoFolders(): string[] {
   const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
   const roots = [Deno.env.get("CARGO_INSTALL_ROOT"), Deno.env.get("CARGO_HOME"), home && join(home, ".cargo")];
   return roots.flatMap((root) => root ? [join(root, "bin")] : []);
 }
 
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await Deno.stat(path)).isFile;
-  } catch {
-    return false; // not there, or not ours to look at
-  }
-}
-
 /** How long a start may take. */
 const START_TIMEOUT_MS = 60_000;
 
-/** A `denokv` server on this machine, over one file, that can be killed and started again. */
-export interface Denokv extends AsyncDisposable {
-  readonly port: number;
-  /** Ends it without notice. */
-  kill(): Promise<void>;
-  /** Starts it again: same port, same file. */
-  start(): Promise<void>;
-}
-
-/** What a `denokv` server is started with. */
+/** Options of {@linkcode Denokv.launch}. */
 export interface DenokvOptions {
-  /** Where the program is. */
+  /** The path of the program. */
   program: string;
-  /** The database. */
+  /** The path of the database. */
   path: string;
   token: string;
 }
 
-/** Starts a server on a free port of this machine. */
-export async function startDenokv({ program, path, token }: DenokvOptions): Promise<Denokv> {
-  let running = await run(0);
-  const { port } = running;
+/** A running server process. */
+interface ServerProcess {
+  readonly child: Deno.ChildProcess;
+  /** Settles when its standard error ends. */
+  readonly read: Promise<void>;
+  readonly port: number;
+}
 
-  async function run(port: number) {
-    const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
-    const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
-    const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
-    return { child, read, port: await deadline(promise, START_TIMEOUT_MS) };
+/** A `denokv` server over one file, on a free port of 127.0.0.1, that can be killed and started again. */
+export class Denokv implements AsyncDisposable {
+  readonly port: number;
+  readonly #options: DenokvOptions;
+  #process: ServerProcess | undefined;
+
+  private constructor(options: DenokvOptions, process: ServerProcess) {
+    this.#options = options;
+    this.#process = process;
+    this.port = process.port;
   }
 
-  async function kill(): Promise<void> {
+  static async launch(options: DenokvOptions): Promise<Denokv> {
+    return new Denokv(options, await spawn(options, 0));
+  }
+
+  /** Ends it with SIGKILL. */
+  async kill(): Promise<void> {
+    const running = this.#process;
+    if (running === undefined) return;
+    this.#process = undefined;
     running.child.kill("SIGKILL");
     await running.child.status;
     await running.read;
   }
 
-  let isUp = true;
-  return {
-    port,
-    async kill() {
-      isUp = false;
-      await kill();
-    },
-    async start() {
-      running = await run(port);
-      isUp = true;
-    },
-    async [Symbol.asyncDispose]() {
-      if (isUp) await kill();
-    },
-  };
+  /** Starts it again with the same port and file. */
+  async start(): Promise<void> {
+    this.#process = await spawn(this.#options, this.port);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+}
+
+async function spawn({ program, path, token }: DenokvOptions, port: number): Promise<ServerProcess> {
+  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
+  const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
+  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
+  return { child, read, port: await deadline(promise, START_TIMEOUT_MS) };
 }
 
 async function readPort(stderr: ReadableStream<Uint8Array<ArrayBuffer>>, found: (port: number) => void): Promise<void> {

@@ -4,11 +4,12 @@
  *
  *     deno run -A tools/postgres.ts
  */
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
+import { findFile, THIS_MACHINE } from "./find_program.ts";
 
 /** Where Debian and Ubuntu install a version each. */
 const DEBIAN_FOLDER = "/usr/lib/postgresql";
-/** Users that `initdb` may run as; it refuses root. */
+/** Users that `initdb` may run as; it rejects root. */
 const USERS = ["postgres", "nobody"];
 /** The superuser of the servers, and the name of their database. */
 const USER = "gateway";
@@ -17,13 +18,17 @@ const LOCAL_ONLY = { listen_addresses: "127.0.0.1", unix_socket_directories: "" 
 /** The data directory in the temporary one. */
 const DATA = "data";
 
-/** The folder of `initdb`, `postgres` and `pg_basebackup`: what POSTGRES_BIN names, or Debian's newest; `undefined` if there is none. */
+/**
+ * Returns the folder of `initdb`, `postgres` and `pg_basebackup`: the one that POSTGRES_BIN names, or Debian's newest;
+ * `undefined` if there is none.
+ */
 export async function findPostgres(): Promise<string | undefined> {
   const named = Deno.env.get("POSTGRES_BIN");
   if (named) return named;
-  const versions = await namesIn(DEBIAN_FOLDER);
-  const newest = versions.sort((a, b) => Number(b) - Number(a))[0];
-  return newest && join(DEBIAN_FOLDER, newest, "bin");
+  const versions = (await namesIn(DEBIAN_FOLDER)).sort((a, b) => Number(b) - Number(a));
+  const programs = versions.map((version) => join(DEBIAN_FOLDER, version, "bin", "initdb")); // clients are there as well
+  const initdb = await findFile(programs, THIS_MACHINE);
+  return initdb && dirname(initdb);
 }
 
 async function namesIn(folder: string): Promise<string[]> {

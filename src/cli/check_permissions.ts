@@ -1,14 +1,13 @@
 import { isGranted } from "../permissions.ts";
-import { missingPermission } from "../store/open.ts";
+import { formatKvPath, isUrl, missingPermission } from "../store/open.ts";
 import { isPostgresUrl, parsePostgresUrl, type PostgresHost } from "../store/postgres_url.ts";
-import { redactUrl } from "../upstream_url.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
 import { missingRead, resolveEnvPath } from "./sources.ts";
 
 /**
- * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would prompt
- * for them on a terminal.
+ * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
+ * prompt for them on a terminal.
  *
  * @returns A message for each missing permission.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
@@ -38,17 +37,16 @@ function envFileIssue(options: CommandOptions): string | undefined {
 
 function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const addresses = storeAddresses(kv);
-  const cannot = `Cannot open --kv "${addresses.length > 0 ? redactUrl(kv) : kv}"`;
+  const failure = `Cannot open --kv "${formatKvPath(kv)}"`;
   const missing = missingPermission(kv);
-  if (missing !== undefined) return `${cannot}: expected ${missing}`;
-  return addresses.map((address) => netIssue(cannot, address)).find((issue) => issue !== undefined);
+  if (missing !== undefined) return `${failure}: expected ${missing}`;
+  return storeAddresses(kv).map((address) => netIssue(failure, address)).find((issue) => issue !== undefined);
 }
 
-/** The servers of a store; none if it is a file. */
+/** Returns the servers of a store; none if it is a file. */
 function storeAddresses(kv: string): Address[] {
   if (isPostgresUrl(kv)) return parsePostgresUrl(kv).hosts.map(withBrackets);
-  const url = /^https?:/.test(kv) ? URL.parse(kv) : null;
+  const url = isUrl(kv) ? URL.parse(kv) : null;
   return url === null ? [] : [url];
 }
 
@@ -63,7 +61,7 @@ interface Address {
   readonly protocol?: string;
 }
 
-function netIssue(cannot: string, { hostname, port, protocol }: Address): string | undefined {
+function netIssue(failure: string, { hostname, port, protocol }: Address): string | undefined {
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
-  return isGranted({ name: "net", host }) ? undefined : `${cannot}: expected --allow-net=${host}`;
+  return isGranted({ name: "net", host }) ? undefined : `${failure}: expected --allow-net=${host}`;
 }

@@ -1,4 +1,4 @@
-import { formatDuration } from "./duration.ts";
+import { formatDuration } from "../duration.ts";
 import { environmentVariable, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
 
 /** Returns the text of `--help`. */
@@ -24,17 +24,8 @@ export function helpText(): string {
   ].join("\n");
 }
 
-/** Returns the table of options for the README, in Markdown. */
-export function optionTable(): string {
-  const rows = OPTION_NAMES.map((name) => {
-    const { help, manifest }: Option<unknown> = OPTIONS[name];
-    const codes = [flagOf(name), environmentVariable(name), manifest ?? "", defaultOf(name)].map(code);
-    return `| ${[...codes, help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  });
-  return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
-}
-
-function flagOf(name: OptionName): string {
+/** Returns the flag of an option, with the placeholder of its value. */
+export function flagOf(name: OptionName): string {
   const { value }: Option<unknown> = OPTIONS[name];
   return value === undefined ? `--${name}` : `--${name} ${value}`;
 }
@@ -45,12 +36,9 @@ function describe(name: OptionName): string {
   return defaultValue === "" ? help : `${help} (${defaultValue})`;
 }
 
-function defaultOf(name: OptionName): string {
+/** Returns the default of an option as text; empty if there is none. */
+export function defaultOf(name: OptionName): string {
   const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
   if (defaultValue === undefined || defaultValue === false) return "";
   return value === "DURATION" ? formatDuration(Number(defaultValue)) : String(defaultValue);
-}
-
-function code(text: string): string {
-  return text === "" ? "" : `\`${text}\``;
 }

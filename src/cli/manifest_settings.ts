@@ -1,3 +1,4 @@
+import { redactUrl } from "../redact_url.ts";
 import { checkKeys, type Fields, type Report } from "../variables/fields.ts";
 import { formatValue } from "../variables/format_value.ts";
 import { type ManifestResult, type ManifestSettings, parseManifest } from "../variables/manifest.ts";
@@ -10,7 +11,7 @@ export function parseCommandManifest(text: string): ManifestResult {
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {
   const options: readonly Option<unknown>[] = Object.values(OPTIONS);
-  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), "settings.", report);
+  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), report, { prefix: "settings." });
   const settings = options.flatMap((option) => {
     const key = option.manifest;
     if (key === undefined || fields[key] === undefined) return [];
@@ -24,14 +25,15 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
   return Object.fromEntries(settings);
 }
 
-function readSetting(value: unknown, { yaml, parse, expected }: Option<unknown>): unknown {
-  if (yaml !== "list" && typeof value === yaml) return parse(String(value));
-  if (yaml !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
+function readSetting(value: unknown, { type, parse, expected }: Option<unknown>): unknown {
+  if (type !== "list" && typeof value === type) return parse(String(value));
+  if (type !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
   return value.length === 0 ? [] : parse(value.join(","));
 }
 
 function formatSetting(value: unknown): string {
-  return isListOfStrings(value) ? formatValue(value.join(",")) : formatValue(value);
+  const text = isListOfStrings(value) ? value.join(",") : value;
+  return formatValue(typeof text === "string" ? redactUrl(text) : text);
 }
 
 function isListOfStrings(value: unknown): value is string[] {

@@ -1,8 +1,10 @@
-import { NUMBER_OPTIONS, type NumberOption } from "../gateway_options.ts";
+import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
+import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { isOrigin } from "../http/origin.ts";
-import { parseUpstream, redactUrl } from "../upstream_url.ts";
-import { formatDuration, parseDuration } from "./duration.ts";
+import { formatDuration, parseDuration } from "../duration.ts";
+import { WINDOW_MS } from "../http/sliding_window.ts";
+import { parseUpstream } from "../upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
 export interface Option<T> {
@@ -15,13 +17,11 @@ export interface Option<T> {
   /** Name of the option in the `settings` of a manifest. */
   readonly manifest?: string;
   /** Type of the value in a manifest. Lists are separated by commas everywhere else. */
-  readonly yaml: "boolean" | "number" | "string" | "list";
+  readonly type: "boolean" | "number" | "string" | "list";
   /** Description of a valid value, for error messages. */
   readonly expected: string;
   /** Parses a value. @throws {RangeError} If it is invalid. */
   readonly parse: (text: string) => T;
-  /** Formats an invalid value for an error message. @default {the text itself} */
-  readonly redact?: (text: string) => string;
 }
 
 /** The parts of an option that do not depend on its type. */
@@ -30,15 +30,13 @@ interface Description {
   readonly manifest?: string;
 }
 
-type Range = Omit<NumberOption, "default">;
-
 /** Thrown for an invalid value; the caller knows the name of the option and reports it. */
 class InvalidValue extends RangeError {}
 
 function toggle(description: Description): Option<boolean> {
   const expected = "true or false";
   const parse = (text: string) => oneOf(text, ["true", "false"], expected) === "true";
-  return { ...description, default: false, yaml: "boolean", expected, parse };
+  return { ...description, default: false, type: "boolean", expected, parse };
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
@@ -48,7 +46,7 @@ function choice<T extends string, D extends T | undefined = undefined>(
   const expected = `one of ${values.join(", ")}`;
   const parse = (text: string) => oneOf(text, values, expected);
   const defaultValue = description.default as D;
-  return { ...description, default: defaultValue, yaml: "string", value: values.join("|"), expected, parse };
+  return { ...description, default: defaultValue, type: "string", value: values.join("|"), expected, parse };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
@@ -58,12 +56,12 @@ function oneOf<T extends string>(text: string, values: readonly T[], expected: s
 }
 
 function integer(range: NumberOption, description: Description): Option<number>;
-function integer(range: Range, description: Description): Option<number | undefined>;
-function integer(range: Range & Partial<NumberOption>, description: Description): Option<number | undefined> {
+function integer(range: NumberRange, description: Description): Option<number | undefined>;
+function integer(range: NumberRange & Partial<NumberOption>, description: Description): Option<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
   const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
-  return { ...description, default: defaultValue, yaml: "number", value: "N", expected, parse };
+  return { ...description, default: defaultValue, type: "number", value: "N", expected, parse };
 }
 
 function duration(range: NumberOption, description: Description): Option<number> {
@@ -71,10 +69,10 @@ function duration(range: NumberOption, description: Description): Option<number>
   const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
   const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range, expected);
-  return { ...description, default: range.default, yaml: "string", value: "DURATION", expected, parse };
+  return { ...description, default: range.default, type: "string", value: "DURATION", expected, parse };
 }
 
-function inRange(value: number | undefined, { min, max, step = 1 }: Range, expected: string): number {
+function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
   if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
   throw new InvalidValue(expected);
 }
@@ -82,12 +80,12 @@ function inRange(value: number | undefined, { min, max, step = 1 }: Range, expec
 function text(value: string, description: Description & { default: string }): Option<string>;
 function text(value: string, description: Description): Option<string | undefined>;
 function text(value: string, description: Description & { default?: string }): Option<string | undefined> {
-  const expected = "some text";
-  const parse = (given: string) => {
-    if (given === "" || given.includes("\0")) throw new InvalidValue(expected);
-    return given;
+  const expected = "a non-empty value";
+  const parse = (input: string) => {
+    if (input === "" || input.includes("\0")) throw new InvalidValue(expected);
+    return input;
   };
-  return { ...description, default: description.default, yaml: "string", value, expected, parse };
+  return { ...description, default: description.default, type: "string", value, expected, parse };
 }
 
 interface ListDescription extends Description {
@@ -97,31 +95,22 @@ interface ListDescription extends Description {
 }
 
 function list(value: string, { isValid, expected, ...description }: ListDescription): Option<readonly string[]> {
-  const parse = (given: string) => {
-    const items = given.split(",").map((item) => item.trim()).filter((item) => item !== "");
+  const parse = (input: string) => {
+    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "");
     if (items.length === 0 || !items.every(isValid)) throw new InvalidValue(expected);
     return items;
   };
-  return { ...description, default: [], yaml: "list", value, expected, parse };
+  return { ...description, default: [], type: "list", value, expected, parse };
 }
 
 function upstream(description: Description): Option<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
-  const parse = (given: string) => {
-    const url = parseUpstream(given.includes("://") ? given : `http://${given}`);
+  const parse = (input: string) => {
+    const url = parseUpstream(input.includes("://") ? input : `http://${input}`);
     if (url === undefined) throw new InvalidValue(expected);
     return url;
   };
-  return {
-    ...description,
-    default: undefined,
-
-    value: "URL",
-    expected,
-    yaml: "string",
-    parse,
-    redact: redactUrl,
-  };
+  return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
 }
 
 function isProxy(item: string): boolean {
@@ -171,6 +160,11 @@ export const OPTIONS = {
     isValid: isOrigin,
     help: "Origins that may request session keys; by default only its own",
   }),
+  "allowed-hosts": list("HOST,…", {
+    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+    isValid: isHostPattern,
+    help: "Hosts to answer requests for, also *.example.com; by default any",
+  }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
     isValid: isProxy,
@@ -179,15 +173,18 @@ export const OPTIONS = {
   "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
-    help: "Lifetime of a session key",
+    help: "Advertised lifetime of a session key",
   }),
   "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
     manifest: "session_key_max_rate",
-    help: "Session keys per client address in any 60 seconds",
+    help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
   }),
   "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
   "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
   "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
+  "max-streams-per-client": integer(NUMBER_OPTIONS.maxStreamsPerClient, {
+    help: "Maximum per client address; by default half of --max-streams",
+  }),
   "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
     help: "Maximum age of a stream; its client then reconnects",
   }),
@@ -202,7 +199,7 @@ export const OPTIONS = {
   "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "Minimum level to log; the audit log is at info",
+    help: "Minimum level to log; issued session keys are always logged",
   }),
 } as const;
 
@@ -222,10 +219,10 @@ export function environmentVariable(name: string): string {
 
 /** Whether an option is a switch: `--name` alone turns it on. */
 export function isSwitch(name: OptionName): boolean {
-  return OPTIONS[name].yaml === "boolean";
+  return OPTIONS[name].type === "boolean";
 }
 
 /** Whether an option takes a list, so that its flag may be repeated. */
 export function isList(name: OptionName): boolean {
-  return OPTIONS[name].yaml === "list";
+  return OPTIONS[name].type === "list";
 }

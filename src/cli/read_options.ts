@@ -1,5 +1,6 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
+import { redactUrl } from "../redact_url.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
 import {
   type CommandOptions,
@@ -37,14 +38,16 @@ export interface OptionSources {
  * @throws {UsageError} If an argument is not an option, or a flag is repeated that takes a single value.
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const ours = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
-  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(ours), {
+  const options = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(options), {
     string: [...OPTION_NAMES],
     collect: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
     unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg), // other words are in `rest`
   });
-  if (rest.length > 0) throw new UsageError(`Cannot use "${rest[0]}": expected options only; see --help`);
+  if (rest.length > 0) {
+    throw new UsageError(`Cannot use "${redactUrl(String(rest[0]))}": expected options only; see --help`);
+  }
   const given = OPTION_NAMES.filter((name) => flags[name].length > 0);
   return { flags: new Map(given.map((name) => [name, combine(name, flags[name])])), help: help || h, version };
 }
@@ -124,12 +127,12 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   return setting ?? option.default;
 }
 
-function parse(source: string, text: string, { parse, yaml, expected, redact = String }: Option<unknown>): unknown {
+function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
   try {
     return parse(text);
   } catch (cause) {
-    const valid = yaml === "list" ? `${expected}, separated by commas` : expected;
-    const got = JSON.stringify(redact(text).slice(0, 200));
+    const valid = type === "list" ? `${expected}, separated by commas` : expected;
+    const got = JSON.stringify(redactUrl(text).slice(0, 200));
     throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
   }
 }

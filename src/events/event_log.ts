@@ -141,33 +141,35 @@ export class EventLog {
   async redact(names: ReadonlySet<string>, { head, events }: PublicState): Promise<boolean> {
     if (head === undefined || names.size === 0) return false;
     const entries = await this.#store.list<StoredEvent>(EVENTS);
-    const stale = entries
-      .filter((entry) => names.has(entry.value.name) && events.get(entry.value.name)?.id !== eventId(entry))
-      .slice(0, MAX_DELETES);
-    if (stale.length === 0) return false;
-    const value = { ...head.value, recent: head.value.recent - stale.length };
-    await this.#commit({ head }, value, stale.map(({ key }) => ({ key })));
-    return true;
+    const stale = superseded(entries.filter(({ value }) => names.has(value.name)), events);
+    let current: Entry<Head> | undefined = head;
+    for (let from = 0; from < stale.length && current !== undefined; from += MAX_DELETES) {
+      const deletes = stale.slice(from, from + MAX_DELETES).map(({ key }) => ({ key }));
+      const value: Head = { ...current.value, recent: current.value.recent - deletes.length };
+      current = await this.#commit({ head: current }, value, deletes);
+    }
+    return stale.length > 0;
   }
 
   /** Compacts the events that are older than the newest `keep`. */
   async trim(): Promise<void> {
-    const head = await this.#store.get<Head>(HEAD);
-    const surplus = (head?.value.recent ?? 0) - this.#keep;
-    if (head === undefined || surplus < Math.max(1, this.#keep * SLACK)) return;
-    const committed = await this.#compact(head, Math.min(surplus, MAX_DELETES));
-    if (committed !== undefined) await this.trim(); // else the process that changed the head trims
+    const stored = await this.#store.get<Head>(HEAD);
+    if (stored === undefined || stored.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
+    // The state is read once: as long as the commits succeed, only this process has changed the log.
+    const { head, events } = await this.state();
+    let current = head;
+    while (current !== undefined && current.value.recent > this.#keep) current = await this.#compact(current, events);
   }
 
-  /** Compacts the oldest events above `compactedUpTo`. */
-  async #compact(head: Entry<Head>, limit: number): Promise<Entry<Head> | undefined> {
-    const old = await this.#store.list<StoredEvent>(EVENTS, { from: head.value.compactedUpTo + 1, limit });
+  /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
+  async #compact(head: Entry<Head>, newest: PublicState["events"]): Promise<Entry<Head> | undefined> {
+    const { compactedUpTo, recent } = head.value;
+    const limit = Math.min(recent - this.#keep, MAX_DELETES);
+    const old = await this.#store.list<StoredEvent>(EVENTS, { from: compactedUpTo + 1, limit });
     const last = old.at(-1);
     if (last === undefined) return undefined;
-    const { events } = await this.state();
-    const superseded = old.filter((entry) => events.get(entry.value.name)?.id !== eventId(entry));
-    const value = { ...head.value, compactedUpTo: eventId(last), recent: head.value.recent - old.length };
-    return await this.#commit({ head }, value, superseded.map(({ key }) => ({ key })));
+    const value = { ...head.value, compactedUpTo: eventId(last), recent: recent - old.length };
+    return await this.#commit({ head }, value, superseded(old, newest).map(({ key }) => ({ key })));
   }
 
   async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks = [] }: Preconditions) {
@@ -187,6 +189,14 @@ export class EventLog {
     const version = await this.#store.commit([check, ...checks], [{ key: HEAD, value }, ...writes]);
     return version === undefined ? undefined : { key: HEAD, value, version };
   }
+}
+
+/** Returns the events that are not the newest of their variable. */
+function superseded(
+  entries: readonly Entry<StoredEvent>[],
+  newest: PublicState["events"],
+): readonly Entry<StoredEvent>[] {
+  return entries.filter((entry) => newest.get(entry.value.name)?.id !== eventId(entry));
 }
 
 function withIds(changes: readonly Change[], first: number): LogEvent[] {

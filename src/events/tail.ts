@@ -1,11 +1,11 @@
 import { eventFrame } from "./frame.ts";
-import type { EventLog, LogEvent } from "./event_log.ts";
+import { type Frame, sizeOf, takeAfter } from "./frames.ts";
+import type { EventLog, LogEvent, PublicState } from "./event_log.ts";
+import { ReplayPages } from "./replay_pages.ts";
 
-/** An event, encoded once for all streams. */
-export interface Frame {
-  readonly id: number;
+/** An event in the cache. */
+interface CachedFrame extends Frame {
   readonly name: string;
-  readonly bytes: Uint8Array;
   /** The variable's value from this event on; `undefined` if it was deleted. */
   readonly value: string | undefined;
 }
@@ -17,8 +17,6 @@ type FrameListener = (frames: readonly Frame[]) => void;
 const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
 const PAGE_SIZE = 500;
-/** Smaller, since such a page is read for a single stream. */
-const STREAM_PAGE_SIZE = 100;
 
 /** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
 export class Tail {
@@ -27,8 +25,11 @@ export class Tail {
   readonly #encoder = new TextEncoderStream();
   readonly #texts = this.#encoder.writable.getWriter();
   readonly #encoded = this.#encoder.readable.getReader();
-  readonly #state = new Map<string, Frame>();
-  #frames: Frame[] = [];
+  readonly #replayPages: ReplayPages;
+  readonly #state = new Map<string, CachedFrame>();
+  /** The values of `#state` in order; `undefined` if they have to be sorted again. */
+  #sortedState: readonly CachedFrame[] | undefined;
+  #frames: CachedFrame[] = [];
   #bytes = 0;
   #oldestInMemory = 0;
   #head = 0;
@@ -41,6 +42,7 @@ export class Tail {
   constructor(log: EventLog, onFrames: FrameListener) {
     this.#log = log;
     this.#onFrames = onFrames;
+    this.#replayPages = new ReplayPages(log);
   }
 
   /** The id of the newest known event, or 0 if there is none. */
@@ -54,8 +56,12 @@ export class Tail {
   }
 
   /** The newest event of every variable, deletions included, in order. */
-  get state(): readonly Frame[] {
-    return [...this.#state.values()].sort((a, b) => a.id - b.id);
+  get state(): readonly CachedFrame[] {
+    return this.#sortState();
+  }
+
+  #sortState(): readonly CachedFrame[] {
+    return this.#sortedState ??= [...this.#state.values()].sort((a, b) => a.id - b.id);
   }
 
   /** Whether the log has been read at least once. */
@@ -65,7 +71,7 @@ export class Tail {
 
   /** The public state as of the newest event. */
   get publicValues(): ReadonlyMap<string, string> {
-    const present = this.state.filter((frame) => frame.value !== undefined);
+    const present = this.#sortState().filter((frame) => frame.value !== undefined);
     return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
@@ -82,13 +88,23 @@ export class Tail {
   }
 
   async #load(): Promise<void> {
-    const newest = await this.#log.newest(PAGE_SIZE);
-    const { events } = await this.#log.state();
+    const { events, newest } = await this.#readLog();
     this.#oldestInMemory = newest.length < PAGE_SIZE ? 0 : (newest[0]?.id ?? 1) - 1;
-    for (const event of events.values()) this.#state.set(event.name, await this.#encode(event));
+    for (const event of events.values()) this.#setState(await this.#encode(event));
     for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
     await this.#refresh();
+  }
+
+  /**
+   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
+   * of the head, and a stream that begins with it would get some events twice.
+   */
+  async #readLog(): Promise<{ events: PublicState["events"]; newest: readonly LogEvent[] }> {
+    const { events, head } = await this.#log.state();
+    const newest = await this.#log.newest(PAGE_SIZE);
+    const isComplete = newest.length < PAGE_SIZE || (newest[0]?.id ?? 0) <= (head?.value.id ?? 0);
+    return isComplete ? { events, newest } : await this.#readLog();
   }
 
   /** Calls during a read cause one more read. */
@@ -107,7 +123,7 @@ export class Tail {
   }
 
   async #append(events: readonly LogEvent[]): Promise<void> {
-    const frames: Frame[] = [];
+    const frames: CachedFrame[] = [];
     for (const event of events) {
       if (event.leavesPublic) this.#redact(event.name);
       frames.push(await this.#encode(event));
@@ -116,18 +132,23 @@ export class Tail {
     this.#onFrames(frames);
   }
 
-  #add(frame: Frame): void {
+  #add(frame: CachedFrame): void {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
-    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#state.set(frame.name, frame);
+    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#setState(frame);
     if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#evict();
+  }
+
+  #setState(frame: CachedFrame): void {
+    this.#state.set(frame.name, frame);
+    this.#sortedState = undefined;
   }
 
   /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */
   #evict(): void {
     let from = Math.max(0, this.#frames.length - MAX_FRAMES);
-    let bytes = this.#frames.slice(from).reduce((sum, frame) => sum + frame.bytes.length, 0);
+    let bytes = sizeOf(this.#frames.slice(from));
     while (bytes > MAX_BYTES) bytes -= this.#frames[from++]?.bytes.length ?? bytes;
     this.#oldestInMemory = this.#frames[from - 1]?.id ?? this.#oldestInMemory;
     this.#frames = this.#frames.slice(from);
@@ -137,11 +158,12 @@ export class Tail {
   /** Removes the values of a variable that left the PUBLIC tier; they must not be sent from the cache either. */
   #redact(name: string): void {
     this.#frames = this.#frames.filter((frame) => frame.name !== name);
-    this.#bytes = this.#frames.reduce((sum, frame) => sum + frame.bytes.length, 0);
+    this.#bytes = sizeOf(this.#frames);
+    this.#replayPages.clear();
   }
 
   /** The log is read by one reader at a time, so each text written to the encoder is answered by its own bytes. */
-  async #encode(event: LogEvent): Promise<Frame> {
+  async #encode(event: LogEvent): Promise<CachedFrame> {
     const written = this.#texts.write(eventFrame(event));
     const { value } = await this.#encoded.read();
     await written;
@@ -156,16 +178,22 @@ export class Tail {
    * @param maxBytes The maximum total size; a single event may exceed it.
    */
   cached(cursor: number, maxBytes: number): readonly Frame[] {
-    return takeBytes(maxBytes, this.#frames, indexAfter(this.#frames, cursor));
+    return takeAfter(this.#frames, cursor, maxBytes);
   }
 
-  /** Returns events after an older cursor from the store. */
-  async readFromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
-    const events = await this.#log.after(cursor, STREAM_PAGE_SIZE);
-    const frames = events.map((event) => {
-      return { id: event.id, name: event.name, bytes: encoder.encode(eventFrame(event)), value: event.value };
-    });
-    return takeBytes(maxBytes, frames, 0);
+  /**
+   * Returns the newest event of each variable that changed after a cursor, in order.
+   *
+   * @param cursor The id of the last event to skip; it may be older than {@linkcode oldestInMemory}.
+   * @param maxBytes The maximum total size; a single event may exceed it.
+   */
+  newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
+    return takeAfter(this.#sortState(), cursor, maxBytes);
+  }
+
+  /** Returns events after an older cursor; none if there are none between the cursor and the cache. */
+  readFromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
+    return this.#replayPages.after(cursor, maxBytes);
   }
 
   /** Closes the encoder. */
@@ -174,28 +202,4 @@ export class Tail {
     await this.#reading?.catch(() => {}); // the caller handles the rejection
     await Promise.all([this.#texts.close(), this.#encoded.read()]);
   }
-}
-
-const encoder = new TextEncoder();
-
-/** Returns frames from `first` on with at most `maxBytes` in total, but at least one. */
-function takeBytes(maxBytes: number, frames: readonly Frame[], first: number): readonly Frame[] {
-  let end = first;
-  let bytes = 0;
-  while (end < frames.length && (end === first || bytes + (frames[end]?.bytes.length ?? 0) <= maxBytes)) {
-    bytes += frames[end++]?.bytes.length ?? 0;
-  }
-  return frames.slice(first, end);
-}
-
-/** Returns the index of the first event after a cursor. */
-function indexAfter(frames: readonly Frame[], cursor: number): number {
-  let low = 0;
-  let high = frames.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((frames[middle]?.id ?? 0) <= cursor) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

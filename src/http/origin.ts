@@ -22,18 +22,18 @@ export function isOrigin(text: string): boolean {
 }
 
 /**
- * Decides whether the origin of a request may get a session key (spec, Authentication 1 and 2).
+ * Decides whether the origin of a request may get a session key (endpoint specification, Authentication 1 and 2).
  *
  * Browsers send no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`. So a page of the gateway is
  * recognized by that header and by the origin to which it made the request.
  *
- * @returns `undefined` if it may; otherwise the reason for the refusal.
+ * @returns `undefined` if it may; otherwise the reason for the rejection.
  */
-export function originRefusal(context: OriginContext): string | undefined {
-  return context.allowed.length > 0 ? listRefusal(context) : sameOriginRefusal(context);
+export function originRejection(context: OriginContext): string | undefined {
+  return context.allowed.length > 0 ? listRejection(context) : sameOriginRejection(context);
 }
 
-function listRefusal({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
+function listRejection({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
   if (origin !== null) {
     return allowed.includes(origin) ? undefined : "the origin is not an allowed origin";
   }
@@ -41,7 +41,7 @@ function listRefusal({ origin, secFetchSite, own, allowed }: OriginContext): str
   return allowed.includes(own) ? undefined : `the gateway's own origin, ${own}, is not an allowed origin`;
 }
 
-function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string | undefined {
+function sameOriginRejection({ origin, secFetchSite, own }: OriginContext): string | undefined {
   if (origin !== null) {
     return origin === own ? undefined : "the origin is not the gateway's own, and no other origin is allowed";
   }
@@ -56,7 +56,7 @@ function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string
 export function corsHeaders(context: OriginContext): Headers {
   const headers = new Headers({ vary: "Origin" });
   const { origin } = context;
-  if (origin !== null && originRefusal(context) === undefined) {
+  if (origin !== null && originRejection(context) === undefined) {
     headers.set("access-control-allow-origin", origin);
   }
   return headers;

@@ -1,4 +1,5 @@
 import { peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
+import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import { describeError, type Log } from "../log.ts";
 import type { Handler } from "./routes.ts";
@@ -28,7 +29,8 @@ export function createResponder({ isTrusted, log }: ResponderOptions): Responder
     try {
       const handler = handlerFor(readPath(request));
       const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-      return await handler(request, { client: resolveClient(request, peer, isTrusted) });
+      const response = await handler(request, { client: resolveClient(request, peer, isTrusted) });
+      return request.method === "HEAD" ? headResponse(response) : response;
     } catch (error) {
       return problemResponse(error instanceof Problem ? error : internalError(error, log));
     }

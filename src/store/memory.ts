@@ -1,3 +1,4 @@
+import { SortedEntries } from "./sorted_entries.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** Returns a store that lives as long as the process. */
@@ -6,8 +7,8 @@ export function memoryStore(): Store {
 }
 
 class MemoryStore implements Store {
-  /** The entries under each prefix, sorted by the last part of their keys. */
-  readonly #prefixes = new Map<string, Entry[]>();
+  /** The entries under each prefix. */
+  readonly #prefixes = new Map<string, SortedEntries>();
   readonly #watchers = new Map<string, Set<() => void>>();
   #commits = 0;
 
@@ -15,11 +16,9 @@ class MemoryStore implements Store {
     return Promise.resolve(this.#find(key) as Entry<T> | undefined);
   }
 
-  list<T>(prefix: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
-    const entries = this.#prefixes.get(idOf(prefix)) ?? [];
-    const found = from === undefined ? [...entries] : entries.slice(indexOf(entries, from));
-    if (reverse) found.reverse();
-    return Promise.resolve(found.slice(0, limit) as Entry<T>[]);
+  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
+    const entries = this.#prefixes.get(idOf(prefix))?.list(options) ?? [];
+    return Promise.resolve(entries as Entry<T>[]);
   }
 
   commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
@@ -43,44 +42,18 @@ class MemoryStore implements Store {
   }
 
   #find(key: Key): Entry | undefined {
-    const { entries, name } = this.#split(key);
-    const entry = entries[indexOf(entries, name)];
-    return entry?.key.at(-1) === name ? entry : undefined;
+    return this.#prefixes.get(idOf(key.slice(0, -1)))?.get(key.at(-1) ?? "");
   }
 
   #write({ key, value }: Write, version: string): void {
-    const { entries, name } = this.#split(key);
-    const index = indexOf(entries, name);
-    const exists = entries[index]?.key.at(-1) === name;
-    const replacement = value === undefined ? [] : [{ key, value, version }];
-    entries.splice(index, exists ? 1 : 0, ...replacement);
-  }
-
-  #split(key: Key): { entries: Entry[]; name: string | number } {
     const id = idOf(key.slice(0, -1));
-    const entries = this.#prefixes.get(id) ?? [];
+    const entries = this.#prefixes.get(id) ?? new SortedEntries();
     this.#prefixes.set(id, entries);
-    return { entries, name: key.at(-1) ?? "" };
+    if (value === undefined) entries.delete(key.at(-1) ?? "");
+    else entries.set({ key, value, version });
   }
 }
 
 function idOf(key: Key): string {
   return JSON.stringify(key);
-}
-
-/** Returns the index of the entry with this name among sorted entries, or the index at which to insert it. */
-function indexOf(entries: readonly Entry[], name: string | number): number {
-  let low = 0;
-  let high = entries.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (isBefore(entries[middle]?.key.at(-1) ?? "", name)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** Deno KV sorts strings before numbers. */
-function isBefore(a: string | number, b: string | number): boolean {
-  return typeof a === typeof b ? a < b : typeof a === "string";
 }

@@ -1,10 +1,12 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import { redactCredentials, redactUrl } from "../redact_url.ts";
 import { kvStore } from "./kv.ts";
-import { redactUrl } from "../upstream_url.ts";
 import { memoryStore } from "./memory.ts";
+import { loadPostgresDriver } from "./postgres_driver.ts";
 import { isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
+import { restrictToOwner, withPrivateUmask } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
@@ -12,9 +14,12 @@ import { type Store, StoreUnavailableError } from "./store.ts";
 export interface OpenStoreOptions {
   /** The clock of timeouts and retries. @default {the system clock} */
   clock?: Clock;
-  /** Returns a number from 0 to below 1, for backoff. @default {Math.random} */
+  /** Returns a number in [0, 1), for backoff. @default {Math.random} */
   random?: () => number;
 }
+
+/** The event of a database file that other users may read. The database is used all the same. */
+export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
 /** The limitations of the memory store, for the log. */
 const MEMORY_ONLY =
@@ -35,36 +40,47 @@ export async function openStore(path: string | undefined, log: Log, options: Ope
   if (path === ":memory:") return memoryStore();
   if (path !== undefined && isPostgresUrl(path)) return await openPostgres(path, log, options);
   if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
-  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : kvStore(await openKv(path));
+  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
   try {
-    return kvStore(await Deno.openKv());
+    return kvStore(await withPrivateUmask(() => Deno.openKv()));
   } catch (error) {
     return fallBackToMemory(path, log, `no database could be opened (${messageOf(error)}); name one with --kv`);
   }
 }
 
 function fallBackToMemory(path: string | undefined, log: Log, reason: string): Store {
-  if (path !== undefined) throw new TypeError(`Cannot open --kv "${path}": ${reason}`);
+  if (path !== undefined) throw new TypeError(`Cannot open --kv "${formatKvPath(path)}": ${reason}`);
   log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 
+/** Opens a file. It contains the master key, so that nobody but its owner may read it. */
+function openFile(path: string, log: Log): Promise<Store> {
+  return orCannotOpen(path, async () => {
+    const problem = await restrictToOwner(path);
+    if (problem !== undefined) log.warn(FILE_NOT_PRIVATE, { detail: `other users may read "${path}": ${problem}` });
+    return kvStore(await Deno.openKv(path));
+  });
+}
+
 async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
-  const open = async () => kvStore(await openKv(url));
+  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url)));
   return await openRemoteStore({ open, isTransient: logIf(isOutage, log), ...withDefaults(options) });
 }
 
 async function openPostgres(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
   const target = parsePostgresUrl(url);
-  checkPermission(url);
-  const { openPostgresStore } = await import("./postgres.ts"); // the driver is loaded only if it is used
   const resolved = withDefaults(options);
-  const open = () => openPostgresStore(target, resolved);
-  try {
-    return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), ...resolved });
-  } catch (cause) {
-    throw new TypeError(`Cannot open --kv "${redactUrl(url)}": ${messageOf(cause)}`, { cause });
-  }
+  const openPostgresStore = await orCannotOpen(url, loadPostgres);
+  const open = () => orCannotOpen(url, () => openPostgresStore(target, resolved));
+  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), ...resolved });
+}
+
+/** Loads the engine and its driver before the first connection, since a download may take longer than connecting may. */
+async function loadPostgres(): Promise<typeof import("./postgres.ts").openPostgresStore> {
+  const { openPostgresStore } = await import("./postgres.ts");
+  await loadPostgresDriver();
+  return openPostgresStore;
 }
 
 function withDefaults({ clock = systemClock, random = Math.random }: OpenStoreOptions): Required<OpenStoreOptions> {
@@ -90,25 +106,28 @@ function isOutage(error: unknown): boolean {
   return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
 }
 
-async function openKv(path: string): Promise<Deno.Kv> {
-  checkPermission(path);
+async function orCannotOpen<T>(path: string, open: () => Promise<T>): Promise<T> {
+  const cannot = `Cannot open --kv "${formatKvPath(path)}"`;
+  const missing = missingPermission(path);
+  if (missing !== undefined) throw new TypeError(`${cannot}: expected ${missing}`);
   try {
-    return await Deno.openKv(path);
-  } catch (cause) {
-    throw new TypeError(`Cannot open --kv "${path}": ${messageOf(cause)}`, { cause });
+    return await open();
+  } catch (error) {
+    // The error itself is not kept as the cause, since its message may contain the URL.
+    const message = `${cannot}: ${redactCredentials(messageOf(error).replaceAll(path, formatKvPath(path)))}`;
+    throw error instanceof StoreUnavailableError ? new StoreUnavailableError(message) : new TypeError(message);
   }
 }
 
-/** Checked first, since opening would prompt for the permission. */
-function checkPermission(path: string): void {
-  const missing = missingPermission(path);
-  if (missing === undefined) return;
-  throw new TypeError(
-    `Cannot open --kv "${isUrl(path) || isPostgresUrl(path) ? redactUrl(path) : path}": expected ${missing}`,
-  );
+/** Formats the value of `--kv` for a message: a URL without credentials and query. */
+export function formatKvPath(path: string): string {
+  return path.includes("://") ? redactUrl(path) : path;
 }
 
-/** Returns the flag of a permission that opening a store needs and that is not granted. */
+/**
+ * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening would
+ * prompt for the permission.
+ */
 export function missingPermission(path: string): string | undefined {
   if (isPostgresUrl(path)) return missingForPostgres(path);
   if (isUrl(path)) {
@@ -128,10 +147,7 @@ function missingForPostgres(url: string): string | undefined {
   return missing && `--allow-read=${missing}`;
 }
 
-function isUrl(path: string): boolean {
+/** Returns whether `--kv` names a KV server. */
+export function isUrl(path: string): boolean {
   return /^https?:/.test(path);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,8 @@
 import { type Clock, sleep } from "../clock.ts";
+import { messageOf } from "../log.ts";
 import { decodeName, decodeValue, encodeKey, encodeName, encodePrefix, encodeValue } from "./postgres_codec.ts";
-import { isRefusal, PostgresConnection, RefusedError, type Row, type Statement } from "./postgres_connection.ts";
+import { isRejection, PostgresConnection, RejectedError } from "./postgres_connection.ts";
+import type { Row, Statement } from "./postgres_driver.ts";
 import { PostgresPool } from "./postgres_pool.ts";
 import { ensureSchema } from "./postgres_schema.ts";
 import type { PostgresTarget } from "./postgres_url.ts";
@@ -36,7 +38,7 @@ const LISTEN_PAUSE_MS = 1_000;
  * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, also if the server is
  * silent, and do not reconnect by themselves, which `openRemoteStore()` does for all engines.
  *
- * @throws {RefusedError} If the server refuses the connection or the schema.
+ * @throws {RejectedError} If the server rejects the connection or the schema.
  * @throws {StoreUnavailableError} If no server is reachable.
  */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresStoreOptions): Promise<Store> {
@@ -47,7 +49,7 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
     await ensureSchema(first, target.schema);
   } catch (error) {
     first.close();
-    throw isRefusal(error) ? new RefusedError(messageOf(error)) : toUnavailableError(error);
+    throw isRejection(error) ? new RejectedError(messageOf(error)) : toUnavailableError(error);
   }
   const pool = new PostgresPool(first, open, target.poolSize);
   const notifications = new Notifications(open, { ...options, channel: target.schema, signal: closing.signal });
@@ -190,8 +192,4 @@ const CONFLICTS: readonly unknown[] = ["40001", "40P01", "23505"];
 
 function isConflict(error: unknown): boolean {
   return error instanceof Error && "code" in error && CONFLICTS.includes(error.code);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

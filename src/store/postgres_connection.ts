@@ -1,34 +1,13 @@
-import pg from "pg";
-import { StoreUnavailableError } from "./store.ts";
+import { messageOf } from "../log.ts";
+import { type Client, loadPostgresDriver, type Row, type Statement } from "./postgres_driver.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./postgres_url.ts";
+import { StoreUnavailableError } from "./store.ts";
 
-/** A row of a result; every column that is used is text. */
-export type Row = Readonly<Record<string, string | null>>;
-
-/** A statement that the server prepares once per connection, with its parameters. */
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-  readonly values: readonly (string | number | null)[];
-}
-
-/** The server refuses the connection for a reason that does not pass by itself, such as a wrong password. */
-export class RefusedError extends Error {
+/** The server rejects the connection for a reason that does not pass by itself, such as a wrong password. */
+export class RejectedError extends Error {
   /** The name of the error class. */
-  override name = "RefusedError";
+  override name = "RejectedError";
 }
-
-/** What is used of the driver's `Client`. The package has no types of its own. */
-interface Client {
-  connect(): Promise<unknown>;
-  query(statement: string | Statement): Promise<{ rows: Row[] }>;
-  on(event: "error", listener: (error: Error) => void): void;
-  on(event: "end", listener: () => void): void;
-  on(event: "notification", listener: (notification: { payload?: string }) => void): void;
-  readonly connection: { readonly stream: { destroy(): void } };
-}
-
-type ClientConstructor = new (config: Readonly<Record<string, unknown>>) => Client;
 
 /** How long the server may work on one statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
@@ -53,7 +32,7 @@ export class PostgresConnection {
    * Connects to the first host that accepts writes.
    *
    * @param signal Ends the attempt.
-   * @throws {RefusedError} If a host refuses the user, the database or the encryption.
+   * @throws {RejectedError} If a host rejects the user, the database or the encryption.
    * @throws {StoreUnavailableError} If no host is reachable and accepts writes.
    */
   static async open(target: PostgresTarget, signal: AbortSignal): Promise<PostgresConnection> {
@@ -66,7 +45,7 @@ export class PostgresConnection {
         connection.close();
         failures.push("it is a standby");
       } catch (error) {
-        if (isRefusal(error)) throw new RefusedError(messageOf(error));
+        if (isRejection(error)) throw new RejectedError(messageOf(error));
         failures.push(messageOf(error));
       }
     }
@@ -128,7 +107,8 @@ export class PostgresConnection {
 }
 
 async function createClient(host: PostgresHost, target: PostgresTarget): Promise<Client> {
-  return new (pg.Client as ClientConstructor)({
+  const driver = await loadPostgresDriver();
+  return new driver.Client({
     host: host.hostname,
     port: host.port,
     user: target.user,
@@ -160,7 +140,7 @@ async function readFile(path: string, parameter: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (error) {
-    throw new RefusedError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
+    throw new RejectedError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
   }
 }
 
@@ -168,17 +148,13 @@ async function readFile(path: string, parameter: string): Promise<string> {
  * Codes of errors that do not pass by themselves: invalid authorization (PostgreSQL, Appendix A, class 28), no such database, not
  * permitted.
  */
-const REFUSALS = /^(28...|3D000|42501)$/;
-/** What Node.js and the driver say of a server that does not prove who it is. */
-const TLS_REFUSALS = /certificate|does not support SSL|self.signed|altnames/i;
+const REJECTIONS = /^(28...|3D000|42501)$/;
+/** Messages of Node.js and the driver about a server whose identity cannot be verified. */
+const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 
 /** Whether an error of the server does not pass by itself. */
-export function isRefusal(error: unknown): boolean {
-  if (error instanceof RefusedError) return true;
+export function isRejection(error: unknown): boolean {
+  if (error instanceof RejectedError) return true;
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REFUSALS.test(code) || TLS_REFUSALS.test(messageOf(error));
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return REJECTIONS.test(code) || TLS_REJECTIONS.test(messageOf(error));
 }

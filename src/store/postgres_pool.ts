@@ -1,4 +1,5 @@
-import type { PostgresConnection, Row, Statement } from "./postgres_connection.ts";
+import type { PostgresConnection } from "./postgres_connection.ts";
+import type { Row, Statement } from "./postgres_driver.ts";
 
 /** A bounded number of connections. Each runs one statement at a time; further statements wait for the next free one. */
 export class PostgresPool {

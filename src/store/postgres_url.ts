@@ -1,4 +1,5 @@
-import { redactUrl } from "../upstream_url.ts";
+import { messageOf } from "../log.ts";
+import { redactUrl } from "../redact_url.ts";
 
 /** One of the servers that a URL names. */
 export interface PostgresHost {
@@ -6,7 +7,7 @@ export interface PostgresHost {
   readonly port: number;
 }
 
-/** What a `postgres://` URL says. */
+/** The parts of a `postgres://` URL. */
 export interface PostgresTarget {
   /** The servers in the order in which they are tried; the one that accepts writes is used. */
   readonly hosts: readonly PostgresHost[];
@@ -114,8 +115,4 @@ function parsePoolSize(text: string): number {
   const size = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   if (size >= 1 && size <= MAX_POOL_SIZE) return size;
   throw new TypeError(`expected pool to be an integer from 1 to ${MAX_POOL_SIZE}, got "${text}"`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

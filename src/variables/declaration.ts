@@ -1,5 +1,5 @@
 import { FieldReader } from "./field_reader.ts";
-import { isMapping, type Report } from "./fields.ts";
+import { formatKey, isMapping, type Report } from "./fields.ts";
 import { describeKind } from "./format_value.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { VARIABLE_TYPES, type VariableType } from "./variable_type.ts";
@@ -34,7 +34,7 @@ type ReadFields = { readonly [K in keyof Required<OtherFields>]: OtherFields[K] 
  * @returns `undefined` if the declaration has no valid tier.
  */
 export function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
-  const where = `variables.${name}`;
+  const where = `variables.${formatKey(name)}`;
   if (name === "") report("variables: expected a name for every variable");
   if (!isMapping(value)) return void report(`${where}: expected a mapping with a tier, got ${describeKind(value)}`);
   const reader = new FieldReader(value, where);

@@ -5,7 +5,8 @@ import { describeKind, formatValue } from "./format_value.ts";
  * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
  * keys that could differ from what is read.
  *
- * Issues name the values of PUBLIC variables only, since a value may have ended up in the wrong field.
+ * Issues name the values and the unknown keys of PUBLIC variables only, since a value may have ended up in the wrong field, or in
+ * a key.
  */
 export class FieldReader {
   readonly #fields: Fields;
@@ -22,7 +23,8 @@ export class FieldReader {
   /** Returns all issues so far, and one for each key that has not been read. */
   issues(): readonly string[] {
     const unknown: string[] = [];
-    checkKeys(this.#fields, this.#known, `${this.#where}.`, (issue) => unknown.push(issue));
+    const options = { prefix: `${this.#where}.`, isSecret: !this.#isPublic };
+    checkKeys(this.#fields, this.#known, (issue) => unknown.push(issue), options);
     return [...unknown, ...this.#issues];
   }
 
@@ -31,12 +33,12 @@ export class FieldReader {
     this.#issues.push(`${this.#where}.${key}: ${issue}`);
   }
 
-  /** Reads one of some words. These are not secret, so the issue names the value of any tier. */
+  /** Reads one of some words. */
   oneOf<T extends string>(key: string, allowed: readonly T[], defaultValue?: T): T | undefined {
     const value = this.#read(key);
     if (value === undefined && defaultValue !== undefined) return defaultValue;
     const found = allowed.find((word) => word === value);
-    if (found === undefined) this.report(key, `expected one of ${allowed.join(", ")}, got ${formatValue(value)}`);
+    if (found === undefined) this.#reportValue(key, `one of ${allowed.join(", ")}`);
     return found;
   }
 
@@ -73,6 +75,10 @@ export class FieldReader {
     return pattern;
   }
 
+  get #isPublic(): boolean {
+    return this.#fields.tier === "public";
+  }
+
   #read(key: string): unknown {
     this.#known.push(key);
     return this.#fields[key];
@@ -80,7 +86,7 @@ export class FieldReader {
 
   #reportValue(key: string, expected: string): void {
     const value = this.#fields[key];
-    const got = this.#fields.tier === "public" ? formatValue(value) : describeKind(value);
+    const got = this.#isPublic ? formatValue(value) : describeKind(value);
     this.report(key, `expected ${expected}, got ${got}`);
   }
 }

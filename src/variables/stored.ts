@@ -82,7 +82,7 @@ const WRITES = ["write"];
 export const MAX_HISTORY = 1_000;
 
 /**
- * Sets variables, in atomic commits of up to 200 variables or 600 KB.
+ * Sets variables, in atomic commits of up to 330 variables or 600 KB.
  *
  * @param values Values by name, without the prefix of the tier.
  * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is

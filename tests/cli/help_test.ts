@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { helpText, optionTable } from "../../src/cli/help.ts";
+import { helpText } from "../../src/cli/help.ts";
 import { OPTION_NAMES, OPTIONS } from "../../src/cli/option_table.ts";
 
 Deno.test("helpText() lists every option once, with its description, then --version and --help", () => {
@@ -24,22 +24,5 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
     "--strict | Reject PUBLIC values that look like secrets",
     "--hot-reload-mode signal|file_watch|poll | What triggers a reload; SIGHUP always does (signal)",
     "--poll-interval DURATION | Polling interval of poll and file_watch (30s)",
-  ]);
-});
-
-Deno.test("optionTable() has a row of five cells for every option", () => {
-  const [head, rule, ...rows] = optionTable().split("\n");
-  assertEquals([head, rule], ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |"]);
-  const cells = rows.map((row) => row.split(/(?<!\\)\|/).map((cell) => cell.trim()));
-  assertEquals(cells.map((row) => row.length), OPTION_NAMES.map(() => 7));
-  assertEquals(cells.map(([, flag]) => /^`--([a-z-]+)/.exec(flag ?? "")?.[1]), OPTION_NAMES);
-});
-
-Deno.test("optionTable() lists the flag, the environment variable, the setting and the default of an option", () => {
-  const rows = optionTable().split("\n");
-  assertEquals(rows.filter((row) => /--(hot-reload-mode|strict) ?/.test(row) && !row.startsWith("| flag")), [
-    "| `--strict` | `REP_GATEWAY_STRICT` | `strict_guardrails` |  | Reject PUBLIC values that look like secrets |",
-    "| `--hot-reload-mode signal\\|file_watch\\|poll` | `REP_GATEWAY_HOT_RELOAD_MODE` | `hot_reload_mode` | `signal` | " +
-    "What triggers a reload; SIGHUP always does |",
   ]);
 });

@@ -100,9 +100,9 @@ Deno.test("parseCommandManifest() reports all issues at once", () => {
     settings: { hot_reload: "on", session_key_ttl: "31s", more: 1 },
   });
   assertEquals(issuesOf(text), [
-    `variables.A.more: ${KEYS}`,
-    `variables.A.tier: ${TIER}, got "x"`,
-    `variables.A.type: ${TYPE}, got "y"`,
+    `variables.A: ${KEYS}, got a key that is not shown`,
+    `variables.A.tier: ${TIER}, got a string`,
+    `variables.A.type: ${TYPE}, got a string`,
     "variables.A.required: expected true or false, got a string",
     "variables.B: expected a mapping with a tier, got a number",
     `variables.C.values: expected a list of at least one ${STRING.slice(2)}, got an empty list`,

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type CommandOptions, OPTION_NAMES, type OptionName, OPTIONS } from "../../src/cli/option_table.ts";
+import { redactUrl } from "../../src/redact_url.ts";
 import {
   type OptionSources,
   parseCommandLine,
@@ -38,6 +39,7 @@ const DEFAULTS: CommandOptions = {
   "watch-path": undefined,
   "poll-interval": 30_000,
   "allowed-origins": [],
+  "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
   "session-key-ttl": 30_000,
@@ -45,6 +47,7 @@ const DEFAULTS: CommandOptions = {
   "key-rotation": 600_000,
   "key-retention": 86_400_000,
   "max-streams": 5_000,
+  "max-streams-per-client": undefined,
   "max-stream-age": 1_800_000,
   "stop-delay": 0,
   "drain": 10_000,
@@ -77,10 +80,10 @@ const VALUES: {
     "tcp://10.0.0.1:8080",
     "99999999999",
   ]],
-  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "some text", ["", "a\0b"]],
+  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "a non-empty value", ["", "a\0b"]],
   "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", ["", "x", "65536"]],
   "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
-  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "some text", ["", "a\0b"]],
+  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
   "upstream": [
     [
       ["https://up.example/base", new URL("https://up.example/base")],
@@ -94,8 +97,8 @@ const VALUES: {
     "a duration from 1ms to 1h, such as 30s",
     ["", "0s", "1h1ms", "30"],
   ],
-  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "some text", ["", "a\0b"]],
-  "env-file": [[["a.env", "a.env"], ["-", "-"]], "some text", ["", "a\0b"]],
+  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", ["", "a\0b"]],
+  "env-file": [[["a.env", "a.env"], ["-", "-"]], "a non-empty value", ["", "a\0b"]],
   "strict": [[["true", true], ["false", false]], "true or false", ["", "1", "0", "yes", "TRUE", "on"]],
   "hot-reload": [[["true", true], ["false", false]], "true or false", ["", "1", "no"]],
   "hot-reload-mode": [
@@ -103,7 +106,7 @@ const VALUES: {
     "one of signal, file_watch, poll",
     ["", "watch", "POLL", "file-watch"],
   ],
-  "watch-path": [[["/config", "/config"], [".", "."]], "some text", ["", "a\0b"]],
+  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", ["", "a\0b"]],
   "poll-interval": [
     [["1s", 1_000], ["24h", 86_400_000]],
     "a duration from 1s to 24h, such as 30s",
@@ -141,6 +144,11 @@ const VALUES: {
       "https://a.example,b.example",
     ],
   ],
+  "allowed-hosts": [
+    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", ["*.a.example:8080", "[::1]"]]],
+    "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
+    ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
+  ],
   "trusted-proxies": [
     [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]]],
     "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
@@ -156,7 +164,10 @@ const VALUES: {
       "10.0.0.1,x",
     ],
   ],
-  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "some text", ["", "a\0b"]],
+  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],
     "a duration from 1s to 30s, such as 30s",
@@ -173,6 +184,11 @@ const VALUES: {
     "a duration from 0s to 720h, such as 24h",
     ["", "-1s", "720h1ms", "24"],
   ],
+  "max-streams-per-client": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", [
+    "",
+    "0",
+    "1000001",
+  ]],
   "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
   "max-stream-age": [
     [["1ms", 1], ["24h", 86_400_000]],
@@ -181,8 +197,8 @@ const VALUES: {
   ],
   "stop-delay": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 0s", ["", "11m", "10"]],
   "drain": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 10s", ["", "11m", "10"]],
-  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
-  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
+  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
+  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
   "log-format": [[["text", "text"], ["json", "json"]], "one of json, text", ["", "JSON", "logfmt"]],
   "log-level": [[["debug", "debug"], ["error", "error"]], "one of debug, info, warn, error", ["", "WARN", "trace"]],
 };
@@ -209,7 +225,7 @@ for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [Opti
 
   for (const text of invalid) {
     Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
-      const message = `: expected ${expected}, got ${JSON.stringify(text)}`;
+      const message = `: expected ${expected}, got ${JSON.stringify(redactUrl(text))}`;
       assertEquals(messageOf(() => optionsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
       if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
       const environment = { [variableOf(name)]: text };
@@ -323,7 +339,7 @@ for (const args of [["--port"], ["--port="], ["--port", ""], ["--port", "--stric
   });
 }
 
-for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].yaml))) {
+for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].type))) {
   Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
     const message = `Cannot use --${name} twice: expected one value`;
     assertEquals(messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])), message);
@@ -436,4 +452,23 @@ Deno.test("unknownVariables() returns misspelled names, but no option, master ke
     "REP_GATEWAY_hot_reload",
     "REP_GATEWAY_",
   ]);
+});
+
+Deno.test("no message about options contains the credentials of a URL", () => {
+  const url = "https://user:CAN#ARY@host.example/?token=CANARY";
+  const lines = [
+    ["--upstream", url],
+    ["--upstream=https://user:CANARY"],
+    ["--allowed-origins", `https://a.example,${url}`],
+    ["--trusted-proxies", url],
+    ["--port", url],
+    [url],
+    ["--upstreem", url],
+    [`--upstreem=${url}`],
+  ];
+  for (const args of lines) {
+    const read = () => readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+    const { message } = assertThrows(read, UsageError);
+    assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
+  }
 });

@@ -6,6 +6,7 @@ import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { countedStore } from "../_store.ts";
 
 const STORES: Record<string, () => Promise<Store>> = {
   memory: () => Promise.resolve(memoryStore()),
@@ -177,6 +178,24 @@ Deno.test("difference() treats a deleted variable that is set again as an update
   const events = new Map([["A", { id: 1, name: "A" }]]);
   assertEquals(difference({ head: undefined, events }, target({ A: "" })), [{ name: "A", value: "" }]);
   assertEquals(difference({ head: undefined, events }, target({})), []);
+});
+
+Deno.test("EventLog reads its state once to compact or redact thousands of events", async () => {
+  const store = countedStore(memoryStore());
+  const log = new EventLog(store, { clock: new FakeClock(1_000), keep: 100 });
+  const values = (round: number) => Array.from({ length: 2_500 }, (_, i) => ({ name: `V${i}`, value: `${round}` }));
+  await log.append(values(1), await log.state());
+  await log.append(values(2), await log.state());
+  store.reset();
+  await log.trim();
+  assertEquals(store.counts.list, 1 + Math.ceil(4_900 / 500)); // the state, and the events in portions
+
+  const names = new Set(values(1).map(({ name }) => name));
+  await log.append(values(3), await log.state());
+  const state = await log.state();
+  store.reset();
+  assertEquals(await log.redact(names, state), true);
+  assertEquals([store.counts.list, (await store.list(["event"])).length], [1, 2_500]);
 });
 
 function seeded(seed: number): () => number {

@@ -1,23 +1,23 @@
 import { assertEquals } from "@std/assert";
-import { corsHeaders, type OriginContext, originRefusal } from "../../src/http/origin.ts";
+import { corsHeaders, type OriginContext, originRejection } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
 function context(fields: Partial<OriginContext>): OriginContext {
   return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...fields };
 }
 
-Deno.test("originRefusal() and corsHeaders() agree with the table of all combinations", () => {
+Deno.test("originRejection() and corsHeaders() agree with the table of all combinations", () => {
   for (const { rule, allowed, origin = null, site = null, may } of ORIGIN_CASES) {
     const request = context({ origin, secFetchSite: site, allowed });
     const cors = may && origin !== null ? [["access-control-allow-origin", origin]] : [];
     assertEquals(
-      { rule, origin, site, may: originRefusal(request) === undefined, headers: [...corsHeaders(request)] },
+      { rule, origin, site, may: originRejection(request) === undefined, headers: [...corsHeaders(request)] },
       { rule, origin, site, may, headers: [...cors, ["vary", "Origin"]] as [string, string][] },
     );
   }
 });
 
-Deno.test("originRefusal() returns the reason", () => {
+Deno.test("originRejection() returns the reason", () => {
   const reasons = [
     { origin: "https://evil.example" },
     { secFetchSite: "cross-site" },
@@ -25,7 +25,7 @@ Deno.test("originRefusal() returns the reason", () => {
     { origin: "https://evil.example", allowed: [LISTED] },
     { allowed: [LISTED] },
     { secFetchSite: "same-origin", allowed: [LISTED] },
-  ].map((fields) => originRefusal(context(fields)));
+  ].map((fields) => originRejection(context(fields)));
   assertEquals(reasons, [
     "the origin is not the gateway's own, and no other origin is allowed",
     "the request is cross-site, not same-origin",
@@ -36,8 +36,8 @@ Deno.test("originRefusal() returns the reason", () => {
   ]);
 });
 
-Deno.test("originRefusal() accepts the origin of a web view only if it is allowed", () => {
+Deno.test("originRejection() accepts the origin of a web view only if it is allowed", () => {
   const allowed = ["capacitor://localhost"];
-  assertEquals(originRefusal(context({ origin: "capacitor://localhost", allowed })), undefined);
-  assertEquals(originRefusal(context({ origin: "capacitor://localhost" })) === undefined, false);
+  assertEquals(originRejection(context({ origin: "capacitor://localhost", allowed })), undefined);
+  assertEquals(originRejection(context({ origin: "capacitor://localhost" })) === undefined, false);
 });

@@ -6,7 +6,7 @@ import { retryConflicts } from "../../src/store/retry.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
 import { captureLog } from "../_gateway.ts";
-import { FAST } from "../_postgres.ts";
+import { FAST, MISSING } from "../_postgres.ts";
 import { TempDirectory } from "../_temp.ts";
 
 const bin = await findPostgres();
@@ -20,9 +20,10 @@ if (bin !== undefined) {
   Deno.test.afterAll(() => server[Symbol.asyncDispose]());
 }
 
-/** A test that needs the server, with a schema of its own. */
+/** Registers a test that needs the server, with a schema of its own; without one it is ignored, and its name says why. */
 function testPostgres(name: string, fn: (parameters: string) => Promise<void>): void {
-  Deno.test({ name, ignore: bin === undefined, fn: () => fn(`schema=own_${schemas++}`) });
+  if (bin !== undefined) Deno.test(name, () => fn(`schema=own_${schemas++}`));
+  else Deno.test({ name: `without ${MISSING}: ${name}`, ignore: true, fn() {} });
 }
 
 /** Opens several stores, and closes them in the end. */
@@ -103,7 +104,7 @@ testPostgres(
   },
 );
 
-testPostgres("a server of a newer version is refused", async (parameters) => {
+testPostgres("a server of a newer version is rejected", async (parameters) => {
   const url = server.url(parameters);
   await withStores([url], () => Promise.resolve());
   await runSql(`UPDATE ${parameters.replace("schema=", "")}.schema_version SET version = 2`);
@@ -111,7 +112,7 @@ testPostgres("a server of a newer version is refused", async (parameters) => {
 });
 
 testPostgres(
-  "a user who may neither create nor use the schema is refused; one with the documented privileges is not",
+  "a user who may neither create nor use the schema is rejected; one with the documented privileges is not",
   async (parameters) => {
     const schema = parameters.replace("schema=", "");
     const user = `user_${schema}`;

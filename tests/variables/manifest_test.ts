@@ -114,7 +114,7 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
   [[], "variables.A: expected a mapping with a tier, got an empty list"],
   [{}, `variables.A.tier: ${TIER}, got nothing`],
   [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
-  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got "Public"`],
+  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got a string`],
   [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
   [{ tier: "public", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
   [{ tier: "public", type: null }, `variables.A.type: ${TYPE}, got nothing`],
@@ -147,6 +147,14 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
     "variables.A.default: expected no default for a required variable",
   ],
   [{ tier: "public", requird: true }, `variables.A.requird: ${KEYS}`],
+  [{ tier: "sensitive", requird: true }, `variables.A: ${KEYS}, got a key that is not shown`],
+  [{ tier: "sensitive", type: "int" }, `variables.A.type: ${TYPE}, got a string`],
+  [
+    { tier: "sensitive", "default:x": null },
+    "variables.A.default: expected a colon and a space between key and value",
+  ],
+  [{ tier: "public", "default=x": null }, "variables.A.default: expected a colon and a space between key and value"],
+  [{ tier: "public", "defaults:x": null }, `variables.A.defaults…: ${KEYS}`],
 ];
 
 for (const [fields, ...issues] of WRONG_FIELDS) {
@@ -181,6 +189,17 @@ const LEAKS: Record<string, string> = {
   "a value in pattern": withVariables({ A: { tier: "sensitive", pattern: `(${SECRET}` } }),
   "a value in example": withVariables({ A: { tier: "sensitive", example: [SECRET] } }),
   "a value in __proto__": `version: "0.1.0"\nvariables: {A: {tier: sensitive, __proto__: ${SECRET}}}`,
+  "a value as the type": withVariables({ A: { tier: "sensitive", type: SECRET } }),
+  "a value as the tier": withVariables({ A: { tier: SECRET } }),
+  "a default without a space": `version: "0.1.0"\nvariables: {A: {tier: sensitive, default:${SECRET}}}`,
+  "a default without a space and without a tier": `version: "0.1.0"\nvariables: {A: {default:${SECRET}}}`,
+  "a default without a space in a block": `version: "0.1.0"\nvariables:\n  A:\n    default:${SECRET}`,
+  "a default with an equals sign": `version: "0.1.0"\nvariables: {A: {tier: server, default=${SECRET}}}`,
+  "a value as a key": `version: "0.1.0"\nvariables: {A: {tier: sensitive, ${SECRET}}}`,
+  "a value as a key of a mapping": withVariables({ A: { tier: "sensitive", [SECRET]: { [SECRET]: SECRET } } }),
+  "a variable without a space": `version: "0.1.0"\nvariables: {A:${SECRET}}`,
+  "a variable without a space, but with a tier": `version: "0.1.0"\nvariables: {"A:${SECRET}": {tier: x}}`,
+  "a key at the top without a space": `{version: "0.1.0", variables: {}, A:${SECRET}}`,
   "a default of a required variable": withVariables({ A: { tier: "sensitive", required: true, default: SECRET } }),
   "an open quote": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: "${SECRET}`,
   "a broken line": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    ${SECRET}`,
@@ -199,7 +218,7 @@ for (const [what, text] of Object.entries(LEAKS)) {
 
 Deno.test("parseManifest() terminates for circular aliases", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
-    `variables.A.A: ${KEYS}`,
+    `variables.A: ${KEYS}, got a key that is not shown`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
@@ -211,12 +230,12 @@ Deno.test("parseManifest() accepts names of properties that all objects have", (
 
 Deno.test("parseManifest() does not read a tier from __proto__", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'), [
-    `variables.A.__proto__: ${KEYS}`,
+    `variables.A: ${KEYS}, got a key that is not shown`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
 
 Deno.test("parseManifest() reports each issue on one short line", () => {
-  const [issue = ""] = issuesOf(withVariables({ A: { tier: `public\n${"x".repeat(1_000)}` } }));
-  assertEquals(issue, `variables.A.tier: ${TIER}, got "public\\n${"x".repeat(51)}…`);
+  const [issue = ""] = issuesOf(withVariables({ A: { tier: "public", type: `string\n${"x".repeat(1_000)}` } }));
+  assertEquals(issue, `variables.A.type: ${TYPE}, got "string\\n${"x".repeat(51)}…`);
 });

@@ -143,7 +143,7 @@ function checkArgs({ command, args, ifId }: Pick<VariableCommandLine, "command" 
     throw new UsageError(`Cannot ${command} ${formatValue(args[0])}: expected options only; see --help`);
   }
   if (expected !== "" && args.length === 0) {
-    throw new UsageError(`Cannot ${command} nothing: expected ${command} ${expected}; see --help`);
+    throw new UsageError(`Cannot ${command}: expected ${expected}; see --help`);
   }
   if (ifId !== undefined && args.length > 1) {
     throw new UsageError(`Cannot ${command} with --if-id: expected one variable, got ${args.length}`);
@@ -160,6 +160,6 @@ function integer(name: FlagName, values: readonly string[], [min, max]: [number,
 
 function text(name: FlagName, values: readonly string[], environment: Environment): string | undefined {
   const value = singleValue(name, values);
-  if (value === "") throw new UsageError(`Cannot read --${name}: expected some text, got ""`);
+  if (value === "") throw new UsageError(`Cannot read --${name}: expected a non-empty value, got ""`);
   return value ?? (environment[environmentVariable(name)] || undefined); // in Compose files, empty means "not set"
 }

@@ -1,5 +1,7 @@
+import { messageOf } from "../../log.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import { withTimeout } from "../../store/with_timeout.ts";
 import { formatValue } from "../../variables/format_value.ts";
 import {
   listVariables,
@@ -16,9 +18,11 @@ import { readTextFile } from "../sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import { type CommandName, parseVariableCommandLine, type VariableCommandLine } from "./command_line.ts";
 import { variableHelp } from "./help.ts";
-import { openWithTimeout } from "./persistent_store.ts";
 import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
+
+/** Timeout for opening a database: a server may accept the connection and never respond. */
+const OPEN_TIMEOUT_MS = 10_000;
 
 type Run = (line: VariableCommandLine, io: CommandIo) => Promise<void>;
 
@@ -38,7 +42,7 @@ export async function runVariableCommand(args: readonly string[], io: CommandIo)
     return 0;
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
-    io.printError(error instanceof Error ? error.message : String(error));
+    io.printError(messageOf(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }
@@ -46,7 +50,7 @@ export async function runVariableCommand(args: readonly string[], io: CommandIo)
 async function set(line: VariableCommandLine, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const warnings = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
   const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));
@@ -116,7 +120,7 @@ async function withStore<T>(
   { openStore, clock, onChange = () => {} }: StoreIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = withCircuitBreaker(await openWithTimeout(openStore(kv), clock), { clock, onChange });
+  const store = withCircuitBreaker(await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock), { clock, onChange });
   try {
     return await run(store);
   } finally {

@@ -258,8 +258,8 @@ Deno.test("set rejects a name that is in another tier of its environment", async
     code: 1,
     out: [],
     err: [
-      "Cannot tell REP_PUBLIC_A and REP_SENSITIVE_A apart: expected a name to be in one tier only\n" +
-      "Cannot tell REP_PUBLIC_B and REP_SERVER_B apart: expected a name to be in one tier only",
+      "Cannot use REP_PUBLIC_A and REP_SENSITIVE_A: expected a name in one tier only\n" +
+      "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
     ],
   });
   assertEquals((await run("set", "C=3")).code, 0);
@@ -302,10 +302,10 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
     err: [[
       'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
-      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
       "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
       "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
     ].join("\n")],
   });
   assertEquals(await values(), {});
@@ -328,8 +328,8 @@ Deno.test("set rejects a manifest that does not exist or is invalid", async () =
 
 /** Invalid command lines and their error messages. */
 const INVALID_USAGE: [string, string][] = [
-  ["set", "Cannot set nothing: expected set KEY=VALUE ...; see --help"],
-  ["unset", "Cannot unset nothing: expected unset KEY ...; see --help"],
+  ["set", "Cannot set: expected KEY=VALUE ...; see --help"],
+  ["unset", "Cannot unset: expected KEY ...; see --help"],
   ["set A", 'Cannot set "A": expected KEY=VALUE'],
   ["set A=1 REP_PUBLIC_A=2", "Cannot set A twice: expected one value"],
   ["list A", 'Cannot list "A": expected options only; see --help'],
@@ -357,8 +357,8 @@ const INVALID_USAGE: [string, string][] = [
   ["set A=1 --if-id 1 --if-id=1", "Cannot use --if-id twice: expected one value"],
   ["set A=1 --manifest a --manifest b", "Cannot use --manifest twice: expected one value"],
   ["history --limit 1 --limit=2", "Cannot use --limit twice: expected one value"],
-  ["list --kv=", 'Cannot read --kv: expected some text, got ""'],
-  ["set A=1 --manifest=", 'Cannot read --manifest: expected some text, got ""'],
+  ["list --kv=", 'Cannot read --kv: expected a non-empty value, got ""'],
+  ["set A=1 --manifest=", 'Cannot read --manifest: expected a non-empty value, got ""'],
   ["move A", 'Cannot run "move": expected set, unset, list, history, watch'],
 ];
 
@@ -407,7 +407,7 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
     out: [],
     err: [
       "Cannot keep variables in memory, where no gateway would see them: " +
-      "it ends with this command; expected --kv with a file or a URL",
+      "it is deleted when this command ends; expected --kv with a file or a URL",
     ],
   };
   for (const words of [["set", "A=1"], ["unset", "A"], ["list"], ["history"], ["watch"]]) {
@@ -444,7 +444,7 @@ Deno.test("list has a timeout for a store that does not open", async () => {
   const { run, clock } = setUp({ openStore: () => new Promise(() => {}) });
   const running = run("list");
   await clock.tick(10_000);
-  assertEquals(await running, { code: 1, out: [], err: ["Cannot open the store: no answer within 10000 ms"] });
+  assertEquals(await running, { code: 1, out: [], err: ["Cannot use the store: no answer within 10000 ms"] });
 });
 
 /** Starts a watch on a store. */

@@ -43,6 +43,8 @@ export class LiveConfiguration {
   #stopPolling: readonly (() => void)[] = [];
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
+  /** The newest event whose loss was logged. */
+  #loggedLoss: number | undefined;
 
   constructor(settings: ResolvedOptions) {
     const { clock, random, log, metrics, instanceId, masterKey, hotReload } = settings;
@@ -170,7 +172,8 @@ export class LiveConfiguration {
     this.#stopPolling = [
       repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
-      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
+      repeat(POLL_MS, "save", () => this.#saveCounts()),
+      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.#poll()), this.#watchEvents()] : []),
     ];
     // Variables that could not be read at startup are a change, even if there are none.
     const after = this.#stored.isKnown ? 0 : -1;
@@ -200,10 +203,30 @@ export class LiveConfiguration {
 
   /** Makes up for what could not be done while the store was unavailable. */
   #recover(): void {
-    if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
+    if (this.#settings.hotReload) void this.#run("poll", () => this.#poll());
     if (this.#stored.isKnown) this.#configuration.retryNow();
     else void this.#run("reload", () => this.#reloadStored());
     void this.#run("save", () => this.#saveCounts());
+  }
+
+  /**
+   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the store has lost
+   * events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   */
+  async #poll(): Promise<void> {
+    const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
+    const newest = isLoaded ? await this.#eventLog.newestId() : Infinity;
+    if (newest > head) return await this.tail.readNew();
+    if (newest === head) return;
+    this.#logLoss(head, newest);
+    await this.#reloadStored(); // the store may have lost variables as well
+  }
+
+  #logLoss(delivered: number, stored: number): void {
+    if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
+    this.#loggedLoss = delivered;
+    const detail = "publishing them again: the store came back without the latest events";
+    this.#settings.log.error("rep.store.lost_events", { detail, delivered, stored });
   }
 
   async #saveCounts(): Promise<void> {

@@ -216,7 +216,7 @@ export const OPTIONS = {
     mayBeEmpty: true,
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
-  "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
+  "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
     help: "Advertised lifetime of a session key",

@@ -51,7 +51,8 @@ export class Replica {
     const { eventLog, tail, clock, random } = this.#options;
     await this.#join(snapshot);
     const fencingChecks = () => this.#rollout.fencingChecks();
-    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks });
+    const delivered = () => tail.state;
+    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks, delivered });
     await tail.readNew();
     return publication;
   }

@@ -74,6 +74,7 @@ export function simulate(world: World = WORLD): Report {
       ...prefixed("a change, the store watches", change(world, random, true)),
       ...prefixed("a change, polls only", change(world, random, false)),
       ...prefixed("all publish it at once", race(world, random, 0)),
+      ...prefixed("all publish it within 500 ms, as after a hint", race(world, random, 500)),
       ...prefixed("all publish it within 60 s", race(world, random, 60_000)),
       ...prefixed("all clients come back", storm(world, random)),
     ];

@@ -117,6 +117,7 @@ async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   store.take();
   await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), options);
   await settle();
+  await clock.tick(250); // half of the longest delay before such a reload
   return loadFigures("a variable written to the store, a process alone", store.take());
 }
 

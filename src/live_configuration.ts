@@ -12,7 +12,7 @@ import { RateLimit } from "./http/rate_limit.ts";
 import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
-import { type Snapshot, type SnapshotInput } from "./variables/snapshot.ts";
+import type { Snapshot, SnapshotInput } from "./variables/snapshot.ts";
 import { StoredSource } from "./variables/stored_source.ts";
 import { watchVariables } from "./variables/watch_stored.ts";
 

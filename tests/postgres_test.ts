@@ -1,16 +1,7 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { delay } from "@std/async/delay";
 import { findPostgres } from "../tools/postgres.ts";
-import {
-  askKeys,
-  at,
-  logged,
-  PROPAGATION_MS,
-  RECOVERY_MS,
-  setUp,
-  statusOf,
-  testMultipleGateways,
-} from "./_multi_gateway.ts";
+import { askKeys, at, PROPAGATION_MS, RECOVERY_MS, setUp, statusOf, testMultipleGateways } from "./_multi_gateway.ts";
 import { postgres, type PostgresPair, startPair } from "./_postgres.ts";
 import { has, idsOf, openStream, valuesOf } from "./_stream_client.ts";
 
@@ -46,13 +37,13 @@ Deno.test({
     assertEquals(await askKeys(first, 3), [200, 200, 200]);
     await pair?.kill();
     await pair?.promote();
-    await logged(scenario.gateways, "rep.store.up", RECOVERY_MS);
 
-    // The gateways still count what they have issued themselves; see docs/stores.md.
-    assertEquals((await askKeys(first, 5)).filter((status) => status === 200).length, 4);
+    // Not every gateway notices an outage that is this short, but one of them finds that events are missing.
     const isAgain = ({ messages }: typeof client) =>
       messages.some(({ id, data }) => id > lostId && data.value === "lost");
     await Promise.all(clients.map((client) => client.until(isAgain, RECOVERY_MS)));
+    // The gateways still count what they have issued themselves; see docs/stores.md.
+    assertEquals((await askKeys(first, 5)).filter((status) => status === 200).length, 4);
     await scenario.publish("after", second);
     await Promise.all(clients.map((client) => client.until(has("after"), PROPAGATION_MS)));
     assertEquals(clients.map(valuesOf), Array(2).fill(["replicated", "lost", "lost", "after"]));

@@ -47,6 +47,7 @@ export class LiveConfiguration {
   #stopPolling: readonly (() => void)[] = [];
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
+  #polling: Promise<void> | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
 
@@ -207,8 +208,14 @@ export class LiveConfiguration {
   /**
    * Compares the id of the newest event with the known one, which costs one small read. An older one means that the store has lost
    * events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   *
+   * Calls during a call share it: over KV Connect, each operation on an unreachable server stays pending.
    */
-  async #poll(): Promise<void> {
+  #poll(): Promise<void> {
+    return this.#polling ??= this.#pollOnce().finally(() => this.#polling = undefined);
+  }
+
+  async #pollOnce(): Promise<void> {
     const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
     const newest = isLoaded ? await this.#eventLog.newestId() : Infinity;
     if (newest > head) return await this.tail.readNew();

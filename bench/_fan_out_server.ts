@@ -1,5 +1,5 @@
 /**
- * The server of `fan_out.ts`: `gateway`, or `bare`, which is the least that can send the same bytes to the same streams.
+ * The server of `fan_out.ts`: `gateway`, with the size of its values in bytes, or `bare`, which is the least that can send the same bytes to the same streams.
  * Each line on its standard input is a command: `publish`, or `usage`, which is answered with a line of JSON.
  */
 import process from "node:process";
@@ -20,9 +20,9 @@ interface Served {
   publish: () => Promise<void> | void;
 }
 
-async function gateway(): Promise<Served> {
+async function gateway(valueBytes: number): Promise<Served> {
   let count = 0;
-  const variables = () => ({ REP_PUBLIC_A: `value ${count}` });
+  const variables = () => ({ REP_PUBLIC_A: `value ${count}`.padEnd(valueBytes, ".") });
   const { fetch, reload } = await createGateway({ hotReload: true, maxStreams: 100_000, variables });
   return {
     handler: (request) => fetch(request),
@@ -71,7 +71,7 @@ function say(said: unknown): void {
 }
 
 if (import.meta.main) {
-  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway();
+  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway(Number(Deno.args[1] ?? 0));
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
   say({ port: server.addr.port });
   for await (

@@ -89,8 +89,17 @@ async function startSide(kind: "gateway" | "bare", count: number): Promise<Side>
   };
 }
 
-async function startServer(kind: string) {
-  const args = ["run", "--quiet", ...await stdFlags(), "-A", "bench/_fan_out_server.ts", kind];
+/** A server in a process of its own. */
+export interface BenchServer {
+  readonly port: number;
+  publish(): Promise<void>;
+  usage(): Promise<Usage>;
+  close(): Promise<void>;
+}
+
+/** Starts `_fan_out_server.ts`. */
+export async function startServer(kind: "gateway" | "bare", valueBytes = 0): Promise<BenchServer> {
+  const args = ["run", "--quiet", ...await stdFlags(), "-A", "bench/_fan_out_server.ts", kind, String(valueBytes)];
   const cwd = new URL("..", import.meta.url);
   const child = new Deno.Command(Deno.execPath(), { args, cwd, stdin: "piped", stdout: "piped" }).spawn();
   const lines = child.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader();

@@ -41,3 +41,14 @@ export function fallibleStore(inner: Store, isDown: () => boolean): Store {
     close: () => {},
   };
 }
+
+/** The methods of a store as an object, to replace some of them. */
+export function delegate(store: Store): Store {
+  return {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    commit: (checks, writes) => store.commit(checks, writes),
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
+  };
+}

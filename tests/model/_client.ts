@@ -6,6 +6,8 @@ import type { Simulation } from "./_simulation.ts";
 export interface Beginning {
   /** The query of the stream. */
   readonly query: string;
+  /** The id of the last event that it received over an earlier connection. */
+  readonly lastEventId?: string;
   /** The id from which it has to receive every event; unknown until it has connected. */
   readonly cursor?: number;
   /** Its values; unknown if it has only a cursor. */
@@ -24,13 +26,14 @@ export class Client {
   constructor(simulation: Simulation, name: string, beginning: Beginning) {
     this.#simulation = simulation;
     this.#beginning = beginning;
-    this.#name = `${name} (${beginning.query || "now"})`;
+    const { query, lastEventId = "" } = beginning;
+    this.#name = `${name} (${query || lastEventId || "now"})`;
     const onConnected = (lastEventId: string) => {
       simulation.note(`${this.#name} is connected, with Last-Event-ID "${lastEventId}"`);
       // Without the header, the stream continues from a page, or from an unknown position.
       if (lastEventId === "") this.#collapsedUpTo = simulation.events.at(-1)?.id ?? 0;
     };
-    this.source = new EventSourceClient(simulation, { name: this.#name, query: beginning.query, onConnected });
+    this.source = new EventSourceClient(simulation, { name: this.#name, query, lastEventId, onConnected });
   }
 
   /** Checks that it has received every event once, and that its values are the published ones. */

@@ -28,6 +28,16 @@ interface Connection {
   reader?: ReadableStreamDefaultReader<Uint8Array>;
 }
 
+/** Options of {@linkcode EventSourceClient}. */
+interface EventSourceOptions {
+  name: string;
+  query: string;
+  /** The last event id of an earlier connection. @default {""} */
+  lastEventId?: string;
+  /** Called with the last event id that was sent, when a stream begins. */
+  onConnected: (lastEventId: string) => void;
+}
+
 /** An `EventSource` as the HTML standard describes it (§9.2), except that it never gives up. */
 export class EventSourceClient {
   readonly name: string;
@@ -43,14 +53,11 @@ export class EventSourceClient {
   #retryMs = DEFAULT_RETRY_MS;
   #connection: Connection | undefined;
 
-  constructor(network: Network, { name, query, onConnected }: {
-    name: string;
-    query: string;
-    onConnected: (lastEventId: string) => void;
-  }) {
+  constructor(network: Network, { name, query, lastEventId = "", onConnected }: EventSourceOptions) {
     this.#network = network;
     this.name = name;
     this.#url = `http://gateway.test/rep/changes${query}`;
+    this.#lastEventId = lastEventId;
     this.#onConnected = onConnected;
     void this.#connect();
   }

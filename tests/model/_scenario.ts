@@ -166,13 +166,9 @@ export class Scenario {
     const simulation = this.#simulation;
     const zero: Beginning = { query: "?last_event_id=0", cursor: 0, values: new Map() };
     const unknown: Beginning = { query: "?last_event_id=nonsense", cursor: 0, values: new Map() };
-    const beginnings = [
-      () => zero,
-      () => unknown,
-      () => ({ query: "" }),
-      () => this.#openPage(),
-      () => this.#openPage(),
-    ];
+    const resumed: Beginning = { query: "", lastEventId: "0", cursor: 0, values: new Map() };
+    const openPage = () => this.#openPage();
+    const beginnings = [() => zero, () => unknown, () => resumed, () => ({ query: "" }), openPage, openPage];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
     this.#clients.push(new Client(simulation, `client ${this.#clients.length + 1}`, beginning));

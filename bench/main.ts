@@ -8,6 +8,7 @@
  * the same run; they say more than times do, which are this machine's.
  */
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
+import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
 import { printReport, type Report } from "./_report.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
@@ -19,6 +20,7 @@ type Run = (args: readonly string[]) => Report | Promise<Report>;
 
 const PROGRAMS: Readonly<Record<string, Run>> = {
   fan_out: (args) => fanOut(readSizes(args, FAN_OUT_SIZES)),
+  large: (args) => large(readSizes(args, LARGE_SIZES)),
   replay: (args) => replay(readSizes(args, REPLAY_SIZES)),
   session_key: (args) => sessionKey(readSizes(args, SESSION_KEY_SIZES)),
   store_load: (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES)),

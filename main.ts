@@ -1,7 +1,7 @@
 /**
  * The configuration gateway: hands a single-page app its configuration at run time, and tells it when that changes.
  *
- * As a command, `deno run --allow-net jsr:@rep/gateway --help` says what it takes; as a module, it is one function:
+ * As a command, `deno run --allow-net jsr:@rep/gateway --help` lists the options; as a module, it is one function:
  *
  * @example
  * ```ts
@@ -17,12 +17,12 @@
 import config from "./deno.json" with { type: "json" };
 import { readCommand } from "./src/cli/command.ts";
 import { systemIo } from "./src/cli/commands/command_io.ts";
-import { isVariableCommand } from "./src/cli/commands/command_line.ts";
-import { runVariableCommand } from "./src/cli/commands/variable_commands.ts";
+import { isCommand } from "./src/cli/commands/command_line.ts";
+import { runCommand } from "./src/cli/commands/run_command.ts";
 import { exitWithError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, Service } from "./src/cli/service.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -46,7 +46,7 @@ export {
 
 /** Runs the command from its arguments to the last signal. */
 async function main(): Promise<void> {
-  if (isVariableCommand(Deno.args)) Deno.exit(await runVariableCommand(Deno.args, systemIo()));
+  if (isCommand(Deno.args)) Deno.exit(await runCommand(Deno.args, systemIo()));
   const command = await readCommand(Deno.args);
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);

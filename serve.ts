@@ -1,8 +1,9 @@
 /**
- * The gateway for `deno serve`, on all cores: `deno serve --parallel -A --unstable-kv jsr:@rep/gateway/serve`. Options come
- * from `REP_GATEWAY_…` or from behind the module's name; where to listen is Deno's to say (`--host`, `--port`).
+ * The gateway for `deno serve`, on all cores: `deno serve --parallel -A --unstable-kv jsr:@rep/gateway/serve`. Options
+ * come from `REP_GATEWAY_…`, or follow the module's name on the command line. Deno's own `--host` and `--port` set
+ * where to listen.
  *
- * It is a module of its own because one cannot tell from inside whether `deno run` or `deno serve` runs it: `main.ts` would
+ * It is a separate module because a module cannot know whether `deno run` or `deno serve` runs it: `main.ts` would
  * listen twice.
  *
  * @module
@@ -13,7 +14,7 @@ import { hostAndPort } from "./src/cli/listen.ts";
 import type { OptionName } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/start.ts";
+import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/service.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 
 /** Options that only the command itself can follow, and why. */
@@ -30,12 +31,11 @@ const service = new Service(command, { log });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 
-/**
- * Deno binds the port after it has loaded this module, and calls `onListen` in one of the threads only. Starting earlier would join
- * the rollout although the port may be in use; so the other threads start with their first request, or when the port must have
- * been bound.
- */
+/** After this time, Deno has bound the port, or has ended the process because it could not. */
 const BOUND_AFTER_MS = 500;
+
+// Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
+// in use. `onListen` is called in one of the threads only: the others start with their first request, or after this time.
 let starting: Promise<void> | undefined;
 const timer = setTimeout(start, BOUND_AFTER_MS);
 

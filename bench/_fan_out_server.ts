@@ -1,26 +1,27 @@
 /**
- * The server of `fan_out.ts`: `gateway`, with the size of its values in bytes, or `bare`, which is the least that can send the same bytes to the same streams.
- * Each line on its standard input is a command: `publish`, or `usage`, which is answered with a line of JSON.
+ * The server of `fan_out.ts`: `gateway`, with the size of its values in bytes, or `bare`, the least code that sends the
+ * same bytes to the same streams. Each line on its standard input is a command: `publish`, or `usage`, whose response is a
+ * line of JSON.
  */
 import process from "node:process";
 import { TextLineStream } from "../tools/text_lines.ts";
 import { eventFrame, openingFrame } from "../src/events/frame.ts";
 import { createGateway } from "../src/gateway.ts";
 
-/** What the process has used so far. */
+/** The resources that the process has used so far. */
 export interface Usage {
-  /** Microseconds of all its threads. */
+  /** Microseconds, over all threads. */
   readonly cpuUs: number;
   /** Resident bytes. */
   readonly rss: number;
 }
 
-interface Served {
+interface Subject {
   handler: (request: Request) => Response | Promise<Response>;
   publish: () => Promise<void> | void;
 }
 
-async function gateway(valueBytes: number): Promise<Served> {
+async function gateway(valueBytes: number): Promise<Subject> {
   let count = 0;
   const variables = () => ({ REP_PUBLIC_A: `value ${count}`.padEnd(valueBytes, ".") });
   const { fetch, reload } = await createGateway({ hotReload: true, maxStreams: 100_000, variables });
@@ -33,7 +34,7 @@ async function gateway(valueBytes: number): Promise<Served> {
   };
 }
 
-function bare(): Served {
+function bare(): Subject {
   const encoder = new TextEncoder();
   const opening = encoder.encode(openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }));
   const controllers = new Set<ReadableStreamDefaultController<Uint8Array>>();
@@ -43,9 +44,9 @@ function bare(): Served {
   function handler(): Response {
     let controller: ReadableStreamDefaultController<Uint8Array>;
     const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-      start(its) {
-        controllers.add(controller = its);
-        its.enqueue(opening);
+      start(own) {
+        controllers.add(controller = own);
+        own.enqueue(opening);
       },
       cancel: () => void controllers.delete(controller),
     });
@@ -65,20 +66,20 @@ function usage(): Usage {
   return { cpuUs: user + system, rss: Deno.memoryUsage().rss };
 }
 
-function say(said: unknown): void {
-  // deno-lint-ignore no-console -- read by the process that started this one
-  console.log(JSON.stringify(said));
+function print(value: unknown): void {
+  // deno-lint-ignore no-console -- the parent process reads it
+  console.log(JSON.stringify(value));
 }
 
 if (import.meta.main) {
   const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway(Number(Deno.args[1] ?? 0));
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
-  say({ port: server.addr.port });
+  print({ port: server.addr.port });
   for await (
     const command of Deno.stdin.readable.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())
   ) {
     if (command === "publish") await publish();
-    else say(usage());
+    else print(usage());
   }
-  Deno.exit(0); // streams that are still open would keep it
+  Deno.exit(0); // open streams would keep the process running
 }

@@ -1,29 +1,29 @@
-/** What operations cost a store: microseconds of its time. */
+/** What operations cost a store, in microseconds of its time. */
 export interface StoreCosts {
   readonly getUs: number;
-  /** A list that gives nothing, and each entry that it gives. */
+  /** A list that returns nothing, and each entry that it returns. */
   readonly listUs: number;
   readonly entryUs: number;
   readonly commitUs: number;
-  /** How many such stores there are, between which the load is spread evenly. */
+  /** The number of such stores over which the load is spread evenly. */
   readonly lanes: number;
 }
 
-/** A store that does one operation after the other, as a SQLite file and a `denokv` server do. Times are in milliseconds. */
+/** A store that runs one operation at a time, as a SQLite file and a `denokv` server do. Times are in milliseconds. */
 export class ModelStore {
   readonly #costs: StoreCosts;
   readonly #slowdown: number;
   #freeAt = 0;
-  /** How many operations it was asked for. */
+  /** The number of operations so far. */
   operations = 0;
 
-  /** @param otherLoad The share of its time that goes to what is not modelled one by one; below 1. */
+  /** @param otherLoad The share of its time that goes to operations that are not modelled one by one; below 1. */
   constructor(costs: StoreCosts, otherLoad = 0) {
     this.#costs = costs;
     this.#slowdown = 1 / (costs.lanes * (1 - otherLoad));
   }
 
-  /** When it will have done all that it has been asked for. */
+  /** When all operations so far are done. */
   get freeAt(): number {
     return this.#freeAt;
   }
@@ -33,7 +33,7 @@ export class ModelStore {
     return this.#serve(at, this.#costs.getUs);
   }
 
-  /** @param entries How many it gives. */
+  /** @param entries How many entries it returns. */
   list(at: number, entries: number): number {
     return this.#serve(at, this.#costs.listUs + entries * this.#costs.entryUs);
   }

@@ -7,41 +7,41 @@ export interface Figure {
   readonly most: number;
 }
 
-/** What a benchmark found. */
+/** The results of a benchmark. */
 export interface Report {
   readonly title: string;
   readonly figures: readonly Figure[];
 }
 
-/** Makes a figure of what the rounds gave. */
+/** Summarizes the values of all rounds. */
 export function figure(name: string, unit: string, rounds: readonly number[]): Figure {
   return { name, unit, median: quantile(rounds, 0.5), least: Math.min(...rounds), most: Math.max(...rounds) };
 }
 
-/** The value below which a share of all values lies. */
+/** Returns the value below which this share of all values lies. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
 }
 
-/** A report as text: the median of each figure and, where rounds differ, the least and the most. */
-export function reportText({ title, figures }: Report): string {
+/** Formats a report: the median of each figure and, where rounds differ, the least and the most. */
+export function formatReport({ title, figures }: Report): string {
   const width = Math.max(...figures.map(({ name }) => name.length));
-  return [title, ...figures.map((it) => `  ${it.name.padEnd(width)}  ${valueText(it)}`), ""].join("\n");
+  return [title, ...figures.map((it) => `  ${it.name.padEnd(width)}  ${formatValue(it)}`), ""].join("\n");
 }
 
-function valueText({ median, least, most, unit }: Figure): string {
-  const value = `${rounded(median)} ${unit}`.trim();
-  return least === most ? value : `${value}  (${rounded(least)} to ${rounded(most)})`;
+function formatValue({ median, least, most, unit }: Figure): string {
+  const value = `${round(median)} ${unit}`.trim();
+  return least === most ? value : `${value}  (${round(least)} to ${round(most)})`;
 }
 
-/** Three digits are more than such figures hold. */
-function rounded(value: number): string {
+/** Such figures are not more precise than three digits. */
+function round(value: number): string {
   return value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) < 1_000 ? 3 : 4 });
 }
 
 /** Prints a report. */
 export function printReport(report: Report): void {
-  // deno-lint-ignore no-console -- the report is what the program is for
-  console.log(reportText(report));
+  // deno-lint-ignore no-console -- the report is the program's output
+  console.log(formatReport(report));
 }

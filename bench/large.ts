@@ -8,7 +8,7 @@
 import process from "node:process";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { kvStore } from "../src/store/kv.ts";
-import { kvFile } from "./_kv_file.ts";
+import { createKvFile } from "./_kv_file.ts";
 import { figure, type Report } from "./_report.ts";
 
 /** How much there is to do. */
@@ -32,7 +32,7 @@ export async function large({ variables, events, bytes } = LARGE_SIZES): Promise
 }
 
 async function measureVariables(count: number): Promise<Record<string, Cost>> {
-  await using file = await kvFile();
+  await using file = await createKvFile();
   using kv = await file.open();
   let version = 0;
   const variables = () =>
@@ -49,7 +49,7 @@ async function measureVariables(count: number): Promise<Record<string, Cost>> {
 }
 
 async function measureReplay(events: number, bytes: number): Promise<Record<string, Cost>> {
-  await using file = await kvFile();
+  await using file = await createKvFile();
   using kv = await file.open();
   let version = 0;
   const variables = () => ({ REP_PUBLIC_A: `${version}`.padEnd(bytes, "x") });

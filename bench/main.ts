@@ -1,20 +1,21 @@
 /**
- * Runs the benchmarks one after the other, in less than a minute, or one of them with sizes of its own:
+ * Runs all benchmarks, which takes less than a minute, or one of them with other sizes:
  *
  *     deno task bench
  *     deno task bench fan_out --streams 5000
  *
- * Each prints the median of its rounds and, in brackets, the least and the most. Ratios are to a floor that was measured in
- * the same run; they say more than times do, which are this machine's.
+ * Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
+ * floor that was measured in the same run say more.
  */
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
 import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
 import { printReport, type Report } from "./_report.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
-import { simulate, WORLD } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
 import { STORE_LOAD_SIZES, storeLoad } from "./store_load.ts";
+import { WORLD } from "./_world.ts";
 
 type Run = (args: readonly string[]) => Report | Promise<Report>;
 
@@ -28,9 +29,9 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
 };
 
 /**
- * Runs what the arguments name, or everything.
+ * Runs the benchmark that the arguments name, or all of them.
  *
- * @throws {RangeError} If there is no such program.
+ * @throws {RangeError} If there is no benchmark of that name.
  */
 export async function runBenchmarks(args: readonly string[], print = printReport): Promise<void> {
   const [name, ...sizes] = args;

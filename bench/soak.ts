@@ -11,48 +11,45 @@
  *
  * The clients are bare connections in this process. Each of the two processes needs a file descriptor per stream.
  */
-import { type BenchServer, startServer } from "./fan_out.ts";
+import { delay } from "@std/async/delay";
+import { EventReader } from "./_event_reader.ts";
 import { figure, printReport, quantile, type Report } from "./_report.ts";
+import { ServerProcess } from "./_server_process.ts";
 import { readSizes } from "./_sizes.ts";
+import { StreamReaders } from "./_stream_readers.ts";
 
 /** How much there is to do. */
 export const SOAK_SIZES = { streams: 10_000, minutes: 10, reconnects: 5_000, connects: 100_000, updates: 10_000 };
 
-/** More than the listener's backlog would be refused. */
-const BATCH = 100;
+/** How many short-lived streams are open at once. */
+const SHORT_LIVED = 100;
 /** With so many updates, a client that does not read has more to catch up on than its socket buffers hold. */
 const VALUE_BYTES = 1_000;
 const SAMPLES_PER_MINUTE = 12;
 
 /** Runs all phases. */
 export async function soak(sizes: typeof SOAK_SIZES = SOAK_SIZES): Promise<Report[]> {
-  const server = await startServer("gateway", VALUE_BYTES);
-  try {
-    return [
-      await idle(server, sizes),
-      await reconnect(server, sizes.reconnects),
-      await comeAndGo(server, sizes.connects),
-      await stall(server, sizes.updates),
-    ];
-  } finally {
-    await server.close();
-  }
+  await using server = await ServerProcess.start("gateway", VALUE_BYTES);
+  return [
+    await idle(server, sizes),
+    await reconnect(server, sizes.reconnects),
+    await comeAndGo(server, sizes.connects),
+    await stall(server, sizes.updates),
+  ];
 }
 
-async function idle(server: BenchServer, { streams, minutes }: typeof SOAK_SIZES): Promise<Report> {
+async function idle(server: ServerProcess, { streams, minutes }: typeof SOAK_SIZES): Promise<Report> {
   const before = await server.usage();
-  const clients = await openAll(server.port, streams);
+  const readers = await StreamReaders.open(server.port, streams);
   const opened = await server.usage();
-  const readings = clients.map((client) => client.readAll());
   const samples: { minute: number; kb: number }[] = [];
   for (let sample = 0; sample <= minutes * SAMPLES_PER_MINUTE; sample++) {
     samples.push({ minute: sample / SAMPLES_PER_MINUTE, kb: (await server.usage()).rss / 1_024 });
-    await sleep(60_000 / SAMPLES_PER_MINUTE);
+    await delay(60_000 / SAMPLES_PER_MINUTE);
   }
   const after = await server.usage();
-  const ended = clients.filter(({ hasEnded }) => hasEnded).length;
-  for (const client of clients) client.close();
-  await Promise.all(readings);
+  const { ended } = readers;
+  await readers.close();
   return {
     title: `${streams} idle streams for ${minutes} min`,
     figures: [
@@ -73,17 +70,17 @@ function slope(samples: readonly { minute: number; kb: number }[]): number {
   return covariance / mean(samples.map(({ minute }) => (minute - x) ** 2));
 }
 
-async function reconnect(server: BenchServer, count: number): Promise<Report> {
-  const first = await RawStream.open(server.port);
+async function reconnect(server: ServerProcess, count: number): Promise<Report> {
+  const first = await EventReader.open(server.port);
   const cursor = first.cursor;
   for (let update = 0; update < 10; update++) await server.publish();
   await first.readEvents(10);
   first.close();
   const start = performance.now();
   const waits = await Promise.all(Array.from({ length: count }, async (_, index) => {
-    await sleep(1_000 * index / count);
+    await delay(1_000 * index / count);
     const from = performance.now();
-    const client = await RawStream.open(server.port, cursor);
+    const client = await EventReader.open(server.port, cursor);
     await client.readEvents(10);
     client.close();
     return performance.now() - from;
@@ -98,11 +95,12 @@ async function reconnect(server: BenchServer, count: number): Promise<Report> {
   };
 }
 
-async function comeAndGo(server: BenchServer, count: number): Promise<Report> {
+async function comeAndGo(server: ServerProcess, count: number): Promise<Report> {
   const warmUp = Math.min(count, 1_000);
   const connectTimes = async (times: number) => {
-    for (let done = 0; done < times; done += BATCH) {
-      for (const client of await openAll(server.port, Math.min(BATCH, times - done))) client.close();
+    for (let done = 0; done < times; done += SHORT_LIVED) {
+      const readers = await StreamReaders.open(server.port, Math.min(SHORT_LIVED, times - done));
+      await readers.close();
     }
   };
   await connectTimes(warmUp);
@@ -121,8 +119,8 @@ async function comeAndGo(server: BenchServer, count: number): Promise<Report> {
   };
 }
 
-async function stall(server: BenchServer, updates: number): Promise<Report> {
-  const [stalled, reader] = [await RawStream.open(server.port), await RawStream.open(server.port)];
+async function stall(server: ServerProcess, updates: number): Promise<Report> {
+  const [stalled, reader] = [await EventReader.open(server.port), await EventReader.open(server.port)];
   const before = await server.usage();
   const start = performance.now();
   const delays: number[] = [];
@@ -148,88 +146,6 @@ async function stall(server: BenchServer, updates: number): Promise<Report> {
       figure("events lost by the stalled client", "", [stalled.gaps]),
     ],
   };
-}
-
-async function openAll(port: number, count: number): Promise<RawStream[]> {
-  const clients: RawStream[] = [];
-  for (let opened = 0; opened < count; opened += BATCH) {
-    const batch = Array.from({ length: Math.min(BATCH, count - opened) }, () => RawStream.open(port));
-    clients.push(...await Promise.all(batch));
-  }
-  return clients;
-}
-
-/** A stream that is read as cheaply as Deno can. */
-class RawStream {
-  readonly #connection: Deno.TcpConn;
-  readonly #buffer = new Uint8Array(16 << 10);
-  #text = "";
-  /** The id of the opening, or of the last event. */
-  cursor = "";
-  /** How many times the counter in the values was not the next one. */
-  gaps = 0;
-  hasEnded = false;
-  #counter: number | undefined;
-
-  private constructor(connection: Deno.TcpConn) {
-    this.#connection = connection;
-  }
-
-  /** Opens a stream, and reads its opening. */
-  static async open(port: number, cursor?: string): Promise<RawStream> {
-    const connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    const stream = new RawStream(connection);
-    const header = cursor === undefined ? "" : `Last-Event-ID: ${cursor}\r\n`;
-    await connection.write(encoder.encode(`GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`));
-    const opening = await stream.#readUntil(/id: (\d+)\n\n/);
-    stream.cursor = opening[1] ?? "";
-    return stream;
-  }
-
-  /** Reads events, and checks that each value follows the one before. */
-  async readEvents(count: number): Promise<void> {
-    for (let read = 0; read < count; read++) {
-      const [, value, id] = await this.#readUntil(/"value":"value (\d+)[.]*"\}\nid: (\d+)\n\n/);
-      const counter = Number(value);
-      if (this.#counter !== undefined && counter !== this.#counter + 1) this.gaps++;
-      this.#counter = counter;
-      this.cursor = id ?? "";
-    }
-  }
-
-  /** Reads and discards everything until the connection is closed. */
-  async readAll(): Promise<void> {
-    try {
-      while (await this.#connection.read(this.#buffer) !== null) { /* heartbeats */ }
-      this.hasEnded = true;
-    } catch {
-      // close() interrupts the read.
-    }
-  }
-
-  close(): void {
-    this.#connection.close();
-  }
-
-  async #readUntil(pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const match = pattern.exec(this.#text);
-      if (match !== null) {
-        this.#text = this.#text.slice(match.index + match[0].length);
-        return match;
-      }
-      const length = await this.#connection.read(this.#buffer);
-      if (length === null) throw new Error("The stream ended");
-      this.#text += decoder.decode(this.#buffer.subarray(0, length));
-    }
-  }
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder("latin1");
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 if (import.meta.main) { for (const report of await soak(readSizes(Deno.args, SOAK_SIZES))) printReport(report); }

@@ -29,8 +29,8 @@ interface RecurringTaskOptions {
 }
 
 /**
- * Runs a task every `ms` milliseconds, in the background. A run that fails is reported and the next one takes place all
- * the same; a run that takes longer than `ms` does not delay the next one.
+ * Runs a task every `ms` milliseconds, in the background. A run that fails is reported; neither a failure nor a
+ * run that takes longer than `ms` affects the next one.
  *
  * @returns A function that stops the task.
  */

@@ -11,13 +11,13 @@ import {
   type SnapshotInput,
 } from "./variables/snapshot.ts";
 
-/** Settings of {@linkcode Configuration}. */
-export interface ConfigurationOptions {
+/** Options of {@linkcode Configuration}. */
+interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
   /**
-   * Makes the public state in the store equal to a snapshot's. Returns `undefined` without doing so while another configuration is
-   * active.
+   * Makes the public state in the store equal to a snapshot's. Returns `undefined` without doing so while another
+   * configuration is active.
    */
   publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
   clock: Clock;
@@ -53,7 +53,7 @@ export class Configuration {
    * @throws {ConfigurationError} If the configuration is invalid.
    */
   async load(): Promise<void> {
-    this.#snapshot = buildSnapshot(await this.#options.read());
+    this.#snapshot = await buildSnapshot(await this.#options.read());
     this.#isLoaded = true;
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", { ...countVariables(this.#snapshot), warnings: warnings.length });
@@ -66,8 +66,8 @@ export class Configuration {
   }
 
   /**
-   * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the snapshot:
-   * then a page is sent events that it contains already, and misses none.
+   * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the
+   * snapshot: then a page is sent events that it contains already, and misses none.
    */
   get cursor(): number {
     return this.#cursor;
@@ -84,8 +84,8 @@ export class Configuration {
   }
 
   /**
-   * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued share it.
-   * After {@linkcode close} it does nothing.
+   * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued
+   * share it. After {@linkcode close} it does nothing.
    *
    * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
    */
@@ -101,14 +101,15 @@ export class Configuration {
   async #reload(): Promise<void> {
     const before = this.#snapshot;
     try {
-      this.#snapshot = buildSnapshot(await this.#options.read());
+      this.#snapshot = await buildSnapshot(await this.#options.read());
     } catch (error) {
       throw this.#reject(error);
     }
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
     await this.publish();
-    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info"; // a poll that finds no change is not worth a line
+    // A poll that finds no change is not worth a line.
+    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info";
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 
@@ -135,15 +136,15 @@ export class Configuration {
   }
 
   /**
-   * Publishes the current configuration, also when it becomes active again after another one. If the store does not answer, it
-   * returns, and retries in the background.
+   * Publishes the current configuration, also when it becomes active again after another one. If the store is
+   * unavailable, it returns, and retries in the background.
    */
   async publish(): Promise<void> {
     if (!this.#isLoaded || this.#stop.signal.aborted) return;
     try {
       await this.#publishOnce();
     } catch (error) {
-      this.#options.log.error("rep.config.not_published", { detail: `retrying: ${error}` });
+      this.#options.log.error("rep.config.not_published", { detail: `${error}; retrying` });
       this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
     }
   }

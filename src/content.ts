@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
-import { headersToOmit } from "./pages/page_response.ts";
+import { headersToOmit, isPage } from "./pages/page_response.ts";
 import { ReverseProxy } from "./proxy/reverse_proxy.ts";
 import { StaticFiles } from "./static/static_files.ts";
 
@@ -16,7 +16,7 @@ export interface Content {
   close(): void;
 }
 
-/** Settings of {@linkcode openContent}. */
+/** Options of {@linkcode openContent}. */
 export interface ContentOptions {
   staticDir?: string | undefined;
   upstream?: URL | undefined;
@@ -48,7 +48,7 @@ function fileContent(files: StaticFiles): Content {
 function proxiedContent(proxy: ReverseProxy): Content {
   return {
     respond: (request, client) =>
-      proxy.respond(request, client, { decodable: true, omitHeaders: headersToOmit(request) }),
+      proxy.respond(request, client, { shouldDecode: isPage, omitHeaders: headersToOmit(request) }),
     drain: () => proxy.drain(),
     drainWebSockets: () => proxy.drainWebSockets(),
     close: () => proxy.close(),

@@ -4,9 +4,12 @@ import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
+import { RejectionLog } from "./endpoints/rejection_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
+import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
+import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
@@ -17,12 +20,17 @@ import { injectPage, type PageRequest } from "./pages/page_response.ts";
 export interface Gateway extends AsyncDisposable {
   /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
   fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
-  /** Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`. */
+  /**
+   * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
+   */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
+   * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
+   * own would confirm a page with an old configuration, or a stored fragment.
    *
-   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a 304.
+   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
+   * 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Answers `GET /rep/health` only, for a port of its own. */
@@ -34,15 +42,16 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica leaves the
-   * rollout. Give load balancers time to notice before {@linkcode close}.
+   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica
+   * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
    */
   beginShutdown(): void;
   /**
-   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it again has no
-   * effect. The store stays open.
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
+   * again has no effect. The store stays open.
    *
-   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at once.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at
+   * once.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -61,7 +70,8 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway. This is the only place where its parts are put together.
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode LiveConfiguration}, which creates everything
+ * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
  * @throws {RangeError} If an option is out of range.
@@ -84,11 +94,20 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const gateway = new RunningGateway(settings, live, content);
   try {
     await live.start();
+    if (live.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
     return gateway;
   } catch (error) {
     await gateway.close();
     throw error;
   }
+}
+
+/** Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin. */
+function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptions): void {
+  if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
+  const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
+    "expected --allowed-hosts or --allowed-origins";
+  log.warn("rep.start.warning", { detail });
 }
 
 const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
@@ -100,7 +119,9 @@ class RunningGateway implements Gateway {
   readonly #content: Content | undefined;
   readonly #startedAt: number;
   readonly #respond: Responder;
+  readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
+  readonly #rejections: RejectionLog;
   readonly #routes: Routes;
   readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
   readonly #fallback: Handler;
@@ -112,9 +133,11 @@ class RunningGateway implements Gateway {
     this.#live = live;
     this.#content = content;
     this.#startedAt = settings.clock.now();
-    this.#respond = createResponder(settings);
+    this.#respond = createResponder({ ...settings, onRequest: createProxyWarning(settings) });
+    this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
+    this.#rejections = new RejectionLog(settings);
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
@@ -125,15 +148,13 @@ class RunningGateway implements Gateway {
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) =>
-    this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? this.#fallback);
+    this.#respond(request, info, (path) => this.#handlerFor(path, this.#fallback));
 
   readonly handle: Gateway["handle"] = async (request, info) =>
-    isOwnPath(request)
-      ? await this.#respond(request, info, (path) => findHandler(this.#routes, path) ?? notFound)
-      : undefined;
+    isOwnPath(request) ? await this.#respond(request, info, (path) => this.#handlerFor(path, notFound)) : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => this.#configScripts.get());
+    injectPage(response, request, () => this.#configScripts.get(), this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);
@@ -157,11 +178,22 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
+    this.#rejections.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
     await this.#content?.drainWebSockets();
     await Promise.all([stopListening(), this.#content?.drain()]);
+  }
+
+  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
+  #handlerFor(path: string, fallback: Handler): Handler {
+    const handler = findHandler(this.#routes, path) ?? fallback;
+    if (path === HEALTH_PATH) return handler;
+    return (request, context) => {
+      requireAllowedHost(context.client.origin, this.#isAllowedHost);
+      return handler(request, context);
+    };
   }
 
   #health(request: Request): Response {
@@ -180,14 +212,15 @@ class RunningGateway implements Gateway {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, clock, log, ttlMs };
+    const rejections = this.#rejections;
+    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, rejections, clock, log, ttlMs };
     return handleSessionKey(request, caller, options);
   }
 
   #changes(request: Request, { client }: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
     const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, hub, tail });
+    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
   async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {

@@ -1,11 +1,13 @@
 import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
+import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
-import { isOrigin } from "./http/origin.ts";
+import { normalizeOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
+import { redactUrl } from "./redact_url.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
-import { EXPECTED_UPSTREAM, parseUpstream, redactUrl } from "./upstream_url.ts";
+import { EXPECTED_UPSTREAM, parseUpstream } from "./upstream_url.ts";
 import type { Environment } from "./variables/classify.ts";
 import { readEnvironment } from "./variables/environment.ts";
 import { formatValue } from "./variables/format_value.ts";
@@ -30,9 +32,16 @@ export interface GatewayOptions {
   hotReload?: boolean;
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
+  /**
+   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
+   * others get 421, except for health. If empty, any host is allowed.
+   *
+   * @default {[]}
+   */
+  allowedHosts?: readonly string[];
   /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
-  /** Lifetime of a session key: 1_000 to 30_000. @default {30_000} */
+  /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
   /** Maximum number of session keys per client address in any 60 s: 1 to 10_000. @default {10} */
   sessionKeyMaxRate?: number;
@@ -42,6 +51,12 @@ export interface GatewayOptions {
   keyRetentionMs?: number;
   /** Maximum number of open streams: 1 to 1_000_000. @default {5_000} */
   maxStreams?: number;
+  /**
+   * Maximum number of open streams per client address: 1 to 1_000_000. IPv6 addresses of one /64 count as one client.
+   *
+   * @default {half of maxStreams, rounded up}
+   */
+  maxStreamsPerClient?: number | undefined;
   /** Maximum age of a stream: 1 to 86_400_000. @default {1_800_000} */
   maxStreamAgeMs?: number;
   /** Whether `GET /rep/health` is served by {@linkcode Gateway.fetchHealth} only. @default {false} */
@@ -52,7 +67,7 @@ export interface GatewayOptions {
   upstream?: URL | string | undefined;
   /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
-  /** Master secret of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
+  /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
    * Identifier that only one process at a time uses, such as host name and port. A restarted process with the same
@@ -67,40 +82,52 @@ export interface GatewayOptions {
   log?: Log;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
-  /** Source of numbers from 0 to below 1 for backoff and jitter; not used for secrets. @default {Math.random} */
+  /** Source of numbers in [0, 1) for backoff and jitter; not used for secrets. @default {Math.random} */
   random?: () => number;
 }
 
-/** The default and the valid range of a numeric option. */
-export interface NumberOption {
-  readonly default: number;
+/** The valid range of a numeric option. */
+export interface NumberRange {
   readonly min: number;
   readonly max: number;
   /** Valid values are multiples of this. @default {1} */
   readonly step?: number;
 }
 
+/** The default and the valid range of a numeric option. */
+export interface NumberOption extends NumberRange {
+  readonly default: number;
+}
+
 type NumberOptionName = {
   [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined ? K : never;
 }[keyof GatewayOptions];
 
-/** The default and the valid range of every numeric option; the options of the command refer to them as well. */
+/**
+ * The default and the valid range of every numeric option; the options of the command refer to them as well. The
+ * default of `maxStreamsPerClient` depends on `maxStreams`.
+ */
 export const NUMBER_OPTIONS = {
-  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 }, // the maximum is REP's (spec, Limits)
+  // The maximum is REP's (endpoint specification, Limits).
+  sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 },
   sessionKeyMaxRate: { default: 10, min: 1, max: 10_000 },
   keyRotationMs: { default: 600_000, min: 1_000, max: 86_400_000, step: 1_000 }, // a `kid` is in seconds
   keyRetentionMs: { default: 86_400_000, min: 0, max: 2_592_000_000 },
   maxStreams: { default: 5_000, min: 1, max: 1_000_000 },
+  maxStreamsPerClient: { min: 1, max: 1_000_000 },
   maxStreamAgeMs: { default: 1_800_000, min: 1, max: 86_400_000 },
   upstreamTimeoutMs: { default: 30_000, min: 1, max: 3_600_000 },
-} as const satisfies Record<NumberOptionName, NumberOption>;
+} as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
+
+type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
 
 /** The options that are resolved to another type or another name. */
-type Converted = "variables" | "manifest" | "trustedProxies" | "upstream";
+type Converted = "variables" | "manifest" | "trustedProxies" | "maxStreamsPerClient" | "upstream";
 
 /** The options after validation, with defaults applied. */
 export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
   readonly isTrusted: TrustRule;
+  readonly maxStreamsPerClient: number;
   readonly upstream: URL | undefined;
   /** Reads the variables and the manifest. */
   readonly read: () => Promise<SnapshotInput>;
@@ -114,16 +141,19 @@ export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, 
 export function checkOptions(options: GatewayOptions): ResolvedOptions {
   const { strict = false, masterKey } = options;
   checkMasterKey(masterKey);
+  const maxStreams = checkNumber("maxStreams", options);
   return {
     strict,
     hotReload: options.hotReload ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
+    allowedHosts: checkHosts(options.allowedHosts ?? []),
     isTrusted: trustRule(options.trustedProxies ?? []),
     sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options),
     sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options),
     keyRotationMs: checkNumber("keyRotationMs", options),
     keyRetentionMs: checkNumber("keyRetentionMs", options),
-    maxStreams: checkNumber("maxStreams", options),
+    maxStreams,
+    maxStreamsPerClient: checkNumber("maxStreamsPerClient", options, Math.ceil(maxStreams / 2)),
     maxStreamAgeMs: checkNumber("maxStreamAgeMs", options),
     separateHealth: options.separateHealth ?? false,
     staticDir: options.staticDir,
@@ -147,10 +177,14 @@ async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
-function checkNumber(name: NumberOptionName, options: GatewayOptions): number {
-  const { default: defaultValue, min, max, step = 1 }: NumberOption = NUMBER_OPTIONS[name];
-  const value = options[name] ?? defaultValue;
-  if (Number.isInteger(value) && value >= min && value <= max && value % step === 0) return value;
+function checkNumber(name: NumberWithDefault, options: GatewayOptions): number;
+function checkNumber(name: NumberOptionName, options: GatewayOptions, defaultValue: number): number;
+function checkNumber(name: NumberOptionName, options: GatewayOptions, computedDefault?: number): number {
+  const { default: defaultValue, min, max, step = 1 }: NumberRange & Partial<NumberOption> = NUMBER_OPTIONS[name];
+  const value = options[name] ?? computedDefault ?? defaultValue;
+  if (value !== undefined && Number.isInteger(value) && value >= min && value <= max && value % step === 0) {
+    return value;
+  }
   const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
   throw new RangeError(`Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${formatValue(value)}`);
 }
@@ -161,10 +195,22 @@ function checkMasterKey(masterKey: Uint8Array | undefined): void {
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {
-  const invalid = origins.find((origin) => !isOrigin(origin));
-  if (invalid === undefined) return origins;
-  throw new RangeError(`Cannot use allowedOrigins: expected origins such as https://app.example.com, got "${invalid}"`);
+  return origins.map((origin) => {
+    const normalized = normalizeOrigin(origin);
+    if (normalized !== undefined) return normalized;
+    const expected = "origins such as https://app.example.com, without wildcards";
+    const got = formatValue(redactUrl(origin));
+    throw new RangeError(`Cannot use allowedOrigins: expected ${expected}, got ${got}`);
+  });
 }
+
+function checkHosts(hosts: readonly string[]): readonly string[] {
+  const invalid = hosts.find((host) => !isHostPattern(host));
+  if (invalid === undefined) return hosts;
+  throw new RangeError(`Cannot use allowedHosts: expected hosts such as ${EXAMPLE_HOSTS}, got ${formatValue(invalid)}`);
+}
+
+const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;

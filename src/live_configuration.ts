@@ -9,23 +9,22 @@ import { Tail } from "./events/tail.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { logTaskError } from "./log.ts";
 import { RateLimit } from "./http/rate_limit.ts";
+import { WINDOW_MS } from "./http/sliding_window.ts";
 import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
-import { type Snapshot, type SnapshotInput } from "./variables/snapshot.ts";
+import type { Snapshot, SnapshotInput } from "./variables/snapshot.ts";
 import { StoredSource } from "./variables/stored_source.ts";
 import { watchVariables } from "./variables/watch_stored.ts";
 
 /** How often a process reads new events, and probes a store that has failed. */
 const POLL_MS = 1_000;
-/** How often a process tries to become the one that removes expired rate-limit entries. */
-const SWEEP_MS = 60_000;
 /** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
 const LEAVE_TIMEOUT_MS = 1_000;
 
 /**
- * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the rollout, the
- * configuration, and the polling that keeps them current.
+ * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the
+ * rollout, the configuration, and the polling that keeps them current.
  */
 export class LiveConfiguration {
   readonly hub: Hub;
@@ -63,13 +62,13 @@ export class LiveConfiguration {
     const eventLog = this.#eventLog;
     const onReactivated = () => void this.#configuration.publish();
     this.#replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
-    const publish = hotReload ? (one: Snapshot) => this.#publish(one) : () => Promise.resolve(NO_PUBLICATION);
+    const publish = hotReload ? (snapshot: Snapshot) => this.#publish(snapshot) : () => Promise.resolve(NO_PUBLICATION);
     this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log });
   }
 
   /**
-   * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are invalid,
-   * nothing outside the process has changed.
+   * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are
+   * invalid, nothing outside the process has changed.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    */
@@ -91,7 +90,7 @@ export class LiveConfiguration {
     return this.#settings.hotReload ? this.#replica.activeConfiguration(configuration) : configuration;
   }
 
-  /** Whether the last reload was rejected, or the store does not answer. */
+  /** Whether the last reload was rejected, or the store is unavailable. */
   get isDegraded(): boolean {
     return this.#configuration.isRejected || !this.#store.isAvailable;
   }
@@ -138,7 +137,7 @@ export class LiveConfiguration {
     throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
   }
 
-  /** Loaded early, so that a later outage of the store does not turn into refused session keys. */
+  /** Loaded early, so that a later outage of the store does not turn into rejected requests for session keys. */
   async #loadMasterKey(): Promise<void> {
     try {
       await this.epochs.keys(this.epochs.current());
@@ -152,11 +151,12 @@ export class LiveConfiguration {
     const repeat = (ms: number, name: string, task: () => Promise<unknown>) =>
       every(ms, () => this.#run(name, task), { clock, onError: logTaskError(log, name) });
     this.#stopPolling = [
-      repeat(SWEEP_MS, "sweep", () => this.rateLimit.sweep()),
+      repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
       ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
     ];
-    const after = this.#stored.isKnown ? 0 : -1; // variables that could not be read at startup are a change, even if there are none
+    // Variables that could not be read at startup are a change, even if there are none.
+    const after = this.#stored.isKnown ? 0 : -1;
     const { signal } = this.#closing;
     const options = { clock, signal, after, isBackground: true };
     this.#watching = watchVariables(this.#store, () => this.#reloadStored(), options);
@@ -174,14 +174,14 @@ export class LiveConfiguration {
   #onStoreChange(failure: Error | undefined): void {
     const { log } = this.#settings;
     if (failure === undefined) {
-      log.info("rep.store.up", { detail: "the store answers again" });
+      log.info("rep.store.up", { detail: "the store is available again" });
       this.#recover();
     } else {
       log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
     }
   }
 
-  /** Makes up for what could not be done while the store did not answer. */
+  /** Makes up for what could not be done while the store was unavailable. */
   #recover(): void {
     if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
     if (this.#stored.isKnown) this.#configuration.retryNow();

@@ -1,5 +1,6 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
+import { redactCredentials } from "./redact_url.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
@@ -13,7 +14,7 @@ export interface Log {
   debug(event: string, fields?: LogFields): void;
   /** Logs normal operation, audit events included. */
   info(event: string, fields?: LogFields): void;
-  /** Logs a refused request or degraded operation. */
+  /** Logs a rejected request or degraded operation. */
   warn(event: string, fields?: LogFields): void;
   /** Logs a failure that an operator has to look into. */
   error(event: string, fields?: LogFields): void;
@@ -23,28 +24,40 @@ export interface Log {
 export interface LogOptions {
   /** Log format: one JSON object or `key=value` text per line. @default {"json"} */
   format?: "json" | "text";
-  /** The lowest level that is written. @default {"info"} */
+  /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
   level?: "debug" | "info" | "warn" | "error";
   /** Writes a line, which has no line terminator. @default {console.log} */
   write?: (line: string) => void;
 }
 
+/** Every issuance of a key is written to the audit log (endpoint specification, Audit event). */
+const AUDIT_EVENT = "rep.session_key.issued";
+
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Creates a log, based on `@std/log`, that writes one line per event. Errors of `write` are ignored. */
+/**
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error messages of
+ * Deno contain them. Errors of `write` are ignored.
+ */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = toConsole } = options;
   const formatter = format === "json" ? formatJson : formatText;
   const handler = new LineHandler(write, formatter);
   const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
   const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
   return {
     debug: (event, fields) => void logger.debug(event, fields),
-    info: (event, fields) => void logger.info(event, fields),
+    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
     warn: (event, fields) => void logger.warn(event, fields),
     error: (event, fields) => void logger.error(event, fields),
   };
+}
+
+/** Returns the message of an error, or of whatever else was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */
@@ -67,7 +80,7 @@ class LineHandler extends BaseHandler {
 
   override log(line: string): void {
     try {
-      this.#write(line);
+      this.#write(redactCredentials(line));
     } catch {
       // A full disk or a closed pipe must not take the gateway down.
     }

@@ -12,10 +12,3 @@ export function parseUpstream(upstream: URL | string): URL | undefined {
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined;
   return url.username + url.password + url.search + url.hash === "" ? url : undefined;
 }
-
-/** Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis. */
-export function redactUrl(url: URL | string): string {
-  return String(url)
-    .replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, "$1…@") // up to the last @: a malformed password may contain any character
-    .replace(/[?#].*$/s, "?…");
-}

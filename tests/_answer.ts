@@ -1,8 +1,8 @@
-/** A response, to be compared as a whole. */
+/** A response that tests compare as a whole value. */
 export interface Answer {
   status: number;
   headers: Record<string, string>;
-  /** What the JSON says; the text if it is none; nothing if there is no body. */
+  /** The parsed JSON, or else the text; `undefined` without a body. */
   body: unknown;
 }
 

@@ -1,39 +1,46 @@
 import { join, toFileUrl } from "@std/path";
 
-/** What a process in {@linkcode bareProcess} is started with. */
+/** Options of {@linkcode bareProcess}. */
 export interface BareProcessOptions {
-  /** Deno's flags. */
+  /** Flags for `deno run`. */
   flags?: readonly string[];
-  /** The most file descriptors it may have; without it, as many as this process. */
+  /** Variables of its environment. */
+  env?: Readonly<Record<string, string>>;
+  /** The limit of open file descriptors; by default that of this process. */
   maxFiles?: number;
 }
 
-/** A process of a test's own. */
+/** A process that belongs to a test. */
 export interface BareProcess extends AsyncDisposable {
   readonly child: Deno.ChildProcess;
-  /** What it prints, one JSON value a line. */
+  /** Its output, one JSON value per line. */
   readonly lines: AsyncIterableIterator<unknown>;
 }
 
-/** Modules imported on the way that these programs do not use: so they need neither a network nor a cache. */
-const UNUSED = { "@std/path": "data:text/javascript,export const join = undefined" };
+/** Modules that the sources import and these programs do not use; without them no network and no cache is needed. */
+const UNUSED = {
+  "@std/log/base-handler": "data:text/javascript,export class BaseHandler {}",
+  "@std/log/logger": "data:text/javascript,export class Logger {}",
+  "@std/path": "data:text/javascript,export const join = undefined",
+};
 
 /**
- * Runs a program outside the checkout, with a Deno folder of its own: nothing is configured, nothing allowed, nothing kept.
- * It must end by itself. `say(…)` prints, and `from` is the folder of our sources.
+ * Runs a program outside the checkout, without configuration, with an empty `DENO_DIR`, and with no permissions but those
+ * in `flags`. It must exit by itself. `say(…)` prints its arguments as JSON, and `src/` is mapped to the project's sources.
  */
 export async function bareProcess(program: string, options: BareProcessOptions = {}): Promise<BareProcess> {
-  const { flags = [], maxFiles } = options;
+  const { flags = [], maxFiles, env: more } = options;
   const folder = await Deno.makeTempDir();
   const main = join(folder, "main.ts");
   await Deno.writeTextFile(main, `${PRELUDE}\n${program}`);
   await Deno.writeTextFile(join(folder, "imports.json"), JSON.stringify({ imports: { ...UNUSED, "src/": SOURCES } }));
   const args = ["run", ...FLAGS, ...flags, toFileUrl(main).href];
-  const [command, all] = maxFiles === undefined
+  const [command, commandArgs] = maxFiles === undefined
     ? [Deno.execPath(), args]
     : ["bash", ["-c", `ulimit -n ${maxFiles}; exec "$0" "$@"`, Deno.execPath(), ...args]];
-  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1" };
-  const child = new Deno.Command(command, { args: all, cwd: folder, env, stdin: "null", stdout: "piped" }).spawn();
+  const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1", ...more };
+  const child = new Deno.Command(command, { args: commandArgs, cwd: folder, env, stdin: "null", stdout: "piped" })
+    .spawn();
   return {
     child,
     lines: jsonLines(child.stdout),
@@ -46,8 +53,8 @@ export async function bareProcess(program: string, options: BareProcessOptions =
 }
 
 const SOURCES = new URL("../src/", import.meta.url).href;
-const FLAGS = ["--no-config", "--no-lock", "--no-check", "--no-prompt", "--import-map=imports.json"];
-const PRELUDE = `const say = (...said) => console.log(JSON.stringify(said));
+const FLAGS = ["--no-config", "--no-lock", "--no-check", "--no-prompt", "--no-code-cache", "--import-map=imports.json"];
+const PRELUDE = `const say = (...values) => console.log(JSON.stringify(values));
 const log = { debug: say, info: say, warn: say, error: say };`;
 
 async function* jsonLines(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<unknown> {

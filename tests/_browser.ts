@@ -1,6 +1,13 @@
-import { type Browser, chromium, type Page } from "playwright-core";
+import { chromium, type Page } from "playwright-core";
+import { findBrowser } from "../tools/find_browser.ts";
 
-/** What keeps Chromium from looking for servers that are not there. */
+/** A browser that a test controls. */
+export interface TestBrowser {
+  /** Opens a page with its own storage and cache. */
+  open(url: string): Promise<Page>;
+}
+
+/** What the browser must not do on a machine that is offline, or that runs it as root. */
 const ARGS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -11,21 +18,34 @@ const ARGS = [
   "--disable-sync",
 ];
 
-/** A browser that is closed after the test. */
-export interface TestBrowser extends AsyncDisposable {
-  /** Opens a tab; tabs of one browser share nothing but the machine. */
-  open(url: string): Promise<Page>;
+const found = await findBrowser();
+
+/** Registers a test that has a browser of its own; without any browser the test is ignored, and its name says why. */
+export function testBrowser(
+  name: string,
+  fn: (browser: TestBrowser, context: Deno.TestContext) => Promise<void>,
+): void {
+  if ("reason" in found) return Deno.test({ name: `${name} (${found.reason})`, ignore: true, fn() {} });
+  Deno.test({
+    name,
+    sanitizeOps: false, // Playwright's timers and pipes outlive the browser
+    sanitizeResources: false,
+    async fn(context) {
+      await using browser = await startBrowser(found);
+      await fn(browser, context);
+    },
+  });
 }
 
-/** Starts Chromium. Its back/forward cache is on, which Playwright would switch off. */
-export async function startBrowser(): Promise<TestBrowser> {
-  const browser: Browser = await chromium.launch({
-    executablePath: "/usr/bin/chromium",
+async function startBrowser({ path, env }: Exclude<typeof found, { reason: string }>) {
+  const browser = await chromium.launch({
+    executablePath: path,
     args: ARGS,
-    ignoreDefaultArgs: ["--disable-back-forward-cache"],
+    env: { ...Deno.env.toObject(), ...env },
+    ignoreDefaultArgs: ["--disable-back-forward-cache"], // Playwright switches it off
   });
   return {
-    async open(url) {
+    async open(url: string) {
       const page = await browser.newPage();
       await page.goto(url);
       return page;

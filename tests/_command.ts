@@ -1,25 +1,12 @@
-import { TextLineStream } from "../tools/text_lines.ts";
 import { stdFlags } from "../tools/std.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
 
 /** One line of the command's log. */
 export type LogLine = Record<string, unknown> & { msg: string };
 
-/** The command, running as a process of its own. */
-export interface RunningCommand extends AsyncDisposable {
-  /** Where it listens. */
-  readonly url: string;
-  /** All it has printed so far. */
-  readonly output: string[];
-  /** Waits until a line of the log, past or to come, is what is looked for. */
-  logged(matches: (line: LogLine) => boolean): Promise<LogLine>;
-  signal(signal: Deno.Signal): void;
-  /** Waits for its end. */
-  ended(): Promise<number>;
-}
-
 const FLAGS = await stdFlags();
 
-/** Arguments for `deno` that run the command. */
+/** Returns the arguments for `deno` that run the command. */
 export function commandArgs(args: readonly string[], permissions: readonly string[] = ["-A"]): string[] {
   return ["run", "--quiet", ...FLAGS, ...permissions, "main.ts", ...args];
 }
@@ -32,14 +19,23 @@ export interface CommandOutcome {
 }
 
 /** Runs the command to its end. */
-export async function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
-  const options = { args: commandArgs(args), env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
+export function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+  return runDeno(commandArgs(args), env);
+}
+
+/** Runs `serve.ts` with `deno serve` to its end. */
+export function runServe(flags: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+  return runDeno(["serve", ...FLAGS, "-A", "--host", "127.0.0.1", ...flags, "serve.ts"], env);
+}
+
+async function runDeno(args: string[], env: Record<string, string>): Promise<CommandOutcome> {
+  const options = { args, env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** Starts the command on a free port of this machine, and waits until it listens. */
+/** Starts the command on a free port of 127.0.0.1, and waits until it listens. */
 export async function startCommand(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -47,91 +43,128 @@ export async function startCommand(
 ): Promise<RunningCommand> {
   const port = args.includes("--port") ? [] : ["--port", "0"];
   const all = commandArgs(["--hostname", "127.0.0.1", ...port, ...args], permissions);
-  return await startProcess(all, env, listeningUrl);
+  return await RunningCommand.start({ args: all, env }, listeningUrl);
 }
 
 /** The URL in the log line that says that the gateway is ready. */
 function listeningUrl(text: string): string | undefined {
-  const line = toLogLine(text);
+  const line = parseLogLine(text);
   return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;
 }
 
-/** Starts `deno serve` with the module for it, and waits until it listens. */
+/** Starts `serve.ts` with `deno serve`, and waits until it listens. */
 export async function startServe(flags: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
   const args = ["serve", ...FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
-  return await startProcess(args, env, listeningUrl);
+  return await RunningCommand.start({ args, env }, listeningUrl);
 }
 
-async function startProcess(
-  args: readonly string[],
-  env: Record<string, string>,
-  urlIn: (line: string) => string | undefined,
-): Promise<RunningCommand> {
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [...args],
-    env: { NO_COLOR: "1", ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  });
-  const child = command.spawn();
-  const output: string[] = [];
-  const waiting = new Set<() => void>();
+/** Starts a program that calls `Deno.serve`, given as its source, on a free port of 127.0.0.1. */
+export async function startProgram(source: string): Promise<RunningCommand> {
+  const env = { DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0" };
+  const options = { args: ["run", ...FLAGS, "-A", "-"], env, stdin: source };
+  return await RunningCommand.start(options, (line) => /^Listening on (http:\S+)/.exec(line)?.[1]);
+}
 
-  async function collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
-    for await (const line of stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
-      output.push(line);
-      for (const look of [...waiting]) look();
-    }
-    for (const look of [...waiting]) look();
-  }
+/** What {@linkcode RunningCommand.start} runs. */
+interface ProcessOptions {
+  /** Arguments for `deno`. */
+  args: string[];
+  env: Record<string, string>;
+  /** The text of its standard input. */
+  stdin?: string;
+}
 
-  const collected = Promise.all([collect(child.stdout), collect(child.stderr)]);
-  let hasEnded = false;
-  void collected.then(() => {
-    hasEnded = true;
-    for (const look of [...waiting]) look();
-  });
+/** A server that runs as a process of its own. */
+export class RunningCommand implements AsyncDisposable {
+  /** All lines it has printed. */
+  readonly output: string[] = [];
+  readonly #child: Deno.ChildProcess;
+  readonly #collected: Promise<unknown>;
+  readonly #checks = new Set<() => void>();
+  #url = "";
+  #hasEnded = false;
 
-  function logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
-    return found(() => output.map(toLogLine).find((line) => line !== undefined && matches(line)));
-  }
-
-  function found<T>(find: () => T | undefined): Promise<T> {
-    return new Promise((resolve, reject) => {
-      function look() {
-        const found = find();
-        if (found === undefined && !hasEnded) return;
-        waiting.delete(look);
-        if (found === undefined) reject(new Error(`The command ended without that line:\n${output.join("\n")}`));
-        else resolve(found);
-      }
-      waiting.add(look);
-      look();
+  private constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.#collected = Promise.all([this.#collect(child.stdout), this.#collect(child.stderr)]).then(() => {
+      this.#hasEnded = true;
+      this.#runChecks();
     });
   }
 
-  async function ended(): Promise<number> {
-    await collected;
-    return (await child.status).code;
+  /** @param urlIn Returns the URL from the line of the output that contains it. */
+  static async start(
+    { args, env, stdin }: ProcessOptions,
+    urlIn: (line: string) => string | undefined,
+  ): Promise<RunningCommand> {
+    const child = new Deno.Command(Deno.execPath(), {
+      args,
+      env: { NO_COLOR: "1", ...env },
+      stdin: stdin === undefined ? "null" : "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const command = new RunningCommand(child);
+    if (stdin !== undefined) {
+      await ReadableStream.from([stdin]).pipeThrough(new TextEncoderStream()).pipeTo(child.stdin);
+    }
+    const url = await command.#find(() => command.output.map(urlIn).find((url) => url !== undefined));
+    command.#url = url.replace(/\/$/, "");
+    return command;
   }
 
-  const url = await found(() => output.map(urlIn).find((url) => url !== undefined));
-  return {
-    url: url.replace(/\/$/, ""),
-    output,
-    logged,
-    signal: (signal) => child.kill(signal),
-    ended,
-    async [Symbol.asyncDispose]() {
-      if (!hasEnded) child.kill("SIGKILL");
-      await ended();
-    },
-  };
+  /** Where it listens, without a slash at the end. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Waits for a line of the log that matches, past or future. */
+  logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
+    return this.#find(() => this.output.map(parseLogLine).find((line) => line !== undefined && matches(line)));
+  }
+
+  signal(signal: Deno.Signal): void {
+    this.#child.kill(signal);
+  }
+
+  /** Waits until the process exits, and returns its exit code. */
+  async ended(): Promise<number> {
+    await this.#collected;
+    return (await this.#child.status).code;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#hasEnded) this.#child.kill("SIGKILL");
+    await this.ended();
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+    for await (const line of stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+      this.output.push(line);
+      this.#runChecks();
+    }
+  }
+
+  #runChecks(): void {
+    for (const check of [...this.#checks]) check();
+  }
+
+  /** Repeats a search for every new line until it returns something. */
+  #find<T>(search: () => T | undefined): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const check = () => {
+      const found = search();
+      if (found !== undefined) resolve(found);
+      else if (this.#hasEnded) reject(new Error(`The command ended without that line:\n${this.output.join("\n")}`));
+    };
+    this.#checks.add(check);
+    check();
+    return promise.finally(() => this.#checks.delete(check));
+  }
 }
 
-/** Behind what `deno serve --parallel` says of the thread. */
-function toLogLine(line: string): LogLine | undefined {
+/** `deno serve --parallel` prefixes each line with its thread. */
+function parseLogLine(line: string): LogLine | undefined {
   const json = line.replace(/^\[serve-worker-\d+ *\] /, "");
   return json.startsWith("{") ? JSON.parse(json) : undefined;
 }

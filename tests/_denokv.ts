@@ -1,67 +1,74 @@
 import { deadline } from "@std/async/deadline";
 import { TextLineStream } from "../tools/text_lines.ts";
 
-/** Nothing here takes as long; what does is a fault, and must not hang. */
-const PATIENCE_MS = 60_000;
+/** No step of these tests takes this long; a deadline turns a hang into a failure. */
+const TIMEOUT_MS = 60_000;
 
-/** Waits, but not for ever. */
-export function within<T>(promise: Promise<T>, ms: number = PATIENCE_MS): Promise<T> {
+/** Waits for a promise, but not for longer than this. */
+export function within<T>(promise: Promise<T>, ms: number = TIMEOUT_MS): Promise<T> {
   return deadline(promise, ms);
 }
 
-/** A `denokv` server on this machine, over one file, that can be killed and started again. */
-export interface Denokv extends AsyncDisposable {
-  readonly port: number;
-  /** Ends it without a word. */
-  kill(): Promise<void>;
-  /** Starts it again: same port, same file. */
-  start(): Promise<void>;
-}
-
-/** What a `denokv` server is started with. */
+/** Options of {@linkcode Denokv.launch}. */
 export interface DenokvOptions {
-  /** Where the program is. */
+  /** The path of the program. */
   program: string;
-  /** The database. */
+  /** The path of the database. */
   path: string;
   token: string;
 }
 
-/** Starts a server on a free port of this machine. */
-export async function startDenokv({ program, path, token }: DenokvOptions): Promise<Denokv> {
-  let running = await run(0);
-  const { port } = running;
+/** A running server process. */
+interface ServerProcess {
+  readonly child: Deno.ChildProcess;
+  /** Settles when its standard error ends. */
+  readonly read: Promise<void>;
+  readonly port: number;
+}
 
-  async function run(port: number) {
-    const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
-    const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
-    const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
-    return { child, read, port: await within(promise) };
+/** A `denokv` server over one file, on a free port of 127.0.0.1, that can be killed and started again. */
+export class Denokv implements AsyncDisposable {
+  readonly port: number;
+  readonly #options: DenokvOptions;
+  #process: ServerProcess | undefined;
+
+  private constructor(options: DenokvOptions, process: ServerProcess) {
+    this.#options = options;
+    this.#process = process;
+    this.port = process.port;
   }
 
-  async function kill(): Promise<void> {
+  static async launch(options: DenokvOptions): Promise<Denokv> {
+    return new Denokv(options, await spawn(options, 0));
+  }
+
+  /** Ends it with SIGKILL. */
+  async kill(): Promise<void> {
+    const running = this.#process;
+    if (running === undefined) return;
+    this.#process = undefined;
     running.child.kill("SIGKILL");
     await running.child.status;
     await running.read;
   }
 
-  let isUp = true;
-  return {
-    port,
-    async kill() {
-      isUp = false;
-      await kill();
-    },
-    async start() {
-      running = await run(port);
-      isUp = true;
-    },
-    async [Symbol.asyncDispose]() {
-      if (isUp) await kill();
-    },
-  };
+  /** Starts it again with the same port and file. */
+  async start(): Promise<void> {
+    this.#process = await spawn(this.#options, this.port);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+}
+
+async function spawn({ program, path, token }: DenokvOptions, port: number): Promise<ServerProcess> {
+  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
+  const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
+  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
+  return { child, read, port: await within(promise) };
 }
 
 async function readPort(stderr: ReadableStream<Uint8Array<ArrayBuffer>>, found: (port: number) => void): Promise<void> {
@@ -71,93 +78,97 @@ async function readPort(stderr: ReadableStream<Uint8Array<ArrayBuffer>>, found: 
   }
 }
 
-/** Stands between clients and a server, and can stop passing anything on, as a network does that loses every packet. */
-export interface Relay extends AsyncDisposable {
-  readonly port: number;
-  /** How many connections were made to it, and how many HTTP/2 requests came through. */
-  readonly passed: { connections: number; requests: number };
-  /** From now on nothing comes through, in either direction; connections are accepted, and stay open. */
-  cut(): void;
-  /** Passes everything on again, what was held back first. */
-  mend(): void;
-  /** Closes every connection that there is, and passes new ones on. */
-  drop(): void;
-}
+/** A TCP relay between clients and a server that can stop forwarding, like a network that loses every packet. */
+export class Relay implements AsyncDisposable {
+  /** The number of accepted connections, and of HTTP/2 requests that were forwarded. */
+  readonly passed = { connections: 0, requests: 0 };
+  readonly #target: number;
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #open = new Set<Deno.TcpConn>();
+  readonly #running = new Set<Promise<void>>();
+  #gate = Promise.withResolvers<void>();
 
-/** Starts a relay to a port of this machine. */
-export function startRelay(target: number): Relay {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const passed = { connections: 0, requests: 0 };
-  const open = new Set<Deno.TcpConn>();
-  const running = new Set<Promise<void>>();
-  let gate = Promise.withResolvers<void>();
-  gate.resolve();
-
-  function run(work: Promise<void>): void {
-    const done = work.catch(() => {}).finally(() => running.delete(done)); // connections end as they like
-    running.add(done);
+  /** @param target The server's port on 127.0.0.1. */
+  constructor(target: number) {
+    this.#target = target;
+    this.#gate.resolve();
+    this.#run(this.#accept());
   }
 
-  async function accept(): Promise<void> {
-    for await (const client of listener) {
-      open.add(client);
-      passed.connections++;
-      run(connect(client));
+  get port(): number {
+    return this.#listener.addr.port;
+  }
+
+  /** Stops forwarding in both directions; connections are still accepted, and stay open. */
+  cut(): void {
+    this.#gate = Promise.withResolvers();
+  }
+
+  /** Forwards again, beginning with what was held back. */
+  mend(): void {
+    this.#gate.resolve();
+  }
+
+  /** Closes every connection, and forwards new ones. */
+  drop(): void {
+    for (const connection of [...this.#open]) this.#close(connection);
+    this.#gate.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listener.close();
+    this.drop();
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  /** Runs a task whose errors are those of connections, which may end in any way. */
+  #run(task: Promise<void>): void {
+    const done = task.catch(() => {}).finally(() => this.#running.delete(done));
+    this.#running.add(done);
+  }
+
+  async #accept(): Promise<void> {
+    for await (const client of this.#listener) {
+      this.#open.add(client);
+      this.passed.connections++;
+      this.#run(this.#connect(client));
     }
   }
 
-  async function connect(client: Deno.TcpConn): Promise<void> {
+  async #connect(client: Deno.TcpConn): Promise<void> {
     try {
-      await gate.promise;
-      const server = await Deno.connect({ hostname: "127.0.0.1", port: target });
-      open.add(server);
-      const count = requestCounter();
-      run(pass(server, client, () => {}));
-      await pass(client, server, (bytes) => passed.requests += count(bytes));
+      await this.#gate.promise;
+      const server = await Deno.connect({ hostname: "127.0.0.1", port: this.#target });
+      this.#open.add(server);
+      const counter = new RequestCounter();
+      this.#run(this.#forward(server, client, () => {}));
+      await this.#forward(client, server, (bytes) => this.passed.requests += counter.count(bytes));
     } finally {
-      close(client);
+      this.#close(client);
     }
   }
 
-  async function pass(from: Deno.TcpConn, to: Deno.TcpConn, look: (bytes: Uint8Array) => void): Promise<void> {
+  async #forward(from: Deno.TcpConn, to: Deno.TcpConn, inspect: (bytes: Uint8Array) => void): Promise<void> {
     try {
       for await (const bytes of from.readable) {
-        await gate.promise;
-        look(bytes);
+        await this.#gate.promise;
+        inspect(bytes);
         await writeAll(to, bytes);
       }
     } finally {
-      close(from);
-      close(to);
+      this.#close(from);
+      this.#close(to);
     }
   }
 
-  function close(connection: Deno.TcpConn): void {
-    if (!open.delete(connection)) return;
+  #close(connection: Deno.TcpConn): void {
+    if (!this.#open.delete(connection)) return;
     try {
       connection.close();
     } catch {
-      // It has been closed by its stream, which had come to an end.
+      // The end of its stream has closed it.
     }
   }
-
-  run(accept());
-  return {
-    port: listener.addr.port,
-    passed,
-    cut: () => void (gate = Promise.withResolvers()),
-    mend: () => gate.resolve(),
-    drop() {
-      for (const connection of [...open]) close(connection);
-      gate.resolve();
-    },
-    async [Symbol.asyncDispose]() {
-      listener.close();
-      for (const connection of [...open]) close(connection);
-      gate.resolve();
-      while (running.size > 0) await Promise.all(running);
-    },
-  };
 }
 
 async function writeAll(to: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
@@ -171,24 +182,30 @@ const HEADER_BYTES = 9;
 /** RFC 9113 §6.2. */
 const HEADERS = 1;
 
-/** Counts the requests in what an HTTP/2 client sends: each has one HEADERS frame. */
-function requestCounter(): (bytes: Uint8Array) => number {
-  let skip = PREFACE_BYTES;
-  let header: number[] = [];
-  return (bytes) => {
+/** Counts the requests of an HTTP/2 client: each has one HEADERS frame. */
+class RequestCounter {
+  #skip = PREFACE_BYTES;
+  #header: number[] = [];
+
+  /** Returns the number of requests that begin in the next bytes of the connection. */
+  count(bytes: Uint8Array): number {
     let requests = 0;
     for (let at = 0; at < bytes.length;) {
-      const skipped = Math.min(skip, bytes.length - at);
-      skip -= skipped;
+      const skipped = Math.min(this.#skip, bytes.length - at);
+      this.#skip -= skipped;
       at += skipped;
-      if (skip > 0 || at === bytes.length) break;
-      header.push(bytes[at++] ?? 0);
-      if (header.length < HEADER_BYTES) continue;
-      const [high = 0, middle = 0, low = 0, type] = header;
-      skip = high << 16 | middle << 8 | low;
-      if (type === HEADERS) requests++;
-      header = [];
+      if (this.#skip > 0 || at === bytes.length) break;
+      this.#header.push(bytes[at++] ?? 0);
+      if (this.#header.length === HEADER_BYTES && this.#readHeader() === HEADERS) requests++;
     }
     return requests;
-  };
+  }
+
+  /** Returns the frame's type; its payload is skipped. */
+  #readHeader(): number | undefined {
+    const [high = 0, middle = 0, low = 0, type] = this.#header;
+    this.#skip = high << 16 | middle << 8 | low;
+    this.#header = [];
+    return type;
+  }
 }

@@ -3,29 +3,29 @@ import type { GatewayOptions } from "../src/gateway_options.ts";
 import { createLog, type Log } from "../src/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
-/** A log that is kept, one object a line. */
+/** Returns a log that records its lines as objects. */
 export function captureLog(): { log: Log; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
   return { log, lines };
 }
 
-/** A gateway whose variables are set by the test. */
+/** A gateway whose variables a test sets. */
 export interface TestGateway extends AsyncDisposable {
   gateway: Gateway;
-  /** The log, one object a line. */
+  /** The log, one object per line. */
   lines: Record<string, unknown>[];
-  /** Puts other variables into force. */
+  /** Replaces the variables, and reloads. */
   set(variables: Record<string, string>): Promise<void>;
-  /** Asks as somebody on this machine. */
+  /** Sends a request from 127.0.0.1. */
   ask(path: string, init?: RequestInit): Promise<Response>;
-  /** Opens a stream. */
+  /** Opens a stream of changes. */
   listen(headers?: HeadersInit, query?: string): Promise<SseReader>;
 }
 
 const PEER = { remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 } } as const;
 
-/** Starts a gateway with hot reload, and whatever else is asked for. */
+/** Creates a gateway with hot reload. */
 export async function setUp(variables: Record<string, string>, options: GatewayOptions = {}): Promise<TestGateway> {
   let current = variables;
   const { log, lines } = captureLog();

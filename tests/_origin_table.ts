@@ -1,9 +1,9 @@
-/** The origin to which all these requests are made. */
+/** The origin that all these requests are sent to. */
 export const OWN = "https://app.example.com";
-/** An origin that is listed wherever any is. */
+/** The origin that every non-empty list contains. */
 export const LISTED = "https://other.example.com:8443";
 
-/** `Origin` headers; `undefined` is none. */
+/** Values of the `Origin` header; `undefined` means no header. */
 const ORIGINS = {
   "none": undefined,
   "own": OWN,
@@ -14,7 +14,7 @@ const ORIGINS = {
   "*": "*",
   "own, other case": "https://APP.example.com",
   "own, other scheme": "http://app.example.com",
-  "own, port spelt out": "https://app.example.com:443",
+  "own, explicit port": "https://app.example.com:443",
   "own, slash": `${OWN}/`,
   "listed, other case": "https://Other.example.com:8443",
   "listed, other scheme": "http://other.example.com:8443",
@@ -29,10 +29,10 @@ const ORIGINS = {
 
 type OriginName = keyof typeof ORIGINS;
 
-/** `Sec-Fetch-Site` headers, in the order of the columns below. */
+/** Values of the `Sec-Fetch-Site` header, in the order of the columns below. */
 const SITES = [undefined, "same-origin", "same-site", "cross-site", "none"] as const;
 
-/** What is allowed, and which `Origin` may then have a key with which `Sec-Fetch-Site`; all others may not. */
+/** Allowed origins, and for which `Origin` and `Sec-Fetch-Site` a key is then issued; all other requests are rejected. */
 const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<Record<OriginName, string>> }[] = [
   {
     name: "no origin is configured",
@@ -44,7 +44,7 @@ const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<R
     },
   },
   {
-    name: "origins are configured, the own one among them",
+    name: "origins are configured, including the own one",
     allowed: [LISTED, OWN],
     may: {
       "none": "no yes no no no",
@@ -53,7 +53,7 @@ const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<R
     },
   },
   {
-    name: "origins are configured, the own one not among them",
+    name: "origins are configured, without the own one",
     allowed: [LISTED],
     may: {
       "none": "no no no no no",
@@ -62,7 +62,7 @@ const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<R
   },
 ];
 
-/** One combination of configuration and headers, and whether it may have a key. */
+/** One combination of configuration and headers, and whether a key is issued. */
 export interface OriginCase {
   readonly rule: string;
   readonly allowed: readonly string[];
@@ -79,7 +79,7 @@ export const ORIGIN_CASES: readonly OriginCase[] = RULES.flatMap(({ name, allowe
   })
 );
 
-/** The headers of a case. */
+/** Returns the request headers of a case. */
 export function headersOf({ origin, site }: OriginCase): Headers {
   const headers = new Headers();
   if (origin !== undefined) headers.set("origin", origin);

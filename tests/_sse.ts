@@ -7,57 +7,66 @@ export interface Message {
   id: number;
 }
 
-/** A stream that is read by a parser that is not ours. */
-export interface SseReader {
-  /** The next message; nothing at the end of the stream. */
-  next(): Promise<Message | undefined>;
-  /** The next messages, as many as asked for. */
-  take(count: number): Promise<Message[]>;
-  /** The messages that have arrived already, and were not asked for yet. */
-  arrived(): Message[];
-  /** All text that has arrived so far. */
-  text(): string;
-  /** Reads one chunk, whatever is in it; `false` at the end. */
-  pull(): Promise<boolean>;
-  close(): Promise<void>;
+/** Reads a response's body as an event stream. */
+export function readSse({ body }: Response): SseReader {
+  if (body === null) throw new TypeError("Cannot read an event stream: expected a response with a body");
+  return new SseReader(body);
 }
 
-/** Reads a response's body as an event stream. */
-export function readSse(response: Response): SseReader {
-  if (response.body === null) throw new TypeError("The response has no body");
-  const reader = response.body.getReader();
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  const messages: Message[] = [];
-  let text = "";
-  const parser = createParser({ onEvent: (event) => messages.push(toMessage(event)) });
+/** An event stream, parsed by an independent implementation. */
+export class SseReader {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  readonly #messages: Message[] = [];
+  readonly #parser = createParser({ onEvent: (event) => this.#messages.push(toMessage(event)) });
+  #text = "";
 
-  async function pull(): Promise<boolean> {
-    const { value, done } = await reader.read();
-    if (done) return false;
-    const part = decoder.decode(value, { stream: true });
-    text += part;
-    parser.feed(part);
-    return true;
+  constructor(body: ReadableStream<Uint8Array>) {
+    this.#reader = body.getReader();
   }
 
-  async function next(): Promise<Message | undefined> {
-    while (messages.length === 0) {
-      if (!await pull()) return undefined;
+  /** Returns the next message; `undefined` at the end of the stream. */
+  async next(): Promise<Message | undefined> {
+    while (this.#messages.length === 0) {
+      if (!await this.pull()) return undefined;
     }
-    return messages.shift();
+    return this.#messages.shift();
   }
 
-  async function take(count: number): Promise<Message[]> {
+  /** Returns this many messages. */
+  async take(count: number): Promise<Message[]> {
     const taken: Message[] = [];
     while (taken.length < count) {
-      const message = await next();
+      const message = await this.next();
       if (message === undefined) throw new Error(`The stream ended after ${taken.length} of ${count} messages`);
       taken.push(message);
     }
     return taken;
   }
 
-  return { next, take, arrived: () => messages.splice(0), pull, text: () => text, close: () => reader.cancel() };
+  /** Returns the messages that have arrived and were not returned yet. */
+  arrived(): Message[] {
+    return this.#messages.splice(0);
+  }
+
+  /** Returns all text that has arrived. */
+  text(): string {
+    return this.#text;
+  }
+
+  /** Reads one chunk, whatever it contains; returns `false` at the end of the stream. */
+  async pull(): Promise<boolean> {
+    const { value, done } = await this.#reader.read();
+    if (done) return false;
+    const text = this.#decoder.decode(value, { stream: true });
+    this.#text += text;
+    this.#parser.feed(text);
+    return true;
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.cancel();
+  }
 }
 
 function toMessage({ event, data, id }: EventSourceMessage): Message {

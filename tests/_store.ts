@@ -1,13 +1,13 @@
 import type { Store } from "../src/store/store.ts";
 
-/** A store that counts what it is asked for. */
+/** A store that counts operations. */
 export interface CountedStore extends Store {
   readonly counts: { get: number; list: number; commit: number };
-  /** Begins at 0 again. */
+  /** Resets all counts to 0. */
   reset(): void;
 }
 
-/** Counts what a store is asked for. Its methods can be spread into another store. */
+/** Counts the operations on a store. The methods can be spread into another store. */
 export function countedStore(store: Store): CountedStore {
   const counts = { get: 0, list: 0, commit: 0 };
   return {
@@ -30,13 +30,13 @@ export function countedStore(store: Store): CountedStore {
   };
 }
 
-/** A store that answers nothing while it is down, and gives no hints, like one on another machine. */
+/** A store that rejects every operation while it is down, and gives no hints, like one on another machine. */
 export function fallibleStore(inner: Store, isDown: () => boolean): Store {
-  const onlyUp = <T>(run: () => Promise<T>) => isDown() ? Promise.reject(new Error("down")) : run();
+  const ifUp = <T>(run: () => Promise<T>) => isDown() ? Promise.reject(new Error("down")) : run();
   return {
-    get: (key) => onlyUp(() => inner.get(key)),
-    list: (prefix, options) => onlyUp(() => inner.list(prefix, options)),
-    commit: (checks, writes) => onlyUp(() => inner.commit(checks, writes)),
+    get: (key) => ifUp(() => inner.get(key)),
+    list: (prefix, options) => ifUp(() => inner.list(prefix, options)),
+    commit: (checks, writes) => ifUp(() => inner.commit(checks, writes)),
     watch: () => () => {},
     close: () => {},
   };

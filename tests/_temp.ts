@@ -1,6 +1,6 @@
 import { join } from "@std/path";
 
-/** A directory of a test's own; it goes when the test ends. */
+/** A temporary directory that is removed on disposal. */
 export class TempDirectory implements AsyncDisposable {
   readonly path: string;
 
@@ -14,7 +14,7 @@ export class TempDirectory implements AsyncDisposable {
     return directory;
   }
 
-  /** The path of something in the directory. */
+  /** Returns the path of an entry of the directory. */
   at(name: string): string {
     return join(this.path, name);
   }
@@ -25,8 +25,8 @@ export class TempDirectory implements AsyncDisposable {
   }
 
   /**
-   * Makes this what Kubernetes mounts for a ConfigMap, or changes it as Kubernetes does: files are symlinks into `..data`, a
-   * symlink that is replaced to replace them all.
+   * Mounts or updates files as Kubernetes does for a ConfigMap: each is a symlink into `..data`, which is itself a symlink to
+   * the folder of a version, and is replaced atomically.
    */
   async mount(version: string, files: Record<string, string>): Promise<void> {
     await Deno.mkdir(this.at(`..${version}`));
@@ -44,5 +44,5 @@ export class TempDirectory implements AsyncDisposable {
 }
 
 function ignoreExisting(error: unknown): void {
-  if (!(error instanceof Deno.errors.AlreadyExists)) throw error; // the link leads to the new version already
+  if (!(error instanceof Deno.errors.AlreadyExists)) throw error; // the link already leads to the new version
 }

@@ -1,6 +1,6 @@
 import { FakeClock } from "../tools/fake_clock.ts";
 
-/** A fake clock that tells when somebody begins to wait on it. */
+/** A fake clock that reports when timers are set. */
 export class WatchedClock extends FakeClock {
   #next = Promise.withResolvers<void>();
 
@@ -11,7 +11,7 @@ export class WatchedClock extends FakeClock {
     return cancel;
   }
 
-  /** Resolves when so many callbacks wait. */
+  /** Resolves when this many timers are pending. */
   async waits(count = 1): Promise<void> {
     while (this.waiting < count) await this.#next.promise;
   }

@@ -1,9 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
+import config from "../deno.json" with { type: "json" };
 
 const ROOT = new URL("../", import.meta.url);
 
-/** The paths of the modules under a folder. */
+/** Returns the paths of the modules under a folder. */
 async function modulesIn(folder: string): Promise<string[]> {
   const paths = await Array.fromAsync(Deno.readDir(new URL(folder, ROOT)), ({ name, isDirectory }) => {
     const path = `${folder}/${name}`;
@@ -13,7 +14,7 @@ async function modulesIn(folder: string): Promise<string[]> {
   return paths.flat();
 }
 
-/** The paths of the project's own modules that a module imports. */
+/** Returns the paths of the project's own modules that a module imports. */
 async function importsOf(path: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL(path, ROOT));
   const specifiers = [...text.matchAll(/^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm)];
@@ -23,19 +24,19 @@ async function importsOf(path: string): Promise<string[]> {
   );
 }
 
-/** Each module with its imports. */
+/** Returns every module with its imports. */
 async function importGraph(folder: string): Promise<Map<string, string[]>> {
   const paths = await modulesIn(folder);
   return new Map(await Promise.all(paths.map(async (path) => [path, await importsOf(path)] as const)));
 }
 
-/** The folder of a module below `src/`; a module directly in `src/` stands for itself. */
+/** Returns the folder of a module below `src/`; a module directly in `src/` is its own node. */
 function nodeOf(path: string): string {
   const folder = dirname(path).split("/")[1];
   return folder ?? path;
 }
 
-/** Every path from a node back to itself. */
+/** Returns every path from a node back to itself. */
 function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const cycles: string[] = [];
   const visit = (node: string, path: readonly string[]) => {
@@ -46,7 +47,7 @@ function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   return cycles;
 }
 
-Deno.test("no two folders of src/ import each other, not even through others", async () => {
+Deno.test("no two folders of src/ import each other, directly or through others", async () => {
   const edges = new Map<string, Set<string>>();
   for (const [path, imports] of await importGraph("src")) {
     const targets = edges.get(nodeOf(path)) ?? new Set();
@@ -62,14 +63,15 @@ Deno.test("no library module imports the command line", async () => {
   assertEquals(library.filter(([, imports]) => imports.some((it) => it.startsWith("src/cli/"))), []);
 });
 
-Deno.test("neither the sources nor the benchmarks import a test", async () => {
+Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => {
   const modules = [...await importGraph("src"), ...await importGraph("bench"), ...await importGraph("tools")];
   assertEquals(modules.filter(([, imports]) => imports.some((it) => it.startsWith("tests/"))), []);
 });
 
-/** Suites that hold for a whole folder. */
+/** Suites that test a whole folder. */
 const SUITES = [
   "tests/fuzz/fuzz_test.ts",
+  "tests/fuzz/parse_env_file_test.ts",
   "tests/model/processes_test.ts",
   "tests/model/service_test.ts",
   "tests/rollout/model_test.ts",
@@ -80,5 +82,10 @@ Deno.test("each test of a folder mirrors a module of src/", async () => {
   const tests = (await modulesIn("tests")).filter((path) => path.split("/").length > 2 && path.endsWith("_test.ts"));
   const sources = new Set(await modulesIn("src"));
   const isMirror = (path: string) => sources.has(path.replace(/^tests/, "src").replace(/_test\.ts$/, ".ts"));
-  assertEquals(tests.filter((path) => !isMirror(path)).sort(), SUITES);
+  assertEquals(tests.filter((path) => !isMirror(path)).sort(), SUITES); // readDir() has no order
+});
+
+Deno.test("deno.json lists npm packages in scopes only: deno task downloads what imports lists before any task", () => {
+  const packages: string[] = Object.values(config.imports);
+  assertEquals(packages.filter((specifier) => specifier.startsWith("npm:")), []);
 });

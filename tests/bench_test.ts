@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { runBenchmarks } from "../bench/main.ts";
-import { type Report, reportText } from "../bench/_report.ts";
+import { formatReport, type Report } from "../bench/_report.ts";
 import { soak } from "../bench/soak.ts";
 
 async function reportOf(args: string[]): Promise<Report> {
@@ -10,8 +10,8 @@ async function reportOf(args: string[]): Promise<Report> {
   return reports[0] as Report;
 }
 
-/** Every figure is a number, and lies between the least and the most. */
-function assertWhole({ figures }: Report): void {
+/** Asserts that every figure is a number between the least and the most. */
+function assertValid({ figures }: Report): void {
   const broken = figures.filter(({ least, median, most }) => !(0 <= least && least <= median && median <= most));
   assertEquals(broken, []);
 }
@@ -22,7 +22,7 @@ function medianOf({ figures }: Report, name: string, unit: string): number | und
 
 Deno.test("fan_out compares a gateway with a bare server", async () => {
   const report = await reportOf(["fan_out", "--streams", "5", "--events", "2", "--rounds", "2"]);
-  assertWhole({ ...report, figures: report.figures.filter(({ unit }) => unit !== "KiB") }); // so few take no whole page
+  assertValid({ ...report, figures: report.figures.filter(({ unit }) => unit !== "KiB") }); // so few streams take less than a page
   assertEquals(report.figures.map(({ name }) => name), [
     "last delivery p50, gateway",
     "last delivery p50, floor",
@@ -41,13 +41,13 @@ Deno.test("fan_out compares a gateway with a bare server", async () => {
 
 Deno.test("replay compares memory and store with their floors", async () => {
   const report = await reportOf(["replay", "--events", "120", "--clients", "2", "--rounds", "2"]);
-  assertWhole(report);
+  assertValid(report);
   assertEquals(report.figures.length, 5);
 });
 
 Deno.test("large measures many variables and large values", async () => {
   const report = await reportOf(["large", "--variables", "20", "--events", "5", "--bytes", "1000"]);
-  assertWhole(report);
+  assertValid(report);
   assertEquals(report.figures.length, 8);
 });
 
@@ -60,29 +60,29 @@ Deno.test("soak loses no event and keeps every idle stream", async () => {
   assertEquals(lost.filter((count) => count !== undefined), [0, 0, 0]);
 });
 
-Deno.test("session_key counts one read and one commit for each key that a crowd at one address gets", async () => {
+Deno.test("session_key counts one read and one commit for each key issued to a crowd at one address", async () => {
   const report = await reportOf(["session_key", "--keys", "10", "--concurrent", "4", "--rounds", "2", "--crowd", "30"]);
-  assertWhole(report);
-  const counts = ["keys", "reads", "commits"].map((what) =>
-    medianOf(report, `30 requests of one client at once: ${what}`, "")
+  assertValid(report);
+  const counts = ["keys", "reads", "commits"].map((kind) =>
+    medianOf(report, `30 requests of one client at once: ${kind}`, "")
   );
   assertEquals(counts, [10, 10, 10]);
 });
 
-Deno.test("store_load counts what docs/scale.md says", async () => {
+Deno.test("store_load counts the figures in docs/scale.md", async () => {
   const report = await reportOf(["store_load", "--clients", "20"]);
   const counts = report.figures
     .filter(({ unit }) => !unit.includes("bytes"))
     .map(({ name, unit, median }) => `${name}: ${median} ${unit}`);
   assertEquals(counts, [
-    "a minute of rest, each process: 61 gets",
-    "a minute of rest, each process: 73 lists",
-    "a minute of rest, each process: 104 entries listed",
-    "a minute of rest, each of the eight that speak: 61 gets",
-    "a minute of rest, each of the eight that speak: 73 lists",
-    "a minute of rest, each of the eight that speak: 104 entries listed",
-    "a minute of rest, each of the eight that speak: 13 commits",
-    "a minute of rest, each of the eight that speak: 13 entries written",
+    "one idle minute, each process: 61 gets",
+    "one idle minute, each process: 73 lists",
+    "one idle minute, each process: 104 entries listed",
+    "one idle minute, each of the eight representatives: 61 gets",
+    "one idle minute, each of the eight representatives: 73 lists",
+    "one idle minute, each of the eight representatives: 104 entries listed",
+    "one idle minute, each of the eight representatives: 13 commits",
+    "one idle minute, each of the eight representatives: 13 entries written",
     "a change, the process that publishes it: 4 gets",
     "a change, the process that publishes it: 6 lists",
     "a change, the process that publishes it: 55 entries listed",
@@ -114,43 +114,43 @@ Deno.test("store_load counts what docs/scale.md says", async () => {
     "a sweep, one process, 20 live clients: 20 entries listed",
     "a sweep, one process, 20 live clients: 1 commits",
     "a sweep, one process, 20 live clients: 1 entries written",
-    "a sweep, one process, 20 dead clients: 1 gets",
-    "a sweep, one process, 20 dead clients: 1 lists",
-    "a sweep, one process, 20 dead clients: 20 entries listed",
-    "a sweep, one process, 20 dead clients: 3 commits",
-    "a sweep, one process, 20 dead clients: 21 entries written",
-    "a sweep, ten processes at once, 20 dead clients: 10 gets",
-    "a sweep, ten processes at once, 20 dead clients: 1 lists",
-    "a sweep, ten processes at once, 20 dead clients: 20 entries listed",
-    "a sweep, ten processes at once, 20 dead clients: 12 commits",
-    "a sweep, ten processes at once, 20 dead clients: 30 entries written",
+    "a sweep, one process, 20 expired clients: 1 gets",
+    "a sweep, one process, 20 expired clients: 1 lists",
+    "a sweep, one process, 20 expired clients: 20 entries listed",
+    "a sweep, one process, 20 expired clients: 3 commits",
+    "a sweep, one process, 20 expired clients: 21 entries written",
+    "a sweep, ten processes at once, 20 expired clients: 10 gets",
+    "a sweep, ten processes at once, 20 expired clients: 1 lists",
+    "a sweep, ten processes at once, 20 expired clients: 20 entries listed",
+    "a sweep, ten processes at once, 20 expired clients: 12 commits",
+    "a sweep, ten processes at once, 20 expired clients: 30 entries written",
   ]);
 });
 
-Deno.test("simulation gives the same figures for the same seed", async () => {
+Deno.test("simulation returns the same figures for the same seed", async () => {
   const small = ["simulation", "--clients", "5000", "--processes", "20", "--rounds", "2", "--seed", "7"];
   const report = await reportOf(small);
-  assertWhole(report);
+  assertValid(report);
   assertEquals(report.title, "simulation: 5000 clients, 20 processes, seeds 7 to 8");
-  assertEquals(reportText(report), reportText(await reportOf(small)));
+  assertEquals(formatReport(report), formatReport(await reportOf(small)));
 });
 
-Deno.test("simulation lets one of many processes publish a change that all of them see", async () => {
+Deno.test("simulation has one of many processes publish a change that all of them see", async () => {
   const report = await reportOf(["simulation", "--clients", "100", "--processes", "50", "--rounds", "1"]);
   const commits = medianOf(report, "all publish it at once: commits", "");
   const conflicts = medianOf(report, "all publish it at once: conflicts", "");
   assertEquals(Number(commits) - Number(conflicts), 1);
 });
 
-Deno.test("simulation has the full store first where every process sweeps, and not where one does", async () => {
-  const first = async (sweepers: string) => {
+Deno.test("simulation reports sweeps as the first limit if every process sweeps, but not if one does", async () => {
+  const firstLimit = async (sweepers: string) => {
     const { figures } = await reportOf(["simulation", "--rounds", "1", "--keyShare", "0", "--sweepers", sweepers]);
     return figures.find(({ name }) => name.startsWith("1. "))?.name;
   };
-  assertEquals([await first("0"), await first("1")], ["1. store, sweeps: taken", "1. store, keys: taken"]);
+  assertEquals([await firstLimit("0"), await firstLimit("1")], ["1. store, sweeps: used", "1. store, keys: used"]);
 });
 
-Deno.test("the benchmarks refuse a name and a size that they do not know", async () => {
+Deno.test("runBenchmarks() rejects an unknown benchmark and an unknown or malformed size", async () => {
   await assertRejects(
     () => runBenchmarks(["fanout"]),
     RangeError,

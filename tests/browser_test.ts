@@ -1,15 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { GatewayOptions } from "../src/gateway_options.ts";
-import { startBrowser } from "./_browser.ts";
+import { testBrowser } from "./_browser.ts";
 import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
-/** Playwright keeps timers and pipes beyond a browser's end, which are not ours to close. */
-Deno.test.sanitizer({ ops: false, resources: false });
-
-/** A page that has the client module at hand, and notes what it is told once it listens. */
+/** A page that loads the client module, and records every change once `listen()` is called. */
 const PAGE = `<!doctype html>
 <html><head><meta charset="utf-8"><title>test</title><script type="module">
 import { rep } from "/rep/client.js";
@@ -19,7 +16,15 @@ window.listen = () => void rep.onAnyChange((key, value) => window.seen.push([key
 window.isReady = true;
 </script></head><body>The page</body></html>`;
 
-/** The parts of the page's window that tests look at; functions given to `evaluate` run in the page. */
+/** A page whose URLs are resolved against another origin, on which nothing listens. */
+const PAGE_WITH_BASE = PAGE
+  .replace("<head>", '<head><base href="http://127.0.0.1:9/base/">')
+  .replace(
+    'import { rep } from "/rep/client.js";',
+    'const { rep } = await import(location.origin + "/rep/client.js");',
+  );
+
+/** The globals of the page that tests use; functions passed to `evaluate` run in the page. */
 declare global {
   var rep: typeof import("../src/client/mod.ts").default, seen: unknown[], listen: () => void, isReady: boolean;
 }
@@ -28,17 +33,18 @@ async function directoryWithPage() {
   const directory = await TempDirectory.make();
   await Deno.mkdir(directory.at("site"));
   await Deno.writeTextFile(directory.at("site/index.html"), PAGE);
+  await Deno.writeTextFile(directory.at("site/base.html"), PAGE_WITH_BASE);
   await Deno.writeTextFile(directory.at("site/other.html"), "<!doctype html><title>other</title>");
   return directory;
 }
 
 interface Served extends TestGateway {
   url: string;
-  /** The `Last-Event-ID` and the query of each stream that was asked for. */
+  /** The cursor of each stream request: the `Last-Event-ID` header, or else the query parameter. */
   cursors: string[];
 }
 
-/** A gateway in this process, on a real port. */
+/** Starts a gateway in this process, on a real port. */
 async function serve(variables: Record<string, string>, options: GatewayOptions = {}): Promise<Served> {
   const directory = await directoryWithPage();
   const gate = await setUp(variables, { staticDir: directory.at("site"), random: () => 0, ...options });
@@ -66,7 +72,7 @@ async function ready(page: Page): Promise<Page> {
   return page;
 }
 
-/** Waits until the page has been told this much, and gives all it was told. */
+/** Waits until the page has recorded this many changes, and returns all it has recorded. */
 async function seenBy(page: Page, count: number): Promise<unknown[]> {
   await page.waitForFunction((count) => globalThis.seen.length >= count, count, { timeout: 20_000 });
   return await page.evaluate(() => globalThis.seen);
@@ -77,10 +83,9 @@ async function listenOn(page: Page): Promise<void> {
   await page.waitForFunction(() => globalThis.rep.status().state === "open");
 }
 
-Deno.test("a page reads its PUBLIC values at once, and opens its SENSITIVE ones on demand", async () => {
+testBrowser("a page reads PUBLIC values synchronously and decrypts SENSITIVE ones on demand", async (browser) => {
   const values = { REP_PUBLIC_A: "</script><b>&amp;\u2028é", REP_SENSITIVE_S: "s€cret", REP_SERVER_V: "never" };
   await using gate = await serve(values);
-  await using browser = await startBrowser();
   const page = await ready(await browser.open(gate.url));
   assertEquals(await page.evaluate(() => globalThis.rep.getAll()), { A: values.REP_PUBLIC_A });
   assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "s€cret");
@@ -91,49 +96,76 @@ Deno.test("a page reads its PUBLIC values at once, and opens its SENSITIVE ones 
   assertEquals({ sensitiveAvailable, publicCount }, { sensitiveAvailable: true, publicCount: 1 });
 });
 
-Deno.test("a page of another origin gets no session key", async () => {
+testBrowser("a page of another origin gets no session key", async (browser) => {
   await using gate = await serve({ REP_SENSITIVE_S: "secret" });
   await using elsewhere = await serve({});
-  await using browser = await startBrowser();
   const page = await ready(await browser.open(elsewhere.url));
-  const outcome = await page.evaluate(async (url) => {
+  const results = await page.evaluate(async (url) => {
     const attempts = [fetch(url), fetch(url, { mode: "no-cors" }).then((response) => response.text())];
-    return await Promise.all(attempts.map((attempt) => attempt.then(String, () => "refused")));
+    return await Promise.all(attempts.map((attempt) => attempt.then(String, () => "rejected")));
   }, `${gate.url}rep/session-key`);
-  assertEquals(outcome, ["refused", ""]); // an opaque answer has no text, and behind it is a 403
+  assertEquals(results, ["rejected", ""]); // the opaque response of a 403 has no text
   const rejected = gate.lines.filter(({ msg }) => msg === "rep.session_key.rejected");
-  assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch", "origin_mismatch"]);
+  assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch"]); // the other one is only counted
 });
 
-Deno.test("a page of an allowed origin gets a session key, and its own origin's page does so too", async () => {
-  await using app = await serve({});
-  const appOrigin = app.url.slice(0, -1);
-  await using gate = await serve({ REP_SENSITIVE_S: "secret" }, { allowedOrigins: [appOrigin] });
-  await using browser = await startBrowser();
-  const page = await ready(await browser.open(app.url));
-  const ask = (url: string) =>
-    fetch(url).then(async (response) => Object.keys(await response.json()), () => ["refused"]);
-  assertEquals(await page.evaluate(ask, `${gate.url}rep/session-key`), ["key", "expires_at"]);
-  const own = await ready(await browser.open(gate.url)); // same origin, but it is not in the list
-  assertEquals(await own.evaluate(ask, `${gate.url}rep/session-key`), ["title", "status", "detail"]);
-});
+testBrowser(
+  "a page of an allowed origin gets a session key, one of the gateway's own, unlisted origin does not",
+  async (browser) => {
+    await using app = await serve({});
+    const appOrigin = app.url.slice(0, -1);
+    await using gate = await serve({ REP_SENSITIVE_S: "secret" }, { allowedOrigins: [appOrigin] });
+    const page = await ready(await browser.open(app.url));
+    const fieldsOf = (url: string) =>
+      fetch(url).then(async (response) => Object.keys(await response.json()), () => ["rejected"]);
+    assertEquals(await page.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["key", "expires_at"]);
+    const own = await ready(await browser.open(gate.url)); // same-origin, but not listed
+    assertEquals(await own.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["title", "status", "detail"]);
+  },
+);
 
-Deno.test("a page hears of updates, additions and deletions as they come, and a change between its load and its stream", async () => {
-  await using gate = await serve({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
-  await using browser = await startBrowser();
-  const page = await ready(await browser.open(gate.url));
-  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1" }); // the page does not listen yet
+testBrowser(
+  "a page receives updates, additions and deletions, and a change made between its load and its stream",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+    const page = await ready(await browser.open(gate.url));
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1" }); // the page does not listen yet
+    await listenOn(page);
+    assertEquals(await seenBy(page, 1), [["A", "2"]]);
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
+    assertEquals(await seenBy(page, 3), [["A", "2"], ["C", "3"], ["B", null]]);
+    assertEquals(await page.evaluate(() => globalThis.rep.getAll()), { A: "2", C: "3" });
+    assertEquals(await page.evaluate(() => globalThis.rep.get("B")), undefined);
+  },
+);
+
+testBrowser("a <base> element does not lead the client to another origin", async (browser) => {
+  await using gate = await serve({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" });
+  const page = await ready(await browser.open(`${gate.url}base.html`));
+  assertEquals(await page.evaluate("document.baseURI"), "http://127.0.0.1:9/base/");
+  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret");
   await listenOn(page);
+  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
   assertEquals(await seenBy(page, 1), [["A", "2"]]);
-  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
-  assertEquals(await seenBy(page, 3), [["A", "2"], ["C", "3"], ["B", null]]);
-  assertEquals(await page.evaluate(() => globalThis.rep.getAll()), { A: "2", C: "3" });
-  assertEquals(await page.evaluate(() => globalThis.rep.get("B")), undefined);
 });
 
-Deno.test("two tabs both hear of everything", async () => {
+testBrowser(
+  "a document has no configuration when a script requests it, and has it as a page, in any order",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" });
+    const page = await ready(await browser.open(gate.url));
+    const isConfigured = () => page.evaluate("document.getElementById('__rep__') !== null");
+    const fetched = () => page.evaluate(async () => (await (await fetch("/other.html")).text()).includes("__rep__"));
+    assertEquals([await fetched(), await fetched()], [false, false]); // the second one revalidates the stored fragment
+    await page.goto(`${gate.url}other.html`);
+    assertEquals([await isConfigured(), await fetched()], [true, false]);
+    await page.reload();
+    assertEquals(await isConfigured(), true);
+  },
+);
+
+testBrowser("two tabs both receive every change", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
-  await using browser = await startBrowser();
   const tabs = [await ready(await browser.open(gate.url)), await ready(await browser.open(gate.url))];
   for (const tab of tabs) await listenOn(tab);
   await gate.set({ REP_PUBLIC_A: "2" });
@@ -141,32 +173,67 @@ Deno.test("two tabs both hear of everything", async () => {
   for (const tab of tabs) assertEquals(await seenBy(tab, 2), [["A", "2"], ["A", "3"]]);
 });
 
-Deno.test("a page that is kept hears, when it is opened again from the HTTP cache, of what changed since", async () => {
+testBrowser("a page in the HTTP cache has the current values after a reload", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
-  await using browser = await startBrowser();
   const page = await ready(await browser.open(gate.url));
   await page.reload();
   assertEquals(await (await ready(page)).evaluate(() => globalThis.rep.get("A")), "1");
   await gate.set({ REP_PUBLIC_A: "2" });
-  await page.reload(); // asks with the old page's ETag, which is not the page's any more
+  await page.reload(); // revalidates with an ETag that no longer matches
   assertEquals(await (await ready(page)).evaluate(() => globalThis.rep.get("A")), "2");
 });
 
-Deno.test("a page that comes back from the back/forward cache catches up", async () => {
+/** Navigates back, and returns whether the browser has a back/forward cache: Chromium's headless shell has none. */
+async function goBack(page: Page): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const session = await page.context().newCDPSession(page);
+  session.on("Page.frameNavigated", ({ type }) => type === "BackForwardCacheRestore" && resolve(true));
+  session.on("Page.backForwardCacheNotUsed", ({ notRestoredExplanations }) => {
+    resolve(!notRestoredExplanations.some(({ reason }) => reason === "BackForwardCacheDisabledForDelegate"));
+  });
+  await session.send("Page.enable");
+  const { currentIndex, entries } = await session.send("Page.getNavigationHistory");
+  await session.send("Page.navigateToHistoryEntry", { entryId: entries[currentIndex - 1]?.id ?? 0 });
+  return await promise;
+}
+
+testBrowser(
+  "a page in the back/forward cache receives the missed changes when it is restored",
+  async (browser, context) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" });
+    const page = await ready(await browser.open(gate.url));
+    await listenOn(page);
+    await page.evaluate('addEventListener("pageshow", (event) => seen.push(["cached", String(event.persisted)]))');
+    await page.goto(`${gate.url}other.html`);
+    await gate.set({ REP_PUBLIC_A: "2" });
+    const hasCache = await goBack(page);
+    await context.step({
+      name: hasCache ? "the page is restored" : "this browser has no back/forward cache",
+      ignore: !hasCache,
+      async fn() {
+        assertEquals(await seenBy(page, 2), [["cached", "true"], ["A", "2"]]);
+      },
+    });
+  },
+);
+
+testBrowser("a page closes its stream on pagehide, and on pageshow receives the missed changes", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
-  await using browser = await startBrowser();
   const page = await ready(await browser.open(gate.url));
   await listenOn(page);
-  await page.evaluate('addEventListener("pageshow", (event) => seen.push(["cached", String(event.persisted)]))');
-  await page.goto(`${gate.url}other.html`);
+  const stateAfter = (type: string) =>
+    page.evaluate((type) => {
+      dispatchEvent(new Event(type));
+      return globalThis.rep.status().state;
+    }, type);
+  assertEquals(await stateAfter("pagehide"), "closed");
   await gate.set({ REP_PUBLIC_A: "2" });
-  await page.evaluate("history.back()");
-  assertEquals(await seenBy(page, 2), [["cached", "true"], ["A", "2"]]);
+  assertEquals(await stateAfter("pageshow"), "connecting");
+  assertEquals(await seenBy(page, 1), [["A", "2"]]);
 });
 
-Deno.test("id-only messages fire no event, and the next request carries the id", async () => {
+testBrowser("an id-only message fires no event and becomes the Last-Event-ID of the next request", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" }, { maxStreamAgeMs: 2_000 });
-  await using browser = await startBrowser();
   const page = await ready(await browser.open(gate.url));
   await page.evaluate(() => {
     const source = new EventSource("/rep/changes");
@@ -180,9 +247,8 @@ Deno.test("id-only messages fire no event, and the next request carries the id",
   assertEquals(gate.cursors, ["none", String(first)]);
 });
 
-Deno.test("a page that an overloaded gateway sends away comes back, and misses nothing", async () => {
+testBrowser("a page that an overloaded gateway rejects reconnects and misses no change", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" }, { maxStreams: 1 });
-  await using browser = await startBrowser();
   const other = await gate.listen();
   const page = await ready(await browser.open(gate.url));
   await page.evaluate(() => globalThis.listen());
@@ -190,42 +256,44 @@ Deno.test("a page that an overloaded gateway sends away comes back, and misses n
   await gate.set({ REP_PUBLIC_A: "2" });
   await other.close();
   assertEquals(await seenBy(page, 1), [["A", "2"]]);
-  assert(gate.cursors.length >= 2, "it was sent away at first");
+  assert(gate.cursors.length >= 2, "the first request was rejected");
 });
 
-Deno.test("a page survives the gateway's SIGKILL and restart: it hears what came before, while it was down, and after", async () => {
-  await using directory = await directoryWithPage();
-  const env = directory.at("app.env");
-  const flags = [
-    "--hot-reload",
-    "--static-dir",
-    directory.at("site"),
-    "--env-file",
-    env,
-    "--kv",
-    directory.at("kv.sqlite3"),
-  ];
-  const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=secret\n`);
-  await using browser = await startBrowser();
-  await write("1");
-  let port: string;
-  let page: Page;
-  {
-    await using command = await startCommand(flags);
-    port = new URL(command.url).port;
-    page = await ready(await browser.open(command.url));
-    await listenOn(page);
-    await write("2");
+testBrowser(
+  "a page receives every change before, during and after a SIGKILL and restart of the gateway",
+  async (browser) => {
+    await using directory = await directoryWithPage();
+    const env = directory.at("app.env");
+    const flags = [
+      "--hot-reload",
+      "--static-dir",
+      directory.at("site"),
+      "--env-file",
+      env,
+      "--kv",
+      directory.at("kv.sqlite3"),
+    ];
+    const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=secret\n`);
+    await write("1");
+    let port: string;
+    let page: Page;
+    {
+      await using command = await startCommand(flags);
+      port = new URL(command.url).port;
+      page = await ready(await browser.open(command.url));
+      await listenOn(page);
+      await write("2");
+      command.signal("SIGHUP");
+      assertEquals(await seenBy(page, 1), [["A", "2"]]);
+      command.signal("SIGKILL");
+      await command.ended();
+    }
+    await write("3");
+    await using command = await startCommand([...flags, "--port", port]);
+    assertEquals(await seenBy(page, 2), [["A", "2"], ["A", "3"]]);
+    await write("4");
     command.signal("SIGHUP");
-    assertEquals(await seenBy(page, 1), [["A", "2"]]);
-    command.signal("SIGKILL");
-    await command.ended();
-  }
-  await write("3");
-  await using command = await startCommand([...flags, "--port", port]);
-  assertEquals(await seenBy(page, 2), [["A", "2"], ["A", "3"]]);
-  await write("4");
-  command.signal("SIGHUP");
-  assertEquals(await seenBy(page, 3), [["A", "2"], ["A", "3"], ["A", "4"]]);
-  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret"); // with the key of before the kill
-});
+    assertEquals(await seenBy(page, 3), [["A", "2"], ["A", "3"], ["A", "4"]]);
+    assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret"); // with a key from before the SIGKILL
+  },
+);

@@ -66,7 +66,7 @@ Deno.test("the command ends with 2 for a value in the environment that is not ri
   });
 });
 
-Deno.test("the command ends with 1 for a configuration that is refused, and lists all issues", async () => {
+Deno.test("the command ends with 1 for a configuration that is rejected, and lists all issues", async () => {
   const env = {
     REP_PUBLIC_A: "1",
     REP_SERVER_A: "s3cret",
@@ -78,7 +78,7 @@ Deno.test("the command ends with 1 for a configuration that is refused, and list
     stdout: "",
     stderr: [
       "Cannot use REP_PUBLIC_: expected a name after the prefix",
-      "Cannot tell REP_PUBLIC_A and REP_SERVER_A apart: expected a name to be in one tier only",
+      "Cannot use REP_PUBLIC_A and REP_SERVER_A: expected a name in one tier only",
       "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
       "",
     ].join("\n"),

@@ -130,8 +130,20 @@ Deno.test("file_watch and poll see a change of the env file without being told",
   }
 });
 
+/** Returns a port that is free at the moment: `--health-port 0` means none. */
+function freePort(): string {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return String(listener.addr.port);
+}
+
+Deno.test("--health-port 0 serves the report on --port", async () => {
+  await using command = await startCommand(["-health-port", "0", "-strict=1", "-kv", ":memory:", "-log-level", "INFO"]);
+  const { status } = await (await fetch(`${command.url}/rep/health`)).json();
+  assertEquals(status, "healthy");
+});
+
 Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
-  await using command = await startCommand(["--health-port", "0", "--kv", ":memory:"]);
+  await using command = await startCommand(["--health-port", freePort(), "--kv", ":memory:"]);
   const { url } = await command.logged(({ msg, serves }) => msg === "rep.listening" && serves === "health");
   const ask = async (where: string) => {
     const response = await fetch(where);

@@ -23,13 +23,17 @@ variables:
   D: { tier: sensitive, default: ${CANARIES.byDefault} }
 `;
 
-/** What must be refused, each in a way that could tempt a message to quote what it found. */
+/** What must be rejected, each in a way that could tempt a message to quote what it found. */
 const BROKEN: readonly [env: string, manifest: string][] = [
   [ENV.replace(CANARIES.sensitive, CANARIES.broken), MANIFEST],
   [`${ENV}REP_PUBLIC_S=${CANARIES.broken}\n`, MANIFEST],
   [ENV, MANIFEST.replace("tier: server, type: string", "tier: server, type: number")],
   [ENV, `${MANIFEST}\n  E: { tier: server, default: "${CANARIES.broken}" ]`],
   [ENV, `${MANIFEST}\n  E: { tier: sensitive, default: [${CANARIES.broken}] }`],
+  [ENV, `${MANIFEST}\n  E: { tier: sensitive, default:${CANARIES.broken} }`],
+  [ENV, `${MANIFEST}\n  E: { tier: sensitive, type: ${CANARIES.broken} }`],
+  [`${ENV}${CANARIES.broken}\n`, MANIFEST],
+  [`${ENV}REP_SENSITIVE_E="${CANARIES.broken}\n`, MANIFEST],
   [ENV, `${MANIFEST}\n  V: { tier: server, default: "${CANARIES.broken}" }`],
 ];
 

@@ -91,7 +91,7 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
   ]);
 });
 
-Deno.test("Configuration.load() refuses a faulty configuration whole, and publishes nothing of it", async () => {
+Deno.test("Configuration.load() rejects a faulty configuration whole, and publishes nothing of it", async () => {
   const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2", REP_SERVER_B: "3" });
   await assertRejects(() => world.load(), ConfigurationError, "REP_PUBLIC_B and REP_SERVER_B");
   assertEquals([world.published, world.clock.waiting], [[], 0]);
@@ -136,8 +136,8 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals(configuration.snapshot === snapshot, true);
   assertEquals([configuration.isRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
   assertEquals(world.linesOf("rep.config.refused"), [
-    'error rep.config.refused {"detail":"the previous configuration stays active","issues":["Cannot tell REP_PUBLIC_B and ' +
-    'REP_SERVER_B apart: expected a name to be in one tier only"]}',
+    'error rep.config.refused {"detail":"the previous configuration stays active","issues":["Cannot use REP_PUBLIC_B and ' +
+    'REP_SERVER_B: expected a name in one tier only"]}',
   ]);
 
   world.environment = { REP_PUBLIC_A: "2" };
@@ -239,18 +239,18 @@ Deno.test("reload() joins calls that come while one waits, and sees what changed
   ]);
 });
 
-Deno.test("reload() goes on after one that was refused", async () => {
+Deno.test("reload() goes on after one that was rejected", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
   const gate = Promise.withResolvers<void>();
   world.reading = gate.promise;
   world.environment = { REP_PUBLIC_: "x" };
-  const refused = configuration.reload();
+  const rejected = configuration.reload();
   await settle();
   world.environment = { REP_PUBLIC_A: "2" };
   const good = configuration.reload();
   gate.resolve();
-  await assertRejects(() => refused, ConfigurationError);
+  await assertRejects(() => rejected, ConfigurationError);
   await good;
   await configuration.close();
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
@@ -262,7 +262,7 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   const configuration = await world.load();
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, []]);
   assertEquals(world.linesOf("rep.config.not_published"), [
-    'error rep.config.not_published {"detail":"retrying: Error: no answer"}',
+    'error rep.config.not_published {"detail":"Error: no answer; retrying"}',
   ]);
   const tries = () => world.linesOf("rep.config.not_published").length - 1;
   const counted: number[] = [];

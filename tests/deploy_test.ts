@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { startCommand } from "./_command.ts";
 import { readSse } from "./_sse.ts";
 
-/** What Deno Deploy says of itself, and what its runtime is told of a program without a database. */
+/** The environment on Deno Deploy, for an application without a database. */
 const DEPLOY = {
   DENO_DEPLOY: "true",
   DENO_DEPLOYMENT_ID: "b0f3a1",
@@ -10,7 +10,7 @@ const DEPLOY = {
   DENO_KV_REQUIRES_DISTRIBUTED_DATABASE: "error",
 };
 
-Deno.test("the command runs on Deno Deploy without files and without a database, and says what is lost", async () => {
+Deno.test("the command runs on Deno Deploy without files and without a database, and warns of the consequences", async () => {
   const env = { ...DEPLOY, REP_PUBLIC_A: "1", REP_GATEWAY_HOT_RELOAD: "true" };
   const permissions = ["--allow-net", "--allow-env", "--deny-read", "--deny-write"];
   await using command = await startCommand([], env, permissions);
@@ -26,8 +26,8 @@ Deno.test("the command runs on Deno Deploy without files and without a database,
   assertEquals(await command.ended(), 0);
 });
 
-/** Who the audit log says had a key, for a client that sends these headers. */
-async function keyTakenBy(headers: HeadersInit, env: Record<string, string>): Promise<unknown> {
+/** Requests a session key with these headers, and returns the client address in the audit log. */
+async function auditedClient(headers: HeadersInit, env: Record<string, string>): Promise<unknown> {
   await using command = await startCommand(["--kv", ":memory:"], { ...DEPLOY, REP_SENSITIVE_A: "1", ...env });
   const response = await fetch(`${command.url}/rep/session-key`, { headers });
   await response.body?.cancel();
@@ -37,10 +37,10 @@ async function keyTakenBy(headers: HeadersInit, env: Record<string, string>): Pr
 
 const HEADERS = { "x-deno-client-address": "203.0.113.9:50000", "x-forwarded-for": "198.51.100.7" };
 
-Deno.test("the command takes the client's address as the runtime of Deno Deploy gives it", async () => {
-  assertEquals(await keyTakenBy(HEADERS, { DENO_TRUST_PROXY_HEADERS: "1" }), "203.0.113.9");
+Deno.test("the command uses the client address that the runtime of Deno Deploy provides", async () => {
+  assertEquals(await auditedClient(HEADERS, { DENO_TRUST_PROXY_HEADERS: "1" }), "203.0.113.9");
 });
 
-Deno.test("the command takes the client's address from no header that a client can send", async () => {
-  assertEquals(await keyTakenBy(HEADERS, {}), "127.0.0.1");
+Deno.test("the command reads the client address from no header that a client can send", async () => {
+  assertEquals(await auditedClient(HEADERS, {}), "127.0.0.1");
 });

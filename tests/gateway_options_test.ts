@@ -1,10 +1,16 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { systemClock } from "../src/clock.ts";
-import { checkOptions, type GatewayOptions, NUMBER_OPTIONS, type NumberOption } from "../src/gateway_options.ts";
+import {
+  checkOptions,
+  type GatewayOptions,
+  NUMBER_OPTIONS,
+  type NumberOption,
+  type NumberRange,
+} from "../src/gateway_options.ts";
 import { silentLog } from "../src/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 
-const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberOption][];
+const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberRange & Partial<NumberOption>][];
 
 function messageOf(options: Record<string, unknown>): string {
   return assertThrows(() => checkOptions(options as GatewayOptions), RangeError).message;
@@ -38,32 +44,36 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 15);
+  assertEquals(documented.length, 16);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
   const comments = await documentation();
   for (const [name, option] of NUMBERS) {
     const [, min, max, defaultValue] =
-      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+)\}/.exec(comments.get(name) ?? "") ?? [];
-    const { default: expected, ...range } = option;
-    assertEquals([name, numberIn(defaultValue), numberIn(min), numberIn(max)], [name, expected, range.min, range.max]);
+      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+|half of maxStreams, rounded up)\}/.exec(
+        comments.get(name) ?? "",
+      ) ?? [];
+    const { default: expected = "half of maxStreams, rounded up", ...range } = option;
+    const documented = [numberIn(defaultValue) || defaultValue, numberIn(min), numberIn(max)];
+    assertEquals([name, ...documented], [name, expected, range.min, range.max]);
   }
 });
 
 /** The options that are not passed on as they are; each has a test of its own. */
-const CONVERTED = ["variables", "manifest", "trustedProxies", "upstream"] as const;
+const CONVERTED = ["variables", "manifest", "allowedOrigins", "trustedProxies", "upstream"] as const;
 
 /** A value that is not the default, for every option that is passed on as it is. */
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   strict: true,
   hotReload: true,
-  allowedOrigins: ["https://app.example.com"],
+  allowedHosts: ["app.example.com"],
   sessionKeyTtlMs: 7_000,
   sessionKeyMaxRate: 11,
   keyRotationMs: 601_000,
   keyRetentionMs: 86_400_001,
   maxStreams: 5_001,
+  maxStreamsPerClient: 2_501,
   maxStreamAgeMs: 1_800_001,
   separateHealth: true,
   staticDir: "dist",
@@ -82,6 +92,11 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
     assertNotStrictEquals(checkOptions({})[name], VALUES[name]);
   });
 }
+
+Deno.test("checkOptions() normalizes allowedOrigins", () => {
+  const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];
+  assertEquals(checkOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);
+});
 
 Deno.test("checkOptions() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
@@ -116,11 +131,25 @@ for (const [name, { min, max, step = 1 }] of NUMBERS) {
   });
 }
 
+Deno.test("checkOptions() gives a client half of the streams by default, rounded up", () => {
+  const perClient = [1, 2, 5, 5_000].map((maxStreams) => checkOptions({ maxStreams }).maxStreamsPerClient);
+  assertEquals(perClient, [1, 1, 3, 2_500]);
+  assertEquals(checkOptions({ maxStreams: 2, maxStreamsPerClient: 2 }).maxStreamsPerClient, 2);
+});
+
 Deno.test("checkOptions() names the range for a number of streams that is infinite or not an integer", () => {
   assertEquals([messageOf({ maxStreams: Infinity }), messageOf({ maxStreams: 1.5 })], [
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
   ]);
+});
+
+Deno.test("checkOptions() rejects allowedHosts that are not hosts", () => {
+  assertEquals(
+    messageOf({ allowedHosts: ["app.example.com", "http://app.example.com"] }),
+    "Cannot use allowedHosts: expected hosts such as app.example.com, localhost:8080 or *.example.com, " +
+      'got "http://app.example.com"',
+  );
 });
 
 /** Values that no upstream can have, and how the message formats them. */

@@ -92,6 +92,24 @@ Deno.test("createLog() writes letters of any language unescaped", () => {
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 
+Deno.test("createLog() writes URLs without credentials", () => {
+  const fields = { detail: "no route to 'https://user:CANARY@kv.example.com/x'", urls: ["postgres://u:CANARY@db/x"] };
+  assertEquals([writtenLine("json", fields), writtenLine("text", fields)], [
+    '{"time":"TIME","level":"INFO","msg":"rep.test","detail":"no route to \'https://…@kv.example.com/x\'",' +
+    '"urls":["postgres://…@db/x"]}',
+    "TIME INFO  rep.test detail=\"no route to 'https://…@kv.example.com/x'\" urls=postgres://…@db/x",
+  ]);
+});
+
+Deno.test("createLog() writes issued session keys at any level", () => {
+  assertEquals(
+    writtenLines({ format: "text", level: "error" }, (log) => log.info("rep.session_key.issued", { id: 1 })),
+    [
+      "TIME INFO  rep.session_key.issued id=1",
+    ],
+  );
+});
+
 for (const [index, level] of LEVELS.entries()) {
   Deno.test(`createLog() with level ${level} writes that level and above`, () => {
     const lines = writtenLines({ format: "text", level }, (log) => LEVELS.forEach((one) => log[one]("rep.test")));

@@ -7,6 +7,7 @@ import type { Key, Store } from "../src/store/store.ts";
 import { stdFlags } from "../tools/std.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import { kidOf } from "./_kid.ts";
 import { TempDirectory } from "./_temp.ts";
 import { delegate, fallibleStore } from "./_store.ts";
 
@@ -111,7 +112,8 @@ Deno.test("a page has no stream path without hot reload, and no key path without
 Deno.test("a config script is rendered once for a snapshot and an epoch", async () => {
   await using directory = await makeSite();
   const clock = new FakeClock(1_700_000_400_000);
-  const options = { staticDir: directory.path, clock, keyRotationMs: 200_000 };
+  const masterKey = new Uint8Array(32).fill(7);
+  const options = { staticDir: directory.path, clock, masterKey, keyRotationMs: 200_000 };
   await using gate = await setUp({ REP_SENSITIVE_S: "x" }, options);
   const first = await pageOf(gate);
   clock.jump(100_000);
@@ -121,7 +123,10 @@ Deno.test("a config script is rendered once for a snapshot and an epoch", async 
   assertNotEquals(next.sensitive, first.sensitive);
   assertEquals(
     [first, next].map(({ _meta }) => _meta.key_endpoint),
-    ["/rep/session-key?kid=1700000400", "/rep/session-key?kid=1700000600"],
+    [
+      `/rep/session-key?kid=${await kidOf("1700000400", masterKey)}`,
+      `/rep/session-key?kid=${await kidOf("1700000600", masterKey)}`,
+    ],
   );
 });
 

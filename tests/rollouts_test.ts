@@ -10,8 +10,8 @@ async function pageValues(gate: TestGateway): Promise<unknown> {
   return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null").public;
 }
 
-/** Replicas on one store, each with a page to serve. */
-async function replicas() {
+/** Starts replicas on one store, each with a page to serve. */
+async function createReplicas() {
   const directory = await TempDirectory.make({ "index.html": "<head></head>" });
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0, staticDir: directory.path };
   return {
@@ -21,68 +21,68 @@ async function replicas() {
   };
 }
 
-Deno.test("while old and new replicas live side by side, pages and streams of both have the new configuration", async () => {
-  await using set = await replicas();
-  await using old = await set.start({ REP_PUBLIC_A: "old", REP_PUBLIC_GONE: "1" });
+Deno.test("while old and new replicas run side by side, pages and streams of both have the new configuration", async () => {
+  await using replicas = await createReplicas();
+  await using old = await replicas.start({ REP_PUBLIC_A: "old", REP_PUBLIC_GONE: "1" });
   const reader = await old.listen();
-  await using young = await set.start({ REP_PUBLIC_A: "new" });
-  await set.clock.tick(5_000);
-  const told = (await reader.take(2)).map(({ data }) => [data.key, data.value]);
-  assertEquals(told, [["A", "new"], ["GONE", undefined]]);
-  assertEquals([await pageValues(old), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
-  await old.gateway.reload(); // and does not put its own back
-  await set.clock.tick(30_000);
-  assertEquals([await pageValues(old), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
+  await using next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await replicas.clock.tick(5_000);
+  const received = (await reader.take(2)).map(({ data }) => [data.key, data.value]);
+  assertEquals(received, [["A", "new"], ["GONE", undefined]]);
+  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
+  await old.gateway.reload(); // and does not restore its own values
+  await replicas.clock.tick(30_000);
+  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
   await reader.close();
 });
 
-Deno.test("an old replica that starts during a rollout does not bring its configuration back", async () => {
-  await using set = await replicas();
-  await using _old = await set.start({ REP_PUBLIC_A: "old" });
-  await using young = await set.start({ REP_PUBLIC_A: "new" });
-  await using again = await set.start({ REP_PUBLIC_A: "old" });
-  assertEquals([await pageValues(again), await pageValues(young)], [{ A: "new" }, { A: "new" }]);
+Deno.test("an old replica that starts during a rollout does not restore its configuration", async () => {
+  await using replicas = await createReplicas();
+  await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
+  await using next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await using again = await replicas.start({ REP_PUBLIC_A: "old" });
+  assertEquals([await pageValues(again), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
 });
 
-Deno.test("when the last new replica is gone, the old ones are in force again: a rollback tells every client", async () => {
-  await using set = await replicas();
-  await using old = await set.start({ REP_PUBLIC_A: "old" });
-  const young = await set.start({ REP_PUBLIC_A: "new" });
-  await set.clock.tick(5_000);
+Deno.test("when the last new replica has left, the old configuration is active again: a rollback reaches every client", async () => {
+  await using replicas = await createReplicas();
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await replicas.clock.tick(5_000);
   const reader = await old.listen();
   await reader.pull();
-  await young.gateway.close();
-  await set.clock.tick(6_000);
+  await next.gateway.close();
+  await replicas.clock.tick(6_000);
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["old"]);
   assertEquals(await pageValues(old), { A: "old" });
   await reader.close();
 });
 
-Deno.test("fencingChecks() is what a rollout that begins in between makes void", async () => {
+Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
   const store = memoryStore();
   const options = { store, clock: new FakeClock(), random: () => 0 };
   const old = new Rollout(options);
-  const young = new Rollout(options);
+  const next = new Rollout(options);
   await old.join("old");
   const checks = await old.fencingChecks();
   assertEquals(checks?.length, 1);
-  await young.join("new");
+  await next.join("new");
   assertEquals(await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]), undefined);
   assertEquals(await old.fencingChecks(), undefined);
-  const version = await store.commit(await young.fencingChecks() ?? [], [{ key: ["x"], value: 1 }]);
+  const version = await store.commit(await next.fencingChecks() ?? [], [{ key: ["x"], value: 1 }]);
   assertEquals(typeof version, "string");
-  await Promise.all([old.leave(), young.leave()]);
+  await Promise.all([old.leave(), next.leave()]);
 });
 
-Deno.test("a page of a replica that is not in force hears of every change after it", async () => {
-  await using set = await replicas();
-  await using old = await set.start({ REP_PUBLIC_A: "old" });
-  await using young = await set.start({ REP_PUBLIC_A: "new 1" });
-  await set.clock.tick(5_000);
+Deno.test("the stream of a page from an inactive replica delivers every change after that page", async () => {
+  await using replicas = await createReplicas();
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  await using next = await replicas.start({ REP_PUBLIC_A: "new 1" });
+  await replicas.clock.tick(5_000);
   const html = await (await old.ask("/")).text();
   const query = /last_event_id=\d+/.exec(html)?.[0] ?? "";
-  await young.set({ REP_PUBLIC_A: "new 2" });
-  await set.clock.tick(1_000);
+  await next.set({ REP_PUBLIC_A: "new 2" });
+  await replicas.clock.tick(1_000);
   const reader = await old.listen({}, `?${query}`);
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["new 2"]);
   await reader.close();

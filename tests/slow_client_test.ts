@@ -3,10 +3,10 @@ import { createGateway } from "../src/gateway.ts";
 import { readSse } from "./_sse.ts";
 
 const OTHERS = 1_000;
-const LARGE = 110; // of 60 kB each: more than the 4 MB that the kernel takes off a stalled client's hands
+const LARGE = 110; // of 60 kB each: more than the 4 MB that the kernel buffers for a stalled client
 const SMALL = 10;
 
-/** A client that opens the stream, and then reads nothing until it is told to. */
+/** Opens a stream, and reads nothing but the head of the response. */
 async function stalledClient(port: number): Promise<Deno.TcpConn> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(new TextEncoder().encode("GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -18,10 +18,10 @@ async function stalledClient(port: number): Promise<Deno.TcpConn> {
   return connection;
 }
 
-/** The rest of a chunked response, from a socket (RFC 9112 §7.1). */
+/** Decodes the rest of a chunked response from a socket (RFC 9112 §7.1). */
 function bodyOf(connection: Deno.TcpConn): ReadableStream<Uint8Array<ArrayBuffer>> {
   let text = "";
-  const latin1 = new TextDecoder("latin1"); // a byte is a character: sizes count bytes
+  const latin1 = new TextDecoder("latin1"); // one character per byte, since sizes count bytes
   return connection.readable.pipeThrough(
     new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
       transform(bytes, controller) {
@@ -38,7 +38,7 @@ function bodyOf(connection: Deno.TcpConn): ReadableStream<Uint8Array<ArrayBuffer
   );
 }
 
-Deno.test("a client that stops reading gets every event once it reads again, and slows no one", async () => {
+Deno.test("a client that stops reading receives every event once it reads again, and slows no other client", async () => {
   let value = "0";
   await using gateway = await createGateway({ hotReload: true, variables: () => ({ REP_PUBLIC_A: value }) });
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, gateway.fetch);
@@ -52,7 +52,7 @@ Deno.test("a client that stops reading gets every event once it reads again, and
     await Promise.all(readers.map((reader) => reader.pull()));
     return readers;
   };
-  /** How long it takes until everybody has `SMALL` more events. */
+  /** Returns how long it takes until every reader has `SMALL` more events. */
   const measure = async (readers: Awaited<ReturnType<typeof open>>, round: string) => {
     const start = performance.now();
     const all = Promise.all(readers.map((reader) => reader.take(SMALL)));
@@ -71,13 +71,13 @@ Deno.test("a client that stops reading gets every event once it reads again, and
     await measure(readers, "warm-up");
     const without = await measure(readers, "without");
     const stalled = await stalledClient(server.addr.port);
-    const quick = readers.slice(0, 1); // one of the others follows the large events, to know when they are out
+    const fast = readers.slice(0, 1); // reads the large events, so that each is out before the next
     await Promise.all(readers.slice(1).map((reader) => reader.close()));
     for (let i = 1; i <= LARGE; i++) {
       await publish(`${i}${"x".repeat(60_000)}`);
-      await quick[0]?.take(1);
+      await fast[0]?.take(1);
     }
-    const crowd = [...quick, ...await open(OTHERS - 1)];
+    const crowd = [...fast, ...await open(OTHERS - 1)];
     const beside = await measure(crowd, "beside");
     assert(beside < 10 * without + 1_000, `${beside} ms beside a stalled client, ${without} ms without one`);
 

@@ -1,6 +1,6 @@
 /** What a gateway does, and does not do, between its first line and `rep.listening`: real processes, real ports. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type CommandOutcome, runCommand, type RunningCommand, startCommand } from "./_command.ts";
+import { type CommandOutcome, runCommand, type RunningCommand, runServe, startCommand } from "./_command.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -100,6 +100,29 @@ for (const [what, flags, code, message] of FAILURES) {
     assert(!replica.live.output.some((line) => line.includes("rep.rollout.superseded")));
   });
 }
+
+Deno.test("deno serve publishes nothing if its port is in use", async () => {
+  await using replica = await startLiveReplica();
+  const { directory, port } = replica;
+  const env = {
+    REP_GATEWAY_HOT_RELOAD: "true",
+    REP_GATEWAY_KV: directory.at("kv.sqlite3"),
+    REP_GATEWAY_ENV_FILE: directory.at("other.env"),
+  };
+  const { code, stderr } = await runServe(["--port", port], env);
+  assertEquals(code, 1, stderr);
+  assertStringIncludes(stderr, "Address already in use");
+  assertEquals(await publishedValues(replica), ["live", "end"]);
+});
+
+Deno.test("deno serve rejects options that only the command can follow", async () => {
+  for (const [name, value] of [["TLS_CERT", "a.pem"], ["HEALTH_PORT", "9000"], ["STOP_DELAY", "5s"]] as const) {
+    const env = { [`REP_GATEWAY_${name}`]: value, ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}) };
+    const { code, stderr } = await runServe(["--port", "0"], env);
+    const flag = `--${name.toLowerCase().replace("_", "-")}`;
+    assertEquals([code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)], [2, true], stderr);
+  }
+});
 
 /** A server that accepts connections and never answers, as a store. */
 function silentServer(): { url: string } & Disposable {

@@ -5,25 +5,25 @@ import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
 import { fallibleStore } from "./_store.ts";
 
-Deno.test("a variable in the store wins over the environment, and comes into force by itself", async () => {
+Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
   const options = { clock, random: () => 0 };
   await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock });
   const reader = await gate.listen();
-  const told = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
+  const nextChange = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
   await setVariables(store, new Map([["A", "store"]]), options);
   await clock.tick(1_000);
-  assertEquals(await told(), [["A", "store"]]);
+  assertEquals(await nextChange(), [["A", "store"]]);
   await gate.set({ REP_PUBLIC_A: "environment 2", REP_PUBLIC_B: "2" });
-  assertEquals(await told(), [["B", "2"]]);
+  assertEquals(await nextChange(), [["B", "2"]]);
   await unsetVariables(store, new Set(["A"]), options);
   await clock.tick(1_000);
-  assertEquals(await told(), [["A", "environment 2"]]);
+  assertEquals(await nextChange(), [["A", "environment 2"]]);
   await reader.close();
 });
 
-Deno.test("a variable in the store that does not go with the environment's changes nothing", async () => {
+Deno.test("a stored variable that conflicts with the environment changes nothing", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock });
@@ -31,13 +31,13 @@ Deno.test("a variable in the store that does not go with the environment's chang
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
-  const refused = gate.lines.find(({ msg }) => msg === "rep.config.refused");
-  assertEquals(refused?.issues, [
-    "Cannot tell REP_PUBLIC_S and REP_SENSITIVE_S apart: expected a name to be in one tier only",
+  const rejected = gate.lines.find(({ msg }) => msg === "rep.config.refused");
+  assertEquals(rejected?.issues, [
+    "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
   ]);
 });
 
-Deno.test("a gateway that could not read the store at its start publishes once it can, though there are no variables in it", async () => {
+Deno.test("a gateway that cannot read the store at startup publishes once it can, even if no variable is stored", async () => {
   const inner = memoryStore();
   let isDown = true;
   const store = fallibleStore(inner, () => isDown);

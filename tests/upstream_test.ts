@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import { scriptedUpstream } from "./proxy/_servers.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
@@ -133,6 +134,42 @@ Deno.test("an upstream that is down causes a 502, and the log contains the path"
   assertEquals([response.status, response.headers.get("content-type")], [502, "application/problem+json"]);
   assertEquals((await response.text()).includes(upstream), false);
   assertEquals(gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path, "/page");
+});
+
+/** A response with a page, up to a number of bytes, as a raw text. */
+function rawPage(body: string, headers: string, length = body.length): string {
+  return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
+}
+
+Deno.test("a broken body is one line of the log, and an error for the client", async () => {
+  const gzip = "Content-Encoding: gzip\r\n";
+  const bytes = await new Response(new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"))).bytes();
+  const compressed = String.fromCharCode(...bytes);
+  const corrupt = `${compressed.slice(0, -8)}----${compressed.slice(-4)}`;
+  const broken: [path: string, response: string, reason: string][] = [
+    ["/cut", rawPage("<html>", "", 100), "aborted"],
+    ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],
+    ["/not-gzip", rawPage(HTML, gzip), "Cannot decode the body"],
+    ["/corrupt", rawPage(corrupt, gzip), "Cannot decode the body"],
+  ];
+  await using upstream = scriptedUpstream(async (connection) => {
+    const [, path] = (await connection.readHead())?.split(" ") ?? [];
+    await connection.write(broken.find(([name]) => name === path)?.[1] ?? "");
+  });
+  await using command = await startCommand(["--upstream", `http://127.0.0.1:${upstream.port}`]);
+  for (const [path] of broken) {
+    const response = await fetch(command.url + path);
+    assertEquals(response.status, 200);
+    await assertRejects(() => response.text(), TypeError);
+  }
+  command.signal("SIGTERM");
+  await command.ended();
+  assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
+  const lines = command.output.map((line) => JSON.parse(line)).filter(({ level }) => level !== "INFO");
+  assertEquals(
+    lines.map(({ msg, method, path, reason }) => ({ msg, method, path, reason: reason.replace(/:.*/, "") })),
+    broken.map(([path, , reason]) => ({ msg: "rep.upstream.failed", method: "GET", path, reason })),
+  );
 });
 
 Deno.test("the log of the command consists of JSON lines, also if a client disconnects", async () => {

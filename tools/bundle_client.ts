@@ -1,5 +1,5 @@
 /**
- * Writes `src/client/bundle.ts`, the client as one minified text. Needed after a change in `src/client/`:
+ * Writes `src/client/bundle.ts`, the client as one minified module. Run it after every change in `src/client/`:
  *
  *     deno run -A tools/bundle_client.ts
  */
@@ -8,20 +8,20 @@ const ENTRY = new URL("../src/client/mod.ts", import.meta.url);
 const TARGET = new URL("../src/client/bundle.ts", import.meta.url);
 
 /**
- * Bundles the client. `deno bundle` takes esbuild from npm, in the version that belongs to this Deno.
+ * Bundles the client. `deno bundle` downloads esbuild from npm, in the version that belongs to this version of Deno.
  *
- * @throws {Error} If it cannot be bundled; the message is what `deno bundle` said.
+ * @throws {Error} If `deno bundle` fails; the message contains its error.
  */
 export async function bundleClient(): Promise<string> {
   const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", ENTRY.href];
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-  const [text, complaint] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
-  if (!success || !text) throw new Error(`Cannot bundle the client: ${complaint}`);
+  const [text, error] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
+  if (!success || !text) throw new Error(`Cannot bundle the client: ${error}`);
   return text;
 }
 
-/** The module that holds a bundle. */
-function moduleOf(bundle: string): string {
+/** Returns the source of the module that exports a bundle. */
+function createModule(bundle: string): string {
   return `// deno-fmt-ignore-file -- made by tools/bundle_client.ts
 
 /** The client as a minified ES module, for pages that have no bundler. */
@@ -29,4 +29,4 @@ export const CLIENT_JS: string = ${JSON.stringify(bundle)};
 `;
 }
 
-if (import.meta.main) await Deno.writeTextFile(TARGET, moduleOf(await bundleClient()));
+if (import.meta.main) await Deno.writeTextFile(TARGET, createModule(await bundleClient()));

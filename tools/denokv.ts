@@ -4,38 +4,22 @@
  *     deno run -A tools/denokv.ts
  */
 import { join } from "@std/path";
+import { findProgram, foldersOnPath, THIS_MACHINE } from "./find_program.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
-/** Where `denokv` is: where DENOKV says, on the PATH, or where `cargo install` puts it; nothing if it is nowhere. */
+/** Returns the path of `denokv`: from `DENOKV`, the `PATH`, or where `cargo install` puts it; `undefined` if it is missing. */
 export async function findDenokv(): Promise<string | undefined> {
-  const named = Deno.env.get("DENOKV");
-  if (named) return named;
   const name = IS_WINDOWS ? "denokv.exe" : "denokv";
-  for (const folder of [...foldersOnPath(), ...foldersOfCargo()]) {
-    const program = join(folder, name);
-    if (await isFile(program)) return program;
-  }
+  const folders = [...foldersOnPath(THIS_MACHINE), ...cargoFolders()];
+  return Deno.env.get("DENOKV") || await findProgram([name], folders, THIS_MACHINE);
 }
 
-function foldersOnPath(): string[] {
-  const path = Deno.env.get("PATH") ?? "";
-  return path.split(IS_WINDOWS ? ";" : ":").filter((folder) => folder !== "");
-}
-
-/** In the order in which `cargo install` chooses. */
-function foldersOfCargo(): string[] {
+/** Returns the folders in the order in which `cargo install` chooses one. */
+function cargoFolders(): string[] {
   const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
   const roots = [Deno.env.get("CARGO_INSTALL_ROOT"), Deno.env.get("CARGO_HOME"), home && join(home, ".cargo")];
   return roots.flatMap((root) => root ? [join(root, "bin")] : []);
-}
-
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await Deno.stat(path)).isFile;
-  } catch {
-    return false; // not there, or not ours to look at
-  }
 }
 
 async function installDenokv(): Promise<void> {

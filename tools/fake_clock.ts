@@ -1,6 +1,6 @@
 import type { Clock } from "../src/clock.ts";
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until a test advances it. */
 export class FakeClock implements Clock {
   #now: number;
   #timers = new Set<{ at: number; callback: () => void }>();
@@ -19,17 +19,17 @@ export class FakeClock implements Clock {
     return () => void this.#timers.delete(timer);
   }
 
-  /** How many callbacks wait. */
+  /** The number of pending timers. */
   get waiting(): number {
     return this.#timers.size;
   }
 
-  /** Goes on by `ms` without calling anybody back, as a clock does that is set. */
+  /** Advances the time without running timers, as when a system clock is set. */
   jump(ms: number): void {
     this.#now += ms;
   }
 
-  /** Goes on by `ms`, calls back what is due in order, and lets everything run that was set off by it. */
+  /** Advances the time, runs the timers that are due, in order, and settles after each. */
   async tick(ms: number): Promise<void> {
     const end = this.#now + ms;
     for (;;) {
@@ -45,7 +45,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets all promise reactions run, and what they set off; no time goes by. */
+/** Runs all pending promise reactions and what follows from them, without advancing the time. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise<void>((resolve) => setTimeout(resolve, 0));
 }

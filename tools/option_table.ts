@@ -1,8 +1,23 @@
 /** Writes the table of options into README.md: `deno run -A tools/option_table.ts`. A test compares the two. */
-import { optionTable } from "../src/cli/help.ts";
+import { defaultOf, flagOf } from "../src/cli/help.ts";
+import { environmentVariable, type Option, OPTION_NAMES, OPTIONS } from "../src/cli/option_table.ts";
 
 /** The table, with the comments that enclose it. */
 const TABLE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
+
+/** Returns the table of options in Markdown. */
+export function optionTable(): string {
+  const rows = OPTION_NAMES.map((name) => {
+    const { help, manifest }: Option<unknown> = OPTIONS[name];
+    const codes = [flagOf(name), environmentVariable(name), manifest ?? "", defaultOf(name)].map(code);
+    return `| ${[...codes, help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  });
+  return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
+}
+
+function code(text: string): string {
+  return text === "" ? "" : `\`${text}\``;
+}
 
 /** Returns the README with the current table. */
 export function withOptionTable(readme: string): string {

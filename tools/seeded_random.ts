@@ -1,4 +1,4 @@
-/** Numbers from 0 to below 1 that are the same in every run (mulberry32, which is in the public domain). */
+/** Returns a generator of numbers in [0, 1) that are the same in every run (mulberry32, in the public domain). */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,17 +1,17 @@
 /**
- * Prints the flags with which `deno` finds the `@std` packages on this network: none where JSR answers, and an import map
- * that takes the same modules from npm where it does not. Used by the tasks: `deno run $(deno run -A tools/std.ts) …`
+ * Prints the flags that `deno` needs to find the `@std` packages on this network: none if JSR is reachable, otherwise an
+ * import map to the same modules on npm. The tasks use it: `deno run $(deno run -A tools/std.ts) …`
  */
 
-/** JSR answers in well under a second; a network that drops packets must not hold every task up for longer. */
+/** JSR responds in well under a second; a network that drops packets must not delay every task for longer. */
 const TIMEOUT_MS = 3_000;
 
-/** The flags, as arguments. */
+/** Returns the flags, one argument each. */
 export async function stdFlags(): Promise<string[]> {
-  return await jsrAnswers() ? [] : ["--import-map=tools/std_without_jsr.json"];
+  return await isJsrReachable() ? [] : ["--import-map=tools/std_without_jsr.json"];
 }
 
-async function jsrAnswers(): Promise<boolean> {
+async function isJsrReachable(): Promise<boolean> {
   const registry = Deno.env.get("JSR_URL") ?? "https://jsr.io/";
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
@@ -19,7 +19,7 @@ async function jsrAnswers(): Promise<boolean> {
     await response.body?.cancel();
     return response.ok;
   } catch {
-    return false; // no name, no route, no answer: whichever it is, npm is the way
+    return false; // DNS, connection or timeout: in any case, npm is the alternative
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * What `src/log.ts` uses of `@std/log`, for networks without JSR only: `@std/log` is the one package of ours that npm
- * does not have. Names and behaviour are those of `@std/log@0.224`; the published gateway never loads this file.
+ * The part of `@std/log` that `src/log.ts` uses, for networks without JSR: it is the only `@std` package that npm lacks.
+ * Names and behaviour are those of `@std/log@0.224`. The published gateway never loads this file.
  */
 
 /** Level numbers by name, as in `@std/log/levels`. */
@@ -15,7 +15,7 @@ export const LogLevels = {
 
 export type LevelName = keyof typeof LogLevels;
 
-/** One line of the log, before it is formatted. */
+/** A log line before it is formatted. */
 export interface LogRecord {
   readonly msg: string;
   readonly args: unknown[];
@@ -26,7 +26,7 @@ export interface LogRecord {
 
 export type FormatterFunction = (record: LogRecord) => string;
 
-/** Where records go, as in `@std/log/base-handler`. */
+/** A destination of records, as in `@std/log/base-handler`. */
 export abstract class BaseHandler {
   readonly #level: number;
   formatter: FormatterFunction;
@@ -43,7 +43,7 @@ export abstract class BaseHandler {
   abstract log(msg: string): void;
 }
 
-/** Who makes records, as in `@std/log/logger`. */
+/** A source of records, as in `@std/log/logger`. */
 export class Logger {
   readonly #level: number;
   readonly #handlers: BaseHandler[];

@@ -1,4 +1,4 @@
-/** Splits text into lines; `@std/streams` has this too, but the tests need nothing else of it. */
+/** Splits text into lines, as `TextLineStream` of `@std/streams`, of which nothing else is needed. */
 export class TextLineStream extends TransformStream<string, string> {
   constructor() {
     let rest = "";

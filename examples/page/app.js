@@ -33,7 +33,7 @@ function showValue(row, value) {
 function createRow(name) {
   const row = byId("row").content.firstElementChild.cloneNode(true);
   row.querySelector("th").textContent = name;
-  row.addEventListener("animationend", () => row.classList.contains("gone") ? removeRow(name) : calm(row));
+  row.addEventListener("animationend", () => row.classList.contains("gone") ? removeRow(name) : stopAnimation(row));
   const next = [...rows.keys()].filter((other) => other > name).sort()[0];
   byId("variables").insertBefore(row, rows.get(next) ?? null);
   rows.set(name, row);
@@ -45,14 +45,14 @@ function removeRow(name) {
   rows.delete(name);
 }
 
-function calm(row) {
+function stopAnimation(row) {
   row.classList.remove("changed", "gone");
 }
 
-/** Starts a row's animation, also if it is running. */
+/** Starts or restarts the animation of a row. */
 function animate(row, className) {
-  calm(row);
-  void row.offsetWidth; // only when the layout has seen the row without the class does it begin anew
+  stopAnimation(row);
+  void row.offsetWidth; // forces a layout without the class, so that the animation restarts
   row.classList.add(className);
 }
 
@@ -62,7 +62,7 @@ function showChange(name, value) {
   animate(row, value === undefined ? "gone" : "changed");
 }
 
-function tellChange(name, value) {
+function announceChange(name, value) {
   byId("last-change").textContent = new Date().toLocaleTimeString();
   byId("news").textContent = value === undefined ? `${name} was deleted` : `${name} is now ${value || "empty"}`;
 }
@@ -81,12 +81,12 @@ async function decrypt(event) {
   }
 }
 
-function follow() {
+function subscribe() {
   onStatus(showStatus);
   onChange("GREETING", showGreeting);
   onAnyChange((name, value) => {
     showChange(name, value);
-    tellChange(name, value);
+    announceChange(name, value);
   });
 }
 
@@ -95,9 +95,9 @@ function start() {
   showStatus(status());
   for (const [name, value] of Object.entries(getAll())) showValue(createRow(name), value);
   byId("sensitive").addEventListener("submit", decrypt);
-  if (!meta()) showProblem("There is no configuration in this page: it has to come from the gateway.");
-  else if (!meta().hotReloadAvailable) showProblem("Changes are not sent: start the gateway with --hot-reload.");
-  else follow();
+  if (!meta()) showProblem("This page has no configuration: it must be served by the gateway.");
+  else if (!meta().hotReloadAvailable) showProblem("Hot reload is off: start the gateway with --hot-reload.");
+  else subscribe();
 }
 
 start();

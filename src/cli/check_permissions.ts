@@ -1,13 +1,12 @@
 import { isGranted } from "../permissions.ts";
-import { missingPermission } from "../store/open.ts";
-import { redactUrl } from "../upstream_url.ts";
+import { formatKvPath, isUrl, missingPermission } from "../store/open.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
 import { missingRead, resolveEnvPath } from "./sources.ts";
 
 /**
- * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would prompt
- * for them on a terminal.
+ * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
+ * prompt for them on a terminal.
  *
  * @returns A message for each missing permission.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
@@ -37,14 +36,14 @@ function envFileIssue(options: CommandOptions): string | undefined {
 
 function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const url = /^https?:/.test(kv) ? URL.parse(kv) : null;
-  const cannot = `Cannot open --kv "${url === null ? kv : redactUrl(kv)}"`;
+  const url = isUrl(kv) ? URL.parse(kv) : null;
+  const failure = `Cannot open --kv "${formatKvPath(kv)}"`;
   const missing = missingPermission(kv);
-  if (missing !== undefined) return `${cannot}: expected ${missing}`;
-  return url === null ? undefined : netIssue(cannot, url);
+  if (missing !== undefined) return `${failure}: expected ${missing}`;
+  return url === null ? undefined : netIssue(failure, url);
 }
 
-function netIssue(cannot: string, { hostname, port, protocol }: URL): string | undefined {
+function netIssue(failure: string, { hostname, port, protocol }: URL): string | undefined {
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
-  return isGranted({ name: "net", host }) ? undefined : `${cannot}: expected --allow-net=${host}`;
+  return isGranted({ name: "net", host }) ? undefined : `${failure}: expected --allow-net=${host}`;
 }

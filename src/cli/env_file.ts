@@ -1,36 +1,105 @@
-import { parseEnv } from "node:util";
 import { join } from "@std/path";
 import type { Environment } from "../variables/classify.ts";
 import { isRepName, pickRepVariables } from "../variables/environment.ts";
+import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
+
+/** The contents of an env file or directory. */
+export interface EnvFile {
+  readonly kind: "file" | "directory";
+  readonly variables: Environment;
+  /** Whether the file has no text, or the directory no entries. */
+  readonly isEmpty: boolean;
+  /** Whether the last line of the file has an end. */
+  readonly isTerminated: boolean;
+}
+
+/** A file that is not a valid env file. Its issues never contain a value. */
+export class EnvFileError extends SyntaxError {
+  /** The name of the class. */
+  override name = "EnvFileError";
+  /** Where each issue is, as `path:line`, and what it is. */
+  readonly issues: readonly { readonly where: string; readonly detail: string }[];
+
+  /** Creates an error about the file at a path, which may be in a directory of variables. */
+  constructor(path: string, issues: readonly EnvFileIssue[]) {
+    const located = issues.map(({ line, detail }) => ({
+      where: line === undefined ? path : `${path}:${line}`,
+      detail,
+    }));
+    super(located.map(({ where, detail }) => `${where}: ${detail}`).join("\n"));
+    this.issues = located;
+  }
+}
 
 /**
- * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes mounts a
- * ConfigMap or a Secret.
+ * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes
+ * mounts a ConfigMap or a Secret.
  *
  * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the path cannot be read.
+ * @throws {EnvFileError} If it is not UTF-8, or not an env file.
  */
-export async function readEnvFile(path: string): Promise<Environment> {
+export async function readEnvFile(path: string): Promise<EnvFile> {
   const { isDirectory } = await Deno.stat(path);
-  return isDirectory ? await readDirectory(path) : parseEnvText(await Deno.readTextFile(path));
+  return isDirectory ? await readDirectory(path) : await readFile(path);
 }
 
-/**
- * Parses `NAME=value` lines with the parser of Node.js, which is built in and does not expand variables. An unquoted `#`
- * starts a comment, even within a value.
- */
-export function parseEnvText(text: string): Environment {
-  const withoutBom = text.replace(/^\uFEFF/, ""); // `parseEnv` would make it part of the first name
-  return pickRepVariables(parseEnv(withoutBom) as Environment);
+async function readFile(path: string): Promise<EnvFile> {
+  const text = await readText(path);
+  const { variables, issues } = parseEnvFile(text);
+  if (issues.length > 0) throw new EnvFileError(path, issues);
+  return {
+    kind: "file",
+    variables: pickRepVariables(Object.fromEntries(variables)),
+    isEmpty: text.trim() === "",
+    isTerminated: text.endsWith("\n"),
+  };
 }
 
-async function readDirectory(path: string): Promise<Environment> {
+async function readDirectory(path: string): Promise<EnvFile> {
   const entries = await Array.fromAsync(Deno.readDir(path));
   const names = entries.map(({ name }) => name).filter(isRepName);
   const values = names.map(async (name) => [name, await readValue(join(path, name))] as const);
-  return Object.fromEntries(await Promise.all(values));
+  const variables = Object.fromEntries(await Promise.all(values));
+  return { kind: "directory", variables, isEmpty: entries.length === 0, isTerminated: true };
 }
 
-/** A newline at the end of a file is not part of the value. */
+/** The text of the file is the value, except for a newline at its end. */
 async function readValue(path: string): Promise<string> {
-  return (await Deno.readTextFile(path)).replace(/\r?\n$/, "");
+  const text = await readText(path);
+  const nul = text.indexOf("\0");
+  if (nul < 0) return text.replace(/\r?\n$/, "");
+  throw new EnvFileError(path, [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }]);
+}
+
+/** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
+async function readText(path: string): Promise<string> {
+  const bytes = await Deno.readFile(path);
+  try {
+    return decode(bytes);
+  } catch {
+    throw new EnvFileError(path, [{ line: firstInvalidLine(bytes), detail: "expected UTF-8" }]);
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+}
+
+/** A line feed is never part of another character in UTF-8, so that each line can be decoded on its own. */
+function firstInvalidLine(bytes: Uint8Array): number {
+  let start = 0;
+  for (let line = 1;; line++) {
+    const end = bytes.indexOf(0x0a, start);
+    if (end < 0 || !isValid(bytes.subarray(start, end))) return line;
+    start = end + 1;
+  }
+}
+
+function isValid(bytes: Uint8Array): boolean {
+  try {
+    decode(bytes);
+    return true;
+  } catch {
+    return false; // a TypeError is the answer to the question
+  }
 }

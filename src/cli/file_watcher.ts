@@ -15,8 +15,8 @@ interface FileWatcherOptions {
 /**
  * Watches paths and calls back after a change.
  *
- * It watches directories only: a file that is replaced, as editors do, or reached over a symlink that is swapped, as in a
- * mounted ConfigMap, is then another file, and a watch on the file itself would not report later changes.
+ * It watches directories only: a file that is replaced, as editors do, or reached over a symlink that is swapped, as in
+ * a mounted ConfigMap, is then another file, and a watch on the file itself would not report later changes.
  */
 export class FileWatcher {
   readonly #watcher: Deno.FsWatcher;
@@ -83,8 +83,9 @@ function requireRead(path: string): void {
 }
 
 /**
- * Creates a filter of changed paths. Files in the same directory may be written constantly, such as the log of the gateway.
- * When Kubernetes swaps the files of a volume, it changes none of them, only `..data` and other names with two dots.
+ * Creates a filter of changed paths. Files in the same directory may be written constantly, such as the log of the
+ * gateway. When Kubernetes swaps the files of a volume, it changes none of them, only `..data` and other names with two
+ * dots.
  */
 function createFilter(paths: readonly string[]): (path: string) => boolean {
   if (paths.some((path) => directoryOf(path) === path)) return () => true;

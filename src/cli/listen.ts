@@ -1,10 +1,11 @@
 import { type Clock, sleep } from "../clock.ts";
 import type { ConnectionInfo } from "../http/respond.ts";
-import type { Log } from "../log.ts";
+import { describeError, type Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import { BrokenBodyError } from "../proxy/broken_body_error.ts";
 import type { Tls } from "./tls.ts";
 
-/** Settings of {@linkcode listen}. */
+/** Options of {@linkcode listen}. */
 export interface ListenOptions {
   hostname: string;
   /** 0 picks a free port. */
@@ -30,15 +31,16 @@ const MAX_REBINDS = 1_000;
  * Binds a port and serves on it.
  *
  * @throws {Deno.errors.NotCapable} If the process lacks `--allow-net`.
- * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the files.
+ * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
+ * files.
  */
 export function listen(options: ListenOptions): Listener {
   return new Listener(options);
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops accepting
- * for good; the listener then serves again on the same port.
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
+ * accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
   readonly #options: ListenOptions;
@@ -66,15 +68,15 @@ export class Listener {
   }
 
   /**
-   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a certificate,
-   * so the port is bound anew, and for some 2 ms connections to it are refused.
+   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a
+   * certificate, so the port is bound again, and for some 2 ms connections to it are refused.
    *
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.
    */
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
-    await serve(this.#options, 0, tls).shutdown(); // a certificate that cannot be used must not cost the port
+    await serve(this.#options, 0, tls).shutdown(); // if the certificate cannot be used, the port stays bound
     const replaced = this.#server;
     this.#tls = tls;
     const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));
@@ -143,15 +145,19 @@ function requireNetPermission(host: string): void {
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-function serve({ hostname, handler }: ListenOptions, port: number, tls: Tls | undefined) {
-  const onListen = () => {}; // the log says it
+function serve({ hostname, handler, log }: ListenOptions, port: number, tls: Tls | undefined) {
+  const options = { hostname, port, onListen() {}, onError: (error: unknown) => logError(error, log) };
   try {
-    return tls
-      ? Deno.serve({ hostname, port, onListen, cert: tls.cert, key: tls.key }, handler)
-      : Deno.serve({ hostname, port, onListen }, handler);
+    return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port), tls);
   }
+}
+
+/** Logs a body that ended in an error, which `Deno.serve` would print with its stack. */
+function logError(error: unknown, log: Log): Response {
+  if (!(error instanceof BrokenBodyError)) log.error("rep.request.failed", { detail: describeError(error) });
+  return new Response(null, { status: 500 });
 }
 
 /** Deno's messages name neither the address nor the file. The error's class stays. */

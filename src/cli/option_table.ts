@@ -1,8 +1,11 @@
-import { NUMBER_OPTIONS, type NumberOption } from "../gateway_options.ts";
+import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
+import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
-import { isOrigin } from "../http/origin.ts";
-import { parseUpstream, redactUrl } from "../upstream_url.ts";
-import { formatDuration, parseDuration } from "./duration.ts";
+import { normalizeOrigin } from "../http/origin.ts";
+import { formatDuration, parseDuration } from "../duration.ts";
+import { WINDOW_MS } from "../http/sliding_window.ts";
+import { redactUrl } from "../redact_url.ts";
+import { parseUpstream } from "../upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
 export interface Option<T> {
@@ -15,13 +18,11 @@ export interface Option<T> {
   /** Name of the option in the `settings` of a manifest. */
   readonly manifest?: string;
   /** Type of the value in a manifest. Lists are separated by commas everywhere else. */
-  readonly yaml: "boolean" | "number" | "string" | "list";
+  readonly type: "boolean" | "number" | "string" | "list";
   /** Description of a valid value, for error messages. */
   readonly expected: string;
   /** Parses a value. @throws {RangeError} If it is invalid. */
   readonly parse: (text: string) => T;
-  /** Formats an invalid value for an error message. @default {the text itself} */
-  readonly redact?: (text: string) => string;
 }
 
 /** The parts of an option that do not depend on its type. */
@@ -30,25 +31,27 @@ interface Description {
   readonly manifest?: string;
 }
 
-type Range = Omit<NumberOption, "default">;
+/** Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid. */
+export class InvalidValue extends RangeError {}
 
-/** Thrown for an invalid value; the caller knows the name of the option and reports it. */
-class InvalidValue extends RangeError {}
+/** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
+const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
+const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
 function toggle(description: Description): Option<boolean> {
   const expected = "true or false";
-  const parse = (text: string) => oneOf(text, ["true", "false"], expected) === "true";
-  return { ...description, default: false, yaml: "boolean", expected, parse };
+  const parse = (text: string) => TRUE.includes(oneOf(text, [...TRUE, ...FALSE], expected));
+  return { ...description, default: false, type: "boolean", expected, parse };
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
   values: readonly T[],
-  description: Description & { readonly default?: D },
+  { ignoreCase = false, ...description }: Description & { readonly default?: D; readonly ignoreCase?: boolean },
 ): Option<T | D> {
   const expected = `one of ${values.join(", ")}`;
-  const parse = (text: string) => oneOf(text, values, expected);
+  const parse = (text: string) => oneOf(ignoreCase ? text.toLowerCase() : text, values, expected);
   const defaultValue = description.default as D;
-  return { ...description, default: defaultValue, yaml: "string", value: values.join("|"), expected, parse };
+  return { ...description, default: defaultValue, type: "string", value: values.join("|"), expected, parse };
 }
 
 function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
@@ -58,12 +61,18 @@ function oneOf<T extends string>(text: string, values: readonly T[], expected: s
 }
 
 function integer(range: NumberOption, description: Description): Option<number>;
-function integer(range: Range, description: Description): Option<number | undefined>;
-function integer(range: Range & Partial<NumberOption>, description: Description): Option<number | undefined> {
+function integer(range: NumberRange, description: Description): Option<number | undefined>;
+function integer(range: NumberRange & Partial<NumberOption>, description: Description): Option<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
   const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
-  return { ...description, default: defaultValue, yaml: "number", value: "N", expected, parse };
+  return { ...description, default: defaultValue, type: "number", value: "N", expected, parse };
+}
+
+/** A port that is not used if it is 0, as in REP's Go gateway. */
+function optionalPort(description: Description): Option<number | undefined> {
+  const { parse, ...option } = integer(PORTS, description);
+  return { ...option, parse: (text) => parse(text) || undefined };
 }
 
 function duration(range: NumberOption, description: Description): Option<number> {
@@ -71,10 +80,10 @@ function duration(range: NumberOption, description: Description): Option<number>
   const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
   const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range, expected);
-  return { ...description, default: range.default, yaml: "string", value: "DURATION", expected, parse };
+  return { ...description, default: range.default, type: "string", value: "DURATION", expected, parse };
 }
 
-function inRange(value: number | undefined, { min, max, step = 1 }: Range, expected: string): number {
+function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
   if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
   throw new InvalidValue(expected);
 }
@@ -82,55 +91,62 @@ function inRange(value: number | undefined, { min, max, step = 1 }: Range, expec
 function text(value: string, description: Description & { default: string }): Option<string>;
 function text(value: string, description: Description): Option<string | undefined>;
 function text(value: string, description: Description & { default?: string }): Option<string | undefined> {
-  const expected = "some text";
-  const parse = (given: string) => {
-    if (given === "" || given.includes("\0")) throw new InvalidValue(expected);
-    return given;
+  const expected = "a non-empty value";
+  const parse = (input: string) => {
+    if (input === "" || input.includes("\0")) throw new InvalidValue(expected);
+    return input;
   };
-  return { ...description, default: description.default, yaml: "string", value, expected, parse };
+  return { ...description, default: description.default, type: "string", value, expected, parse };
 }
 
 interface ListDescription extends Description {
   /** Description of valid items. */
   readonly expected: string;
-  readonly isValid: (item: string) => boolean;
+  /** Parses an item; `undefined` if it is invalid. @throws {InvalidValue} To give a more specific reason. */
+  readonly parseItem: (item: string) => string | undefined;
+  /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
+  readonly mayBeEmpty?: boolean;
 }
 
-function list(value: string, { isValid, expected, ...description }: ListDescription): Option<readonly string[]> {
-  const parse = (given: string) => {
-    const items = given.split(",").map((item) => item.trim()).filter((item) => item !== "");
-    if (items.length === 0 || !items.every(isValid)) throw new InvalidValue(expected);
-    return items;
+/** An option with a list. */
+function list(
+  value: string,
+  { parseItem, expected, mayBeEmpty = false, ...description }: ListDescription,
+): Option<readonly string[]> {
+  const parse = (input: string) => {
+    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
+    return items.filter((item) => item !== undefined);
   };
-  return { ...description, default: [], yaml: "list", value, expected, parse };
+  return { ...description, default: [], type: "list", value, expected, parse };
 }
 
 function upstream(description: Description): Option<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
-  const parse = (given: string) => {
-    const url = parseUpstream(given.includes("://") ? given : `http://${given}`);
+  const parse = (input: string) => {
+    const url = parseUpstream(input.includes("://") ? input : `http://${input}`);
     if (url === undefined) throw new InvalidValue(expected);
     return url;
   };
-  return {
-    ...description,
-    default: undefined,
-
-    value: "URL",
-    expected,
-    yaml: "string",
-    parse,
-    redact: redactUrl,
-  };
+  return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
 }
 
-function isProxy(item: string): boolean {
+function parseProxy(item: string): string | undefined {
   try {
     trustRule([item]);
-    return true;
+    return item;
   } catch {
-    return false; // the caller reports the name of the option
+    return undefined; // the caller reports the name of the option
   }
+}
+
+const EXPECTED_ORIGINS = "origins such as https://app.example.com";
+
+function parseOrigin(item: string): string | undefined {
+  if (item.includes("*")) {
+    throw new InvalidValue(`${EXPECTED_ORIGINS}, none of them with a wildcard such as ${redactUrl(item)}`);
+  }
+  return normalizeOrigin(item);
 }
 
 const PORTS = { min: 0, max: 65_535 } as const;
@@ -142,7 +158,7 @@ const PORTS = { min: 0, max: 65_535 } as const;
 export const OPTIONS = {
   "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
   "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": integer(PORTS, { help: "Port for /rep/health, which is then not served on --port" }),
+  "health-port": optionalPort({ help: "Port for /rep/health, which then leaves --port; 0 means none" }),
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
@@ -167,27 +183,37 @@ export const OPTIONS = {
   }),
   "allowed-origins": list("ORIGIN,…", {
     manifest: "allowed_origins",
-    expected: "origins such as https://app.example.com",
-    isValid: isOrigin,
+    expected: EXPECTED_ORIGINS,
+    parseItem: parseOrigin,
+    mayBeEmpty: true,
     help: "Origins that may request session keys; by default only its own",
+  }),
+  "allowed-hosts": list("HOST,…", {
+    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+    parseItem: (item) => isHostPattern(item) ? item : undefined,
+    help: "Hosts to answer requests for, also *.example.com; by default any",
   }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
-    isValid: isProxy,
+    parseItem: parseProxy,
+    mayBeEmpty: true,
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
   "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
-    help: "Lifetime of a session key",
+    help: "Advertised lifetime of a session key",
   }),
   "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
     manifest: "session_key_max_rate",
-    help: "Session keys per client address in any 60 seconds",
+    help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
   }),
   "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
   "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
   "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
+  "max-streams-per-client": integer(NUMBER_OPTIONS.maxStreamsPerClient, {
+    help: "Maximum per client address; by default half of --max-streams",
+  }),
   "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
     help: "Maximum age of a stream; its client then reconnects",
   }),
@@ -199,10 +225,11 @@ export const OPTIONS = {
   }),
   "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
   "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
-  "log-format": choice(["json", "text"], { default: "json", help: "Log format" }),
+  "log-format": choice(["json", "text"], { default: "json", ignoreCase: true, help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",
-    help: "Minimum level to log; the audit log is at info",
+    ignoreCase: true,
+    help: "Minimum level to log; issued session keys are always logged",
   }),
 } as const;
 
@@ -222,10 +249,10 @@ export function environmentVariable(name: string): string {
 
 /** Whether an option is a switch: `--name` alone turns it on. */
 export function isSwitch(name: OptionName): boolean {
-  return OPTIONS[name].yaml === "boolean";
+  return OPTIONS[name].type === "boolean";
 }
 
 /** Whether an option takes a list, so that its flag may be repeated. */
 export function isList(name: OptionName): boolean {
-  return OPTIONS[name].yaml === "list";
+  return OPTIONS[name].type === "list";
 }

@@ -1,9 +1,13 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
+import { didYouMean } from "../did_you_mean.ts";
+import { redactUrl } from "../redact_url.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
+import { COMMAND_NAMES } from "./commands/command_names.ts";
 import {
   type CommandOptions,
   environmentVariable,
+  InvalidValue,
   isList,
   isSwitch,
   type Option,
@@ -37,22 +41,37 @@ export interface OptionSources {
  * @throws {UsageError} If an argument is not an option, or a flag is repeated that takes a single value.
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const ours = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
-  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(ours), {
+  const options = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+  if (options[0]?.startsWith("-") === false) rejectFirstWord(options[0]);
+  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(options), {
     string: [...OPTION_NAMES],
     collect: [...OPTION_NAMES],
     boolean: ["help", "h", "version"],
     unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg), // other words are in `rest`
   });
-  if (rest.length > 0) throw new UsageError(`Cannot use "${rest[0]}": expected options only; see --help`);
+  if (rest.length > 0) rejectWord(String(rest[0]));
   const given = OPTION_NAMES.filter((name) => flags[name].length > 0);
   return { flags: new Map(given.map((name) => [name, combine(name, flags[name])])), help: help || h, version };
+}
+
+/** The first word may be a misspelled command. */
+function rejectFirstWord(word: string): never {
+  const suggestion = didYouMean(word, [...COMMAND_NAMES, "--help", "--version"]);
+  if (suggestion === "") return rejectWord(word);
+  throw new UsageError(`Cannot run "${redactUrl(word)}": there is no such command${suggestion}`);
+}
+
+function rejectWord(word: string): never {
+  if (COMMAND_NAMES.some((name) => name === word)) {
+    throw new UsageError(`Cannot ${word}: expected the command before all options`);
+  }
+  throw new UsageError(`Cannot use "${redactUrl(word)}": expected options only; see --help`);
 }
 
 /** Returns the value of a flag that may have been repeated. */
 function combine(name: OptionName, values: readonly string[]): string {
   if (isSwitch(name)) return values.at(-1) ?? ""; // as usual for a pair such as --strict and --no-strict
-  if (isList(name)) return values.includes("") ? "" : values.join(","); // an empty value is invalid, not ignored
+  if (isList(name)) return values.join(",");
   return singleValue(name, values) ?? "";
 }
 
@@ -69,20 +88,36 @@ export function singleValue(name: string, values: readonly string[]): string | u
 /** Writes every option as `--name=value`, since `parseArgs` does not accept a next argument that begins with a dash. */
 function normalize(args: readonly string[]): string[] {
   const normalized: string[] = [];
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
-    const next = args[index + 1];
-    if (arg === "--") return [...normalized, ...args.slice(index)];
-    if (takesNext(arg) && next !== undefined && !next.startsWith("--")) {
-      normalized.push(`${arg}=${next}`);
+  const words = args.map(withTwoDashes);
+  for (let index = 0; index < words.length; index++) {
+    const word = words[index] ?? "";
+    const next = words[index + 1];
+    if (word === "--") return [...normalized, ...args.slice(index)];
+    if (takesNext(word) && next !== undefined && !next.startsWith("--")) {
+      normalized.push(`${word}=${next}`);
       index++;
-    } else normalized.push(normalizeSwitch(arg));
+    } else normalized.push(normalizeSwitch(rejectMissingList(word)));
   }
   return normalized;
 }
 
+/** Go accepts flags with one dash as well; these are often written so for REP's Go gateway. */
+function withTwoDashes(arg: string): string {
+  const [, name] = /^-([a-z][a-z-]+)(=.*)?$/s.exec(arg) ?? [];
+  return FLAG_NAMES.some((flag) => flag === name) ? `-${arg}` : arg;
+}
+
+const FLAG_NAMES: readonly string[] = [...OPTION_NAMES, "help", "version"];
+
 function takesNext(arg: string): boolean {
   return OPTION_NAMES.some((name) => arg === `--${name}` && !isSwitch(name));
+}
+
+/** A list may be empty, so a missing value would otherwise be accepted. */
+function rejectMissingList(arg: string): string {
+  const name = OPTION_NAMES.find((name) => arg === `--${name}` && isList(name));
+  if (name === undefined) return arg;
+  throw new UsageError(`Cannot read --${name}: expected ${OPTIONS[name].expected}, got nothing`);
 }
 
 /** Writes `--name` and `--no-name` as `--name=true` and `--name=false`. */
@@ -97,21 +132,42 @@ function normalizeSwitch(arg: string): string {
 
 function rejectFlag(arg: string): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
-  const closest = closestString(flag.replace(/^-+/, ""), [...OPTION_NAMES, "help", "version"]);
-  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closest}?`);
+  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closestFlag(flag, FLAG_NAMES)}?`);
+}
+
+/** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
+export function closestFlag(flag: string, names: readonly string[]): string {
+  const word = flag.replace(/^-+/, "");
+  const initial = names.filter((name) => word.length === 1 && name.startsWith(word.toLowerCase()));
+  return closestString(word, initial.length > 0 ? initial : names);
 }
 
 /**
  * Reads the value of every option. Flags take precedence over the environment, and the environment over the manifest.
  *
- * @throws {UsageError} If a value is invalid.
+ * @throws {UsageError} If a value is invalid. The message has a line for each.
  */
 export function readOptions(sources: OptionSources): CommandOptions {
-  const options = Object.fromEntries(OPTION_NAMES.map((name) => [name, readOption(name, sources)])) as CommandOptions;
-  if ((options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
-    throw new UsageError("Cannot use TLS: expected --tls-cert and --tls-key together");
+  const issues: string[] = [];
+  const values = OPTION_NAMES.map((name) => {
+    try {
+      return [name, readOption(name, sources)];
+    } catch (error) {
+      issues.push((error as UsageError).message);
+      return [name, undefined];
+    }
+  });
+  const options = Object.fromEntries(values) as CommandOptions;
+  if (issues.length === 0 && (options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
+    issues.push("Cannot use TLS: expected --tls-cert and --tls-key together");
   }
-  return options;
+  if (issues.length > 0) throw new UsageError(issues.join("\n"));
+  return { ...options, "health-port": separatePort(options) };
+}
+
+/** A health port that equals the port is not a port of its own, as in REP's Go gateway. */
+function separatePort({ port, "health-port": healthPort }: CommandOptions): number | undefined {
+  return healthPort === port ? undefined : healthPort;
 }
 
 function readOption(name: OptionName, { flags, environment, manifest }: OptionSources): unknown {
@@ -124,12 +180,13 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   return setting ?? option.default;
 }
 
-function parse(source: string, text: string, { parse, yaml, expected, redact = String }: Option<unknown>): unknown {
+function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
   try {
     return parse(text);
   } catch (cause) {
-    const valid = yaml === "list" ? `${expected}, separated by commas` : expected;
-    const got = JSON.stringify(redact(text).slice(0, 200));
+    const reason = cause instanceof InvalidValue ? cause.message : expected;
+    const valid = type === "list" && reason === expected ? `${expected}, separated by commas` : reason;
+    const got = JSON.stringify(redactUrl(text).slice(0, 200));
     throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
   }
 }

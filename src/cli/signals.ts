@@ -1,15 +1,15 @@
 import { describeError, type Log } from "../log.ts";
 
 /** What signals do. */
-export interface SignalActions {
+interface SignalActions {
   /** SIGHUP. */
   reload: () => void;
   /** SIGINT and SIGTERM: ends everything. Called once. */
   stop: () => Promise<void>;
   log: Log;
   /**
-   * Ends the process. Under `deno serve` it must not end after a clean shutdown, since its other threads may still be busy: it
-   * ends by itself when all of them have stopped.
+   * Ends the process. Under `deno serve` it must not end after a clean shutdown, since its other threads may still be
+   * busy: it ends by itself when all of them have stopped.
    *
    * @default {Deno.exit}
    */
@@ -24,8 +24,8 @@ const IS_WINDOWS = Deno.build.os === "windows";
 export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
 
 /**
- * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal exits at
- * once, with code 1. A signal that the platform does not have is logged.
+ * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
+ * exits at once, with code 1. A signal that the platform does not have is logged.
  */
 export function onSignals(
   { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }: SignalActions,

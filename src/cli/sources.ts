@@ -1,13 +1,16 @@
+import { type Clock, systemClock } from "../clock.ts";
+import { messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import { readEnvFile } from "./env_file.ts";
+import { EnvFileError, readEnvFile } from "./env_file.ts";
+import { EnvSource } from "./env_source.ts";
 import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** Sources of the variables. Both functions are called at startup and at every reload. */
-export interface Sources {
+interface Sources {
   readonly variables: () => Promise<Environment>;
   readonly manifest: (() => Promise<string>) | undefined;
 }
@@ -16,11 +19,12 @@ export interface Sources {
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
 /** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
-export function createSources(options: SourceOptions): Sources {
+export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
   const envPath = resolveEnvPath(options);
+  const readFile = envPath === undefined ? () => Promise.resolve({}) : createEnvReader(envPath, clock);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...(envPath === undefined ? {} : await readEnvPath(envPath)), ...readEnvironment() }),
+    variables: async () => ({ ...await readFile(), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -52,8 +56,19 @@ export function watchedPaths(options: SourceOptions): string[] {
   return paths.filter((path) => path !== undefined);
 }
 
-function readEnvPath(envPath: FlagPath): Promise<Environment> {
-  return readPath(envPath, () => readEnvFile(envPath.path));
+/**
+ * Reads an env file or directory that an option names, once.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export async function readEnvPath(envPath: FlagPath): Promise<Environment> {
+  const { variables } = await readPath(envPath, () => readEnvFile(envPath.path));
+  return variables;
+}
+
+function createEnvReader(envPath: FlagPath, clock: Clock): () => Promise<Environment> {
+  const source = new EnvSource(envPath.path, clock);
+  return () => readPath(envPath, () => source.read());
 }
 
 /**
@@ -77,7 +92,11 @@ async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Pr
   try {
     return await read();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigurationError([`Cannot read ${flag} "${path}": ${reason}`], { cause });
+    throw new ConfigurationError(issuesOf(cause, path).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }
+}
+
+function issuesOf(error: unknown, path: string): readonly string[] {
+  if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
+  return [`"${path}": ${messageOf(error)}`];
 }

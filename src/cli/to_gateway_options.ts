@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.ts";
 import type { GatewayOptions } from "../gateway_options.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { type ContentOptions, resolveContent } from "./resolve_content.ts";
@@ -26,38 +27,43 @@ type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
  * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
  * used here, or listed above.
  *
+ * @param clock Times the second read of an env file. The real clock by default.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
-export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>): FromCommand {
+export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock?: Clock): FromCommand {
   const {
     "upstream-timeout": upstreamTimeoutMs,
     strict,
     "hot-reload": hotReload,
     "allowed-origins": allowedOrigins,
+    "allowed-hosts": allowedHosts,
     "trusted-proxies": trustedProxies,
     "session-key-ttl": sessionKeyTtlMs,
     "session-key-max-rate": sessionKeyMaxRate,
     "key-rotation": keyRotationMs,
     "key-retention": keyRetentionMs,
     "max-streams": maxStreams,
+    "max-streams-per-client": maxStreamsPerClient,
     "max-stream-age": maxStreamAgeMs,
     "health-port": healthPort,
     ...others
   }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
   others satisfies Record<string, never>;
   return {
-    ...createSources(options),
+    ...createSources(options, clock),
     ...resolveContent(options),
     upstreamTimeoutMs,
     strict,
     hotReload,
     allowedOrigins,
+    allowedHosts,
     trustedProxies,
     sessionKeyTtlMs,
     sessionKeyMaxRate,
     keyRotationMs,
     keyRetentionMs,
     maxStreams,
+    maxStreamsPerClient,
     maxStreamAgeMs,
     separateHealth: healthPort !== undefined,
   };

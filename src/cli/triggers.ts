@@ -1,9 +1,13 @@
 import { type Clock, every } from "../clock.ts";
-import { type Log, logTaskError } from "../log.ts";
+import { type Log, logTaskError, messageOf } from "../log.ts";
 import { checkWatchable, FileWatcher } from "./file_watcher.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { UsageError } from "./read_options.ts";
 import { type SourceOptions, watchedPaths } from "./sources.ts";
+import { type TlsOptions, tlsPaths } from "./tls.ts";
+
+/** The options that name files. */
+type FileOptions = SourceOptions & TlsOptions;
 
 /** Options of {@linkcode startTriggers}. */
 interface TriggerOptions {
@@ -16,24 +20,24 @@ interface TriggerOptions {
  *
  * @throws {UsageError} If there is no path, or one that cannot be watched.
  */
-export function checkTriggers(options: SourceOptions): void {
+export function checkTriggers(options: FileOptions): void {
   if (options["hot-reload-mode"] !== "file_watch") return;
-  const paths = watchedPaths(options);
-  if (paths.length === 0) {
+  if (watchedPaths(options).length === 0) {
     throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
   }
+  const paths = allPaths(options);
   orUsageError(paths, () => checkWatchable(paths));
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch` polls as
- * well, since network file systems and some containers do not report changes.
+ * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch`
+ * polls as well, since network file systems and some containers do not report changes.
  *
  * @returns A function that stops it.
  * @throws {UsageError} If a path cannot be watched.
  */
 export function startTriggers(
-  options: SourceOptions & Pick<CommandOptions, "poll-interval">,
+  options: FileOptions & Pick<CommandOptions, "poll-interval">,
   reload: () => void,
   { clock, log }: TriggerOptions,
 ): () => void {
@@ -46,19 +50,22 @@ export function startTriggers(
   };
 }
 
-function watch(options: SourceOptions, reload: () => void, { clock, log }: TriggerOptions): FileWatcher {
+function watch(options: FileOptions, reload: () => void, { clock, log }: TriggerOptions): FileWatcher {
   checkTriggers(options);
-  const paths = watchedPaths(options);
+  const paths = allPaths(options);
   const onError = (error: unknown) =>
     log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
   return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError }));
+}
+
+function allPaths(options: FileOptions): string[] {
+  return [...watchedPaths(options), ...tlsPaths(options)];
 }
 
 function orUsageError<T>(paths: readonly string[], watch: () => T): T {
   try {
     return watch();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : cause;
-    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${reason}`, { cause });
+    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
   }
 }

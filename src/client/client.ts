@@ -33,8 +33,8 @@ export interface Client {
    * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at
    * most 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory.
    *
-   * @throws {REPError} If the variable is not set, the gateway refuses the key, or the page is not a secure context.
-   * The message says which; `cause` is the underlying error, if any.
+   * @throws {REPError} If the variable is not set, the gateway rejects the request for the key, or the page is not a
+   * secure context. The message says which; `cause` is the underlying error, if any.
    */
   getSecure(key: string): Promise<string>;
   /**
@@ -82,7 +82,9 @@ export function createClient(environment: ClientEnvironment): Client {
 
   function setIntegrity(intact: boolean) {
     isTampered = !intact;
-    if (isTampered) environment.reportError(new REPError("Cannot trust the page's configuration"));
+    if (isTampered) {
+      environment.reportError(new REPError("Cannot use the page's configuration: its integrity check failed"));
+    }
   }
 
   function meta(): REPMeta | null {

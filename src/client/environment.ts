@@ -2,6 +2,8 @@
 export interface ClientEnvironment {
   /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
   readonly document?: { getElementById(id: string): PageElement | null };
+  /** URLs are resolved against it: a `<base>` element in the page could lead them to another origin. */
+  readonly location: { readonly origin: string };
   readonly EventSource: new (url: string) => EventStream;
   /** `subtle` is missing in pages over plain HTTP, except from localhost (Web Cryptography API §10). */
   readonly crypto: { readonly subtle?: Pick<SubtleCrypto, "decrypt" | "digest" | "importKey"> };
@@ -16,7 +18,6 @@ export interface ClientEnvironment {
 
 /** The part of the element with the payload that the client uses. */
 export interface PageElement {
-  readonly baseURI: string;
   readonly textContent: string | null;
   getAttribute(name: string): string | null;
 }

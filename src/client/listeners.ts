@@ -14,7 +14,7 @@ interface Listeners<Arguments extends unknown[]> {
   readonly call: (...values: Arguments) => void;
 }
 
-/** Creates a set of listeners. An exception of one is reported, and the others are called all the same. */
+/** Creates a set of listeners. An exception of one is reported and does not affect the others. */
 export function createListeners<Arguments extends unknown[]>(environment: ClientEnvironment): Listeners<Arguments> {
   const all = new Set<(...values: Arguments) => void>();
   return {

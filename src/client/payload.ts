@@ -31,17 +31,17 @@ export interface Page {
 export function readPage(environment: ClientEnvironment): Page | undefined {
   const element = environment.document?.getElementById("__rep__");
   try {
-    return element ? parsePage(element) : undefined;
+    return element ? parsePage(element, environment) : undefined;
   } catch (cause) {
     environment.reportError(new REPError("Cannot read the page's configuration", { cause }));
     return undefined;
   }
 }
 
-function parsePage(element: PageElement): Page {
+function parsePage(element: PageElement, { location }: ClientEnvironment): Page {
   const payload: Payload = JSON.parse(element.textContent!);
   const { public: { ...values }, _meta: { hot_reload } } = payload; // throws if one is missing
-  return { payload, element, values, changes: hot_reload ? new URL(hot_reload, element.baseURI) : undefined };
+  return { payload, element, values, changes: hot_reload ? new URL(hot_reload, location.origin) : undefined };
 }
 
 /**

@@ -39,8 +39,8 @@ async function decryptAll(payload: Payload | undefined, environment: ClientEnvir
   return freezeValues(await new Response(plaintext).json());
 }
 
-async function requestKey(url: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
-  const response = await environment.fetch(url);
+async function requestKey(path: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
+  const response = await environment.fetch(new URL(path, environment.location.origin).href);
   const { status } = response;
   if (status !== 200) {
     const advice = status === 410 ? ", reload the page" : ""; // the key of the page has expired

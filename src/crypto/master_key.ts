@@ -2,13 +2,13 @@ import { decodeBase64 } from "@std/encoding/base64";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import type { Store } from "../store/store.ts";
 
-/** The size of the master secret in bytes: that of the keys of AES-256 and HMAC-SHA-256. */
+/** The size of the master key in bytes: that of the keys of AES-256 and HMAC-SHA-256. */
 export const MASTER_KEY_BYTES = 32;
 
 const KEY = ["master-key"];
 
 /**
- * Parses a master secret.
+ * Parses a master key.
  *
  * @param text Base64 of 32 bytes, such as `openssl rand -base64 32` prints.
  * @throws {RangeError} If it is not. The message does not contain the text.
@@ -29,7 +29,7 @@ function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
 }
 
 /**
- * Loads the master secret from the store. The first process creates it, and all others use the same.
+ * Loads the master key from the store. The first process creates it, and all others use the same.
  *
  * @throws {StoreUnavailableError} If the store is unavailable.
  */

@@ -1,12 +1,14 @@
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import { type Hub, STORE_UNAVAILABLE } from "../events/hub.ts";
+import { type Hub, type Position, STORE_UNAVAILABLE } from "../events/hub.ts";
+import type { StreamClient } from "../events/stream_limits.ts";
 import type { Tail } from "../events/tail.ts";
 
 /** Options of {@linkcode handleChanges}. */
 interface ChangesOptions {
   /** Whether the endpoint exists. */
   hotReload: boolean;
+  client: StreamClient;
   hub: Hub;
   tail: Tail;
 }
@@ -14,14 +16,15 @@ interface ChangesOptions {
 const METHODS = ["GET", "OPTIONS"];
 
 /**
- * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (spec, GET /rep/changes; HTML standard §9.2).
+ * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
+ * standard §9.2).
  *
  * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
  *   does not reconnect after any status but 200.
- * - The cursor is the `Last-Event-ID` header, else `?last_event_id=`, else now. The stream replays every event after
- *   it, in order, and continues with live ones. For an invalid cursor it begins with the whole public state. If only
- *   the store could validate the cursor, and it is unavailable, the stream ends at once and asks the client to
- *   reconnect.
+ * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Else, a stream with
+ *   `?last_event_id=` begins with the newest event of each variable that changed after it, in order; without it, with
+ *   the next event. For an invalid id it begins with the whole public state. If only the store could validate the id,
+ *   and it is unavailable, the stream ends at once and asks the client to reconnect.
  *
  * @throws {Problem} 404 or 405.
  */
@@ -30,15 +33,15 @@ export async function handleChanges(
   originContext: OriginContext,
   options: ChangesOptions,
 ): Promise<Response> {
-  const { hotReload, hub, tail } = options;
+  const { hotReload, client, hub, tail } = options;
   const headers = corsHeaders(originContext);
   if (!hotReload) throw new Problem(404, { detail: "Hot reload is not enabled", headers });
   if (request.method === "OPTIONS") return preflight(headers);
   if (request.method !== "GET") throw methodNotAllowed(request.method, METHODS, headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  const cursor = await readCursor(request, tail);
+  const position = await readPosition(request, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = cursor === "unknown" ? hub.refuse(STORE_UNAVAILABLE) : hub.subscribe(cursor);
+  const stream = position ? hub.subscribe(client, position) : hub.reject(STORE_UNAVAILABLE);
   return new Response(stream, { headers });
 }
 
@@ -64,19 +67,22 @@ function preflight(headers: Headers): Response {
 const CURSOR = /^\d{1,15}$/;
 
 /**
- * Reads the cursor of a request.
+ * Reads where a stream begins.
  *
- * @returns The cursor; `undefined` without one; `"state"` for an invalid one; `"unknown"` if the store would have to
- * validate it, but is unavailable.
+ * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
+ * time they subscribe, so that superseded values would take the page back in time.
+ *
+ * @returns `undefined` if the store would have to validate the id, but is unavailable.
  */
-async function readCursor(request: Request, tail: Tail): Promise<number | "state" | "unknown" | undefined> {
-  const text = request.headers.get("last-event-id") || new URL(request.url).searchParams.get("last_event_id");
-  if (text === null || text === "") return undefined;
-  if (!CURSOR.test(text)) return "state";
+async function readPosition({ headers, url }: Request, tail: Tail): Promise<Position | undefined> {
+  const header = headers.get("last-event-id");
+  const text = header || new URL(url).searchParams.get("last_event_id");
+  if (!text) return { kind: "live" };
+  if (!CURSOR.test(text)) return { kind: "unknown" };
   const cursor = Number(text);
   const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
-  if (cursor <= tail.head) return cursor;
-  return isUpToDate ? "state" : "unknown";
+  if (cursor <= tail.head) return { kind: header ? "reconnect" : "page", cursor };
+  return isUpToDate ? { kind: "unknown" } : undefined;
 }
 
 /** Reads the newest events, and returns whether the store was available. */

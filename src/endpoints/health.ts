@@ -5,13 +5,13 @@ import type { Tier } from "../variables/tier.ts";
 /**
  * - `starting`: the ports are bound, but nothing is served yet.
  * - `healthy`
- * - `degraded`: everything is served, but the last reload was rejected or the store does not answer.
+ * - `degraded`: everything is served, but the last reload was rejected or the store is unavailable.
  * - `stopping`: shutdown has begun.
  */
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 
-/** The report of `GET /rep/health` (spec, Health report). */
-export interface HealthReport {
+/** The report of `GET /rep/health` (endpoint specification, Health report). */
+interface HealthReport {
   readonly status: HealthStatus;
   /** The gateway's version. */
   readonly version: string;
@@ -27,7 +27,7 @@ export interface HealthReport {
 }
 
 /** What a health report is made from. */
-export interface HealthInput {
+interface HealthInput {
   status: HealthStatus;
   version: string;
   snapshot: Snapshot;
@@ -51,7 +51,7 @@ export function startingReport(version: string, uptimeMs: number): HealthReport 
   return createHealthReport({ status: "starting", version, snapshot: EMPTY_SNAPSHOT, blocked: 0, uptimeMs });
 }
 
-/** Where the report is served (spec, GET /rep/health). */
+/** Where the report is served (endpoint specification, GET /rep/health). */
 export const HEALTH_PATH = "/rep/health";
 
 const METHODS = ["GET", "HEAD"];
@@ -60,8 +60,8 @@ const METHODS = ["GET", "HEAD"];
 const UNAVAILABLE: readonly HealthStatus[] = ["starting", "stopping"];
 
 /**
- * `GET /rep/health` (spec, GET /rep/health). A degraded gateway answers 200: restarting it because its last reload was rejected
- * would not help.
+ * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because
+ * its last reload was rejected would not help.
  */
 export function handleHealth(request: Request, report: HealthReport): Response {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);

@@ -1,12 +1,13 @@
 import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
 import type { Clock } from "../clock.ts";
-import type { Epochs } from "../crypto/epochs.ts";
+import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../crypto/epochs.ts";
 import type { Client } from "../http/client_address.ts";
-import { corsHeaders, type OriginContext, originRefusal } from "../http/origin.ts";
+import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
 import type { Log } from "../log.ts";
+import type { Rejection, RejectionLog } from "./rejection_log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -14,17 +15,18 @@ interface SessionKeyOptions {
   sensitiveCount: number;
   epochs: Epochs;
   rateLimit: RateLimit;
+  rejections: RejectionLog;
   clock: Clock;
   log: Log;
-  /** How long clients may use a key, in milliseconds. */
+  /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
 }
 
-/** The body of the response (spec, Session key). */
+/** The body of the response (endpoint specification, Session key). */
 interface SessionKey {
   /** The AES-256 key in base64. */
   readonly key: string;
-  /** An RFC 3339 timestamp. */
+  /** When a client has to discard the key, in RFC 3339. The key itself is that of the epoch and works longer. */
   readonly expires_at: string;
 }
 
@@ -39,11 +41,12 @@ const METHODS = ["GET", "OPTIONS"];
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
 /**
- * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (spec, GET
- * /rep/session-key).
+ * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification,
+ * GET /rep/session-key).
  *
  * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
- * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master secret cannot be loaded from the store.
+ * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master key cannot be loaded from the store; 410 if
+ * the `?kid=` is of another master key.
  */
 export async function handleSessionKey(
   request: Request,
@@ -52,50 +55,52 @@ export async function handleSessionKey(
 ): Promise<Response> {
   const headers = corsHeaders(caller.originContext);
   headers.set("cache-control", CACHE_CONTROL);
-  const refuse = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
+  const problem = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
 
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS, headers);
-  if (options.sensitiveCount === 0) throw refuse(404, "No SENSITIVE variables are configured");
-  checkOrigin(caller, options.log, refuse);
+  if (options.sensitiveCount === 0) throw problem(404, "No SENSITIVE variables are configured");
+  checkOrigin(caller, options.rejections, problem);
   if (request.method === "OPTIONS") return preflight(headers);
-  const kid = new URL(request.url).searchParams.get("kid") ?? options.epochs.current();
-  requireValidKid(kid, caller, options, refuse);
+  const kid = new URL(request.url).searchParams.get("kid");
+  if (kid !== null) requireValidKid(kid, caller, options, problem);
   await checkRate(caller.client, options, headers);
-  return Response.json(await issue(kid, caller, options, refuse), { headers });
+  return Response.json(await issue(kid, caller, options, problem), { headers });
 }
 
-type Refuse = (status: StatusCode, detail: string) => Problem;
+type ProblemFactory = (status: StatusCode, detail: string) => Problem;
 
-function checkOrigin({ client, originContext }: SessionKeyCaller, log: Log, refuse: Refuse): void {
-  const reason = originRefusal(originContext);
-  if (reason === undefined) return;
-  log.warn("rep.session_key.rejected", {
-    client_ip: client.address,
-    origin: truncate(originContext.origin),
-    reason: "origin_mismatch",
-    detail: reason,
-  });
-  throw refuse(403, `Cannot issue a session key: ${reason}`);
+function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, problem: ProblemFactory): void {
+  const detail = originRejection(caller.originContext);
+  if (detail === undefined) return;
+  rejections.report(caller.client, rejection(caller, "origin_mismatch", detail));
+  throw problem(403, `Cannot issue a session key: ${detail}`);
 }
+
+function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
+  const fields = { origin: truncate(originContext.origin), reason, detail };
+  return { event: "rep.session_key.rejected", reason, fields };
+}
+
+const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
 
 function requireValidKid(
   kid: string,
-  { client, originContext }: SessionKeyCaller,
-  options: SessionKeyOptions,
-  refuse: Refuse,
+  caller: SessionKeyCaller,
+  { epochs, rejections }: SessionKeyOptions,
+  problem: ProblemFactory,
 ): void {
-  const check = options.epochs.checkKid(kid);
+  const check = epochs.checkKid(kid);
   if (check === "valid") return;
-  const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason: check };
-  options.log.warn("rep.session_key.rejected", fields);
-  if (check === "expired") throw refuse(410, "Cannot issue a session key: the page is too old and has to be reloaded");
-  throw refuse(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
+  rejections.report(caller.client, rejection(caller, check));
+  if (check === "expired") throw problem(410, TOO_OLD);
+  throw problem(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
 
-async function checkRate({ address, rateKey }: Client, { rateLimit, log }: SessionKeyOptions, headers: Headers) {
-  const { isAllowed, used, retryAfterMs } = await rateLimit.take(rateKey);
+async function checkRate(client: Client, { rateLimit, rejections }: SessionKeyOptions, headers: Headers) {
+  const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
   if (isAllowed) return;
-  log.warn("rep.session_key.rate_limited", { client_ip: address, requests_in_window: used });
+  const fields = { requests_in_window: used };
+  rejections.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
   throw new Problem(429, {
@@ -105,24 +110,40 @@ async function checkRate({ address, rateKey }: Client, { rateLimit, log }: Sessi
 }
 
 async function issue(
-  kid: string,
-  { client, originContext }: SessionKeyCaller,
-  { epochs, clock, log, ttlMs }: SessionKeyOptions,
-  refuse: Refuse,
+  kid: string | null,
+  caller: SessionKeyCaller,
+  options: SessionKeyOptions,
+  problem: ProblemFactory,
 ): Promise<SessionKey> {
-  const { blobKey } = await epochs.keys(kid).catch((error) => {
-    log.error("rep.session_key.failed", { client_ip: client.address, detail: String(error) });
-    throw refuse(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
-  });
+  const { clock, log, ttlMs } = options;
+  const keys = await loadKeys(kid, caller, options, problem);
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
-  // The audit event of the spec. It contains neither the key nor a value.
+  // The audit event of the spec, one line for every key. It contains neither the key nor a value.
   log.info("rep.session_key.issued", {
-    client_ip: client.address,
-    origin: truncate(originContext.origin),
-    key_id: kid,
+    client_ip: caller.client.address,
+    origin: truncate(caller.originContext.origin),
+    key_id: keys.kid,
     expires_at: expiresAt,
   });
-  return { key: encodeBase64(blobKey), expires_at: expiresAt };
+  return { key: encodeBase64(keys.blobKey), expires_at: expiresAt };
+}
+
+async function loadKeys(
+  kid: string | null,
+  caller: SessionKeyCaller,
+  { epochs, rejections, log }: SessionKeyOptions,
+  problem: ProblemFactory,
+): Promise<EpochKeys> {
+  try {
+    return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
+  } catch (error) {
+    if (error instanceof UnknownMasterKeyError) {
+      rejections.report(caller.client, rejection(caller, "unknown_master_key"));
+      throw problem(410, TOO_OLD);
+    }
+    log.error("rep.session_key.failed", { client_ip: caller.client.address, detail: String(error) });
+    throw problem(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
+  }
 }
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */

@@ -1,8 +1,8 @@
 import type { LogEvent } from "./event_log.ts";
 
 /**
- * Returns a change as a message of the stream (spec, GET /rep/changes): the lines event, data and id. JSON has no line
- * breaks, so a single data line can hold any value.
+ * Returns a change as a message of the stream (endpoint specification, GET /rep/changes): the lines event, data and id.
+ * JSON has no line breaks, so a single data line can hold any value.
  */
 export function eventFrame({ id, name, value }: LogEvent): string {
   const event = value === undefined ? "rep:config:delete" : "rep:config:update";

@@ -2,25 +2,39 @@ import { type Clock, every } from "../clock.ts";
 import { type Log, logTaskError } from "../log.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import { type Frame, sizeOf } from "./frames.ts";
+import { type StreamClient, StreamLimits, type StreamLimitsOptions } from "./stream_limits.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
-interface HubOptions {
+interface HubOptions extends StreamLimitsOptions {
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
   log: Log;
-  /** The maximum number of open streams. */
-  maxStreams: number;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
 
+/** Where a stream begins. `cursor` is the id of the last event that the client has. */
+export type Position =
+  /** With the next event. */
+  | { readonly kind: "live" }
+  /** With every event after the cursor. */
+  | { readonly kind: "reconnect"; readonly cursor: number }
+  /** With the newest event of each variable that changed after the cursor. */
+  | { readonly kind: "page"; readonly cursor: number }
+  /** With the newest event of each variable. */
+  | { readonly kind: "unknown" };
+
 /** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
 interface Subscriber {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
+  /** The {@linkcode StreamClient.rateKey}. */
+  readonly rateKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
+  /** Whether superseded events are skipped. It ends when the stream is up to date. */
+  skipsSuperseded: boolean;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
   readonly endsAt: number;
@@ -35,7 +49,7 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** The reason for refusing a stream whose cursor cannot be checked. */
+/** The reason for rejecting a stream whose cursor cannot be checked. */
 export const STORE_UNAVAILABLE = "the store is unavailable";
 
 /** All open streams: sends them events and heartbeats, and ends them. */
@@ -43,6 +57,7 @@ export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
+  readonly #limits: StreamLimits;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -51,70 +66,73 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
+    this.#limits = new StreamLimits(options);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock: options.clock,
       onError: logTaskError(options.log, "streams"),
     });
   }
 
-  /** The number of open streams. */
-  get size(): number {
-    return this.#subscribers.size;
-  }
-
-  /**
-   * Opens a stream.
-   *
-   * @param cursor The id of the last event that the client has. `"state"` stands for an unknown position: the stream
-   * begins with the full public state. Without a cursor, the stream begins with the next event.
-   */
-  subscribe(cursor?: number | "state"): ReadableStream<Uint8Array> {
-    const refusal = this.#refusal();
-    if (refusal !== undefined) return this.refuse(refusal);
+  /** Opens a stream. */
+  subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
+    const rejection = this.#rejection(client);
+    if (rejection !== undefined) return this.reject(rejection);
     let subscriber: Subscriber;
     return new ReadableStream<Uint8Array>({
-      start: (controller) => void (subscriber = this.#open(controller, cursor)),
+      start: (controller) => void (subscriber = this.#open(controller, client.rateKey, position)),
       pull: () => this.#pull(subscriber),
       cancel: () => void this.#remove(subscriber),
     }, { highWaterMark: 0 });
   }
 
-  #refusal(): string | undefined {
+  #rejection(client: StreamClient): string | undefined {
     if (this.#isClosing) return "the gateway is stopping";
     if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
-    return this.size >= this.#options.maxStreams ? "too many open streams" : undefined;
+    return this.#limits.rejection(client);
   }
 
   /**
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  refuse(reason: string): ReadableStream<Uint8Array> {
+  reject(reason: string): ReadableStream<Uint8Array> {
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
   }
 
-  #open(controller: Subscriber["controller"], from: number | "state" | undefined): Subscriber {
+  #open(controller: Subscriber["controller"], rateKey: string, position: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const cursor = typeof from === "number" ? from : this.#tail.head;
+    const cursor = this.#cursorOf(position);
+    const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const subscriber = { controller, cursor, heartbeatAt: this.#nextHeartbeat(), endsAt };
+    const heartbeatAt = this.#nextHeartbeat();
+    const subscriber = { controller, rateKey, cursor, skipsSuperseded, heartbeatAt, endsAt };
     this.#subscribers.add(subscriber);
-    controller.enqueue(encoder.encode(this.#opening(subscriber, from)));
-    if (from === "state") { for (const { bytes } of this.#tail.state) controller.enqueue(bytes); }
+    this.#limits.add(rateKey);
+    controller.enqueue(encoder.encode(this.#opening(subscriber, position)));
     return subscriber;
+  }
+
+  #cursorOf(position: Position): number {
+    if (position.kind === "live") return this.#tail.head;
+    return position.kind === "unknown" ? 0 : position.cursor;
   }
 
   /**
    * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
-  #opening({ cursor }: Subscriber, from: number | "state" | undefined): string {
+  #opening({ cursor }: Subscriber, { kind }: Position): string {
     const retryMs = this.#randomBetween(RETRY_MS);
-    if (from !== "state") return openingFrame({ retryMs, comment: "connected", id: cursor });
+    if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
     return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
+    if (subscriber.skipsSuperseded) {
+      const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
+      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      subscriber.skipsSuperseded = false;
+    }
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
@@ -150,6 +168,7 @@ export class Hub {
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
     const now = this.#options.clock.now();
+    this.#limits.tick();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
       if (now >= subscriber.endsAt) this.#end(subscriber);
@@ -172,11 +191,13 @@ export class Hub {
 
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
-    return this.#subscribers.delete(subscriber);
+    const isOpen = this.#subscribers.delete(subscriber);
+    if (isOpen) this.#limits.remove(subscriber.rateKey);
+    return isOpen;
   }
 
   /**
-   * Refuses new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
+   * Rejects new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
    */
   async close(drainMs: number): Promise<void> {
     this.#isClosing = true;

@@ -77,7 +77,8 @@ async function redactLeaving(target: PublicTarget, log: EventLog): Promise<Publi
 }
 
 /**
- * Returns the changes from a state to a target (spec, Stream events): updates first, then deletions, sorted by name.
+ * Returns the changes from a state to a target (endpoint specification, Stream events): updates first, then deletions,
+ * sorted by name.
  */
 export function difference({ events }: PublicState, target: PublicTarget): Change[] {
   const updates = [...target.public]

@@ -73,7 +73,7 @@ export class ReplayPages {
 
   /** Makes a page the most recently used, and drops the least recently used ones if there are too many. */
   #keep(page: Page): void {
-    this.#pages = [...this.#pages.filter((it) => it !== page), page];
+    this.#pages = [...this.#pages.filter((other) => other !== page), page];
     let bytes = this.#pages.reduce((sum, { frames }) => sum + sizeOf(frames), 0);
     while (bytes > MAX_BYTES || this.#pages.length > MAX_PAGES) bytes -= sizeOf(this.#pages.shift()?.frames ?? []);
   }

@@ -27,6 +27,8 @@ export class Tail {
   readonly #encoded = this.#encoder.readable.getReader();
   readonly #replayPages: ReplayPages;
   readonly #state = new Map<string, CachedFrame>();
+  /** The values of `#state` in order; `undefined` if they have to be sorted again. */
+  #sortedState: readonly CachedFrame[] | undefined;
   #frames: CachedFrame[] = [];
   #bytes = 0;
   #oldestInMemory = 0;
@@ -55,11 +57,11 @@ export class Tail {
 
   /** The newest event of every variable, deletions included, in order. */
   get state(): readonly Frame[] {
-    return this.#sortedState();
+    return this.#sortState();
   }
 
-  #sortedState(): CachedFrame[] {
-    return [...this.#state.values()].sort((a, b) => a.id - b.id);
+  #sortState(): readonly CachedFrame[] {
+    return this.#sortedState ??= [...this.#state.values()].sort((a, b) => a.id - b.id);
   }
 
   /** Whether the log has been read at least once. */
@@ -69,7 +71,7 @@ export class Tail {
 
   /** The public state as of the newest event. */
   get publicValues(): ReadonlyMap<string, string> {
-    const present = this.#sortedState().filter((frame) => frame.value !== undefined);
+    const present = this.#sortState().filter((frame) => frame.value !== undefined);
     return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
@@ -88,15 +90,15 @@ export class Tail {
   async #load(): Promise<void> {
     const { events, newest } = await this.#readLog();
     this.#oldestInMemory = newest.length < PAGE_SIZE ? 0 : (newest[0]?.id ?? 1) - 1;
-    for (const event of events.values()) this.#state.set(event.name, await this.#encode(event));
+    for (const event of events.values()) this.#setState(await this.#encode(event));
     for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
     await this.#refresh();
   }
 
   /**
-   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead of
-   * the head, and a stream that begins with it would get some events twice.
+   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
+   * of the head, and a stream that begins with it would get some events twice.
    */
   async #readLog(): Promise<{ events: PublicState["events"]; newest: readonly LogEvent[] }> {
     const { events, head } = await this.#log.state();
@@ -134,8 +136,13 @@ export class Tail {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
-    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#state.set(frame.name, frame);
+    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#setState(frame);
     if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#evict();
+  }
+
+  #setState(frame: CachedFrame): void {
+    this.#state.set(frame.name, frame);
+    this.#sortedState = undefined;
   }
 
   /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */
@@ -172,6 +179,16 @@ export class Tail {
    */
   cached(cursor: number, maxBytes: number): readonly Frame[] {
     return takeAfter(this.#frames, cursor, maxBytes);
+  }
+
+  /**
+   * Returns the newest event of each variable that changed after a cursor, in order.
+   *
+   * @param cursor The id of the last event to skip; it may be older than {@linkcode oldestInMemory}.
+   * @param maxBytes The maximum total size; a single event may exceed it.
+   */
+  newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
+    return takeAfter(this.#sortState(), cursor, maxBytes);
   }
 
   /** Returns events after an older cursor; none if there are none between the cursor and the cache. */

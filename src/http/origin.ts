@@ -11,29 +11,31 @@ export interface OriginContext {
 }
 
 /**
- * Returns whether text is an origin as browsers serialize it (RFC 6454 §6.2): scheme, host and a port that is not the
- * default, without a trailing slash. Schemes of web views, such as `capacitor://localhost`, are accepted, although the
- * URL standard defines no origin for them.
+ * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is not
+ * the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted, although
+ * the URL standard defines no origin for them.
+ *
+ * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
  */
-export function isOrigin(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { origin } = new URL(text);
-  return origin === "null" ? /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@]+$/.test(text) : origin === text;
+export function normalizeOrigin(text: string): string | undefined {
+  const url = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text) ? URL.parse(text) : null;
+  if (url === null) return undefined;
+  return url.origin === "null" ? text.replace(/\/$/, "").toLowerCase() : url.origin;
 }
 
 /**
- * Decides whether the origin of a request may get a session key (spec, Authentication 1 and 2).
+ * Decides whether the origin of a request may get a session key (endpoint specification, Authentication 1 and 2).
  *
  * Browsers send no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`. So a page of the gateway is
  * recognized by that header and by the origin to which it made the request.
  *
- * @returns `undefined` if it may; otherwise the reason for the refusal.
+ * @returns `undefined` if it may; otherwise the reason for the rejection.
  */
-export function originRefusal(context: OriginContext): string | undefined {
-  return context.allowed.length > 0 ? listRefusal(context) : sameOriginRefusal(context);
+export function originRejection(context: OriginContext): string | undefined {
+  return context.allowed.length > 0 ? listRejection(context) : sameOriginRejection(context);
 }
 
-function listRefusal({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
+function listRejection({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
   if (origin !== null) {
     return allowed.includes(origin) ? undefined : "the origin is not an allowed origin";
   }
@@ -41,7 +43,7 @@ function listRefusal({ origin, secFetchSite, own, allowed }: OriginContext): str
   return allowed.includes(own) ? undefined : `the gateway's own origin, ${own}, is not an allowed origin`;
 }
 
-function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string | undefined {
+function sameOriginRejection({ origin, secFetchSite, own }: OriginContext): string | undefined {
   if (origin !== null) {
     return origin === own ? undefined : "the origin is not the gateway's own, and no other origin is allowed";
   }
@@ -56,7 +58,7 @@ function sameOriginRefusal({ origin, secFetchSite, own }: OriginContext): string
 export function corsHeaders(context: OriginContext): Headers {
   const headers = new Headers({ vary: "Origin" });
   const { origin } = context;
-  if (origin !== null && originRefusal(context) === undefined) {
+  if (origin !== null && originRejection(context) === undefined) {
     headers.set("access-control-allow-origin", origin);
   }
   return headers;

@@ -9,7 +9,7 @@ interface ProblemOptions {
 }
 
 /**
- * A request that is refused. Handlers throw it; {@linkcode problemResponse} turns it into `application/problem+json`
+ * A request that is rejected. Handlers throw it; {@linkcode problemResponse} turns it into `application/problem+json`
  * (RFC 9457).
  */
 export class Problem extends Error {
@@ -37,6 +37,6 @@ export function problemResponse({ status, message, headers }: Problem): Response
 export function methodNotAllowed(method: string, allow: readonly string[], headers?: HeadersInit): Problem {
   const all = new Headers(headers);
   all.set("allow", allow.join(", "));
-  const detail = `Cannot ${method.slice(0, 20)} here: expected ${allow.join(", ")}`;
+  const detail = `Cannot use method ${method.slice(0, 20)} here: expected ${allow.join(" or ")}`;
   return new Problem(405, { detail, headers: all });
 }

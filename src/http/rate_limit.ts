@@ -19,9 +19,9 @@ import {
 interface RateLimitOptions {
   store: Store;
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
-  /** How many requests per client are allowed in any 60 seconds. */
+  /** How many requests per client are allowed in any window. */
   limit: number;
 }
 
@@ -35,11 +35,12 @@ const SWEEP_PAGE = 500;
 const MAX_CHECKS = 10;
 
 /**
- * A rate limit with a sliding window per client (spec, Limits). The windows are in the store: the limit is exact across
- * all processes and survives a restart. While the store is unavailable, each process counts in memory.
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the
+ * limit is exact across all processes and survives a restart. While the store is unavailable, each process counts in
+ * memory.
  *
  * Concurrent requests of one client are serialized, since N of them would otherwise need N² attempts to commit. A
- * client that is known to be over the limit is refused without a request to the store.
+ * client that is known to be over the limit is rejected without a request to the store.
  */
 export class RateLimit {
   readonly #options: RateLimitOptions;
@@ -80,8 +81,8 @@ export class RateLimit {
   }
 
   /**
-   * Removes the clients without requests in the last 60 seconds from the store. One of all processes does so, once a
-   * minute. Not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
+   * Removes the clients without requests in the last window from the store. One of all processes does so, once per
+   * window. Not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
    *
    * @throws {StoreUnavailableError} If the store is unavailable.
    */
@@ -102,7 +103,7 @@ export class RateLimit {
 
   async #takeFromStore(client: string): Promise<RateDecision | undefined> {
     const { check, window } = await this.#readFromStore(client);
-    this.#windows.set(client, window); // should the commit fail, the count in memory starts from here
+    this.#windows.set(client, window); // if the commit fails, counting in memory starts from here
     const decision = this.#decide(window);
     if (!decision.isAllowed) return decision;
     const withRequest = addRequest(window, this.#options.clock.now());
@@ -147,7 +148,7 @@ export class RateLimit {
     return version !== undefined;
   }
 
-  /** Returns whether this process is the one that sweeps in this minute. */
+  /** Returns whether this process is the one that sweeps this time. */
   async #acquireSweepLease(): Promise<boolean> {
     const { store, clock } = this.#options;
     const last = await store.get<number>(SWEPT_AT);

@@ -1,4 +1,5 @@
 import { peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
+import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import { describeError, type Log } from "../log.ts";
 import type { Handler } from "./routes.ts";
@@ -13,6 +14,8 @@ export interface ConnectionInfo {
 interface ResponderOptions {
   isTrusted: TrustRule;
   log: Log;
+  /** Called with every request and the address of its peer. @default {does nothing} */
+  onRequest?: (request: Request, peer: string) => void;
 }
 
 /** Responds to a request with the handler for its path. It never rejects. */
@@ -23,12 +26,14 @@ export type Responder = (
 ) => Promise<Response>;
 
 /** Creates a responder, the one place where errors become responses. */
-export function createResponder({ isTrusted, log }: ResponderOptions): Responder {
+export function createResponder({ isTrusted, log, onRequest = () => {} }: ResponderOptions): Responder {
   return async (request, info, handlerFor) => {
     try {
       const handler = handlerFor(readPath(request));
       const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-      return await handler(request, { client: resolveClient(request, peer, isTrusted) });
+      onRequest(request, peer);
+      const response = await handler(request, { client: resolveClient(request, peer, isTrusted) });
+      return request.method === "HEAD" ? headResponse(response) : response;
     } catch (error) {
       return problemResponse(error instanceof Problem ? error : internalError(error, log));
     }

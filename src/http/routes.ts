@@ -27,7 +27,7 @@ export function findHandler(routes: Routes, path: string): Handler | undefined {
 }
 
 /**
- * Refuses a request for an unknown path.
+ * Rejects a request for an unknown path.
  *
  * @throws {Problem} 404.
  */

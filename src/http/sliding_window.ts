@@ -16,7 +16,7 @@ export interface RateDecision {
   readonly retryAfterMs: number;
 }
 
-/** The length of the sliding window (spec, Limits). */
+/** The length of the sliding window (endpoint specification, Limits). */
 export const WINDOW_MS = 60_000;
 
 /** Decides whether one more request is allowed. */
@@ -32,14 +32,14 @@ export function addRequest(window: Window, now: number): Window {
 }
 
 /**
- * Keeps the times that still count. Times in the near future do: another process's clock may be ahead of ours. Later
- * ones do not: the clock has been set back since, and the client would be refused until that time comes again.
+ * Keeps the times that still count. Times in the near future do: another process's clock may be ahead. Later
+ * ones do not: the clock has been set back since, and the client would be rejected until that time comes again.
  */
 export function keepRecent(window: Window, now: number): Window {
   return window.filter((time) => Math.abs(time - now) < WINDOW_MS);
 }
 
-/** Merges what this process has counted, maybe without the store, with what is stored. A time in both counts once. */
+/** Merges the window of this process, which may contain requests that are not in the store, with the stored one. */
 export function mergeWindows(counted: Window, stored: Window): Window {
   const missing: number[] = [];
   let at = 0;

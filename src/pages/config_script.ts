@@ -14,8 +14,8 @@ export interface ConfigScript {
 const encoder = new TextEncoder();
 
 /**
- * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the document,
- * which is what the client reads, so `<` is escaped first.
+ * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the
+ * document, which is what the client reads, so `<` is escaped first.
  */
 export async function renderConfigScript(payload: Payload): Promise<ConfigScript> {
   const text = escapeForScript(JSON.stringify(payload));
@@ -31,8 +31,8 @@ export async function renderConfigScript(payload: Payload): Promise<ConfigScript
 }
 
 /**
- * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, and so
- * the same in a page of any encoding.
+ * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, and
+ * so the same in a page of any encoding.
  */
 export function escapeForScript(json: string): string {
   return json.replace(/[<\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

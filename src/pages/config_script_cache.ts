@@ -6,14 +6,14 @@ import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 
 /** The configuration that pages receive. */
-export interface PageConfiguration {
+interface PageConfiguration {
   readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
   /** The id of the newest event that the snapshot contains. */
   readonly cursor: number;
 }
 
-/** Settings of {@linkcode ConfigScriptCache}. */
-export interface ConfigScriptCacheOptions {
+/** Options of {@linkcode ConfigScriptCache}. */
+interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
   epochs: Epochs;
@@ -23,7 +23,7 @@ export interface ConfigScriptCacheOptions {
 
 /** What a config script depends on. */
 interface CacheKey extends PageConfiguration {
-  readonly kid: string;
+  readonly epoch: string;
 }
 
 /** Renders the config script once for each snapshot, cursor and epoch. */
@@ -38,24 +38,24 @@ export class ConfigScriptCache {
   /** Returns the config script for a page that is sent now. */
   get(): Promise<ConfigScript> {
     const { snapshot, cursor } = this.#options.activeConfiguration();
-    const key = { snapshot, cursor, kid: this.#options.epochs.current() };
+    const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
     if (this.#cached === undefined || !isSame(this.#cached.key, key)) this.#cached = { key, script: this.#render(key) };
     return this.#cached.script;
   }
 
-  async #render({ snapshot, cursor, kid }: CacheKey): Promise<ConfigScript> {
+  async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {
     const { hotReload, clock } = this.#options;
-    const keys = await this.#keysOf(kid);
+    const keys = await this.#keysOf(epoch);
     const sensitive = keys === undefined ? NO_VALUES : snapshot.sensitive;
-    const input = { public: snapshot.public, sensitive, keys: keys ?? temporaryKeys(kid), now: clock.now() };
+    const input = { public: snapshot.public, sensitive, keys: keys ?? temporaryKeys(epoch), now: clock.now() };
     return renderConfigScript(await makePayload({ ...input, cursor: hotReload ? cursor : undefined }));
   }
 
-  /** Returns `undefined` if the store, which keeps the master key, is unavailable: pages then have PUBLIC values only. */
-  async #keysOf(kid: string): Promise<EpochKeys | undefined> {
+  /** Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. */
+  async #keysOf(epoch: string): Promise<EpochKeys | undefined> {
     const { epochs, log } = this.#options;
     try {
-      return await epochs.keys(kid);
+      return await epochs.keys(epoch);
     } catch (error) {
       this.#cached = undefined; // so that the next page tries again
       log.error("rep.page.without_sensitive", { detail: `the master key is unavailable: ${error}` });
@@ -67,10 +67,10 @@ export class ConfigScriptCache {
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
-  return a.snapshot === b.snapshot && a.cursor === b.cursor && a.kid === b.kid;
+  return a.snapshot === b.snapshot && a.cursor === b.cursor && a.epoch === b.epoch;
 }
 
-/** Returns random keys for a single payload. Only the gateway that created an integrity token verifies it. */
+/** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */
 function temporaryKeys(kid: string): EpochKeys {
   const key = () => crypto.getRandomValues(new Uint8Array(32));
   return { kid, blobKey: key(), integrityKey: key() };

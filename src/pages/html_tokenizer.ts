@@ -20,6 +20,9 @@ export interface MarkupListener {
   utf16(): void;
 }
 
+/** The standard's states "script data", "script data escaped" and "script data double escaped". */
+type Escape = "none" | "escaped" | "double escaped";
+
 /** The data of the tokenizer's state machine. */
 interface Context {
   readonly listener: MarkupListener;
@@ -32,8 +35,8 @@ interface Context {
   isEndTag: boolean;
   /** The element whose text is being read. Only its own end tag ends it. */
   rawTextOf: string;
-  /** In a script: 1 after `<!--`, 2 after a further `<script` (script data escaped, and double escaped). */
-  escape: 0 | 1 | 2;
+  /** In a script: whether `<!--`, and after it a further `<script`, precede the current byte. */
+  escape: Escape;
   /** How many consecutive `-` precede the current byte. A `>` after two of them resets `escape`. */
   dashes: number;
 }
@@ -73,8 +76,8 @@ export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
  * Tokenizes an HTML document byte by byte, in any encoding that extends ASCII (HTML standard §13.2.5, with scripting
  * enabled, outside of SVG and MathML).
  *
- * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>` where a
- * browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
+ * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>`
+ * where a browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
  */
 export class HtmlTokenizer {
   readonly #context: Context;
@@ -88,7 +91,7 @@ export class HtmlTokenizer {
       name: "",
       isEndTag: false,
       rawTextOf: "",
-      escape: 0,
+      escape: "none",
       dashes: 0,
     };
   }
@@ -215,7 +218,7 @@ function endOfTag(context: Context): State {
 
 function beginRawText(context: Context): State {
   if (context.name === "plaintext") return ignore;
-  Object.assign(context, { rawTextOf: context.name, escape: 0, dashes: 0 });
+  Object.assign(context, { rawTextOf: context.name, escape: "none", dashes: 0 });
   return rawText;
 }
 
@@ -269,7 +272,7 @@ function endOfToken(context: Context): State {
 
 /** Text that only `</name` ends. In a script, `-->` ends an escaped part. */
 function rawText(context: Context, byte: number): State {
-  if (byte === GREATER && context.dashes >= 2) context.escape = 0;
+  if (byte === GREATER && context.dashes >= 2) context.escape = "none";
   context.dashes = byte === DASH ? context.dashes + 1 : 0;
   if (byte !== LESS) return rawText;
   context.start = context.offset;
@@ -280,8 +283,8 @@ function rawTextLess(context: Context, byte: number): State {
   const { rawTextOf, escape } = context;
   context.name = "";
   if (byte === SLASH) return rawTextEndName;
-  if (byte === BANG && rawTextOf === "script" && escape === 0) return scriptBang;
-  return escape === 1 ? scriptInScript(context, byte) : rawText(context, byte);
+  if (byte === BANG && rawTextOf === "script" && escape === "none") return scriptBang;
+  return escape === "escaped" ? scriptInScript(context, byte) : rawText(context, byte);
 }
 
 function rawTextEndName(context: Context, byte: number): State {
@@ -290,11 +293,11 @@ function rawTextEndName(context: Context, byte: number): State {
     return rawTextEndName;
   }
   if (!isNameEnd(byte) || context.name !== context.rawTextOf) return rawText(context, byte);
-  if (context.escape < 2) {
+  if (context.escape !== "double escaped") {
     context.isEndTag = true;
     return attributes(context, byte);
   }
-  context.escape = 1;
+  context.escape = "escaped";
   return rawText(context, byte);
 }
 
@@ -304,7 +307,7 @@ function scriptBang(context: Context, byte: number): State {
 
 function scriptBangDash(context: Context, byte: number): State {
   if (byte !== DASH) return rawText(context, byte);
-  context.escape = 1;
+  context.escape = "escaped";
   context.dashes = 2; // so that "<!-->" is complete
   return rawText;
 }
@@ -315,7 +318,7 @@ function scriptInScript(context: Context, byte: number): State {
     addToName(context, byte);
     return scriptInScript;
   }
-  if (isNameEnd(byte) && context.name === "script") context.escape = 2;
+  if (isNameEnd(byte) && context.name === "script") context.escape = "double escaped";
   return rawText(context, byte);
 }
 

@@ -3,17 +3,17 @@ import { InsertionPointFinder } from "./insertion_point.ts";
 /**
  * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).
  *
- * The insertion point is immediately before the `</head>` that closes the head. If the body begins without one, or there is
- * none within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is after the opening `<head …>`, and without that, at the beginning of
- * the document: after a byte order mark, white space, comments and the doctype, since browsers would use quirks mode for a
- * document with a script before its doctype.
+ * The insertion point is immediately before the `</head>` that closes the head. If the body begins without one, or
+ * there is none within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is after the opening `<head …>`, and without that, at
+ * the beginning of the document: after a byte order mark, white space, comments and the doctype, since browsers would
+ * use quirks mode for a document with a script before its doctype.
  *
- * Until the insertion point is known, the document is held back from the best candidate on: at most 64 KiB and the rest of
- * a chunk. Everything else is forwarded immediately, and nothing is copied. The body is read only on demand. Cancelling the
- * result cancels the body, and an error of the body is an error of the result.
+ * Until the insertion point is known, the document is held back from the best candidate on: at most 64 KiB and the rest
+ * of a chunk. Everything else is forwarded immediately, and nothing is copied. The body is read only on demand.
+ * Cancelling the result cancels the body, and an error of the body is an error of the result.
  *
- * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte order
- * mark is returned unchanged. Documents that are UTF-16 only by their `charset` must not be passed.
+ * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte
+ * order mark is returned unchanged. Documents that are UTF-16 only by their `charset` must not be passed.
  * @param script The element, in the encoding of the document.
  * @returns The document with the element.
  * @throws {TypeError} If the body is locked.

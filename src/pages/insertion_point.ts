@@ -29,8 +29,8 @@ const AMBIGUOUS: ReadonlySet<string> = new Set(["col", "math", "select", "svg"])
 /**
  * Finds the insertion point of REP-RFC-0001 §4.3 in an HTML document, without building a tree.
  *
- * `</head>` is the insertion point if a browser closes the head with it: it is not in a comment, a text, an attribute or a
- * template, and nothing before it belongs in a body. Elements such as `<svg>` end a head, so they matter only in a
+ * `</head>` is the insertion point if a browser closes the head with it: it is not in a comment, a text, an attribute
+ * or a template, and nothing before it belongs in a body. Elements such as `<svg>` end a head, so they matter only in a
  * `<template>`. Where only a tree would be unambiguous, the fallback is used, which is always correct.
  */
 export class InsertionPointFinder {
@@ -58,8 +58,8 @@ export class InsertionPointFinder {
   }
 
   /**
-   * The insertion point if the document ended here. It never decreases: it is after `<head …>`, and before there is one,
-   * after the byte order mark, white space, comments and the doctype at the beginning of the document.
+   * The insertion point if the document ended here. It never decreases: it is after `<head …>`, and before there is
+   * one, after the byte order mark, white space, comments and the doctype at the beginning of the document.
    */
   get fallback(): number {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;

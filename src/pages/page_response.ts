@@ -1,7 +1,10 @@
 import { decodeContent } from "../http/decode_content.ts";
+import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
+import { type Log, silentLog } from "../log.ts";
 import type { ConfigScript } from "./config_script.ts";
 import { injectScript } from "./inject_script.ts";
+import { isFragmentRequest, replaceCachingHeaders } from "./page_caching.ts";
 
 /** The part of a request that determines the response. */
 export interface PageRequest {
@@ -26,36 +29,70 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 /**
  * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
  *
- * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE values
- * must not be stored at all (REP-RFC-0001 §4.3).
+ * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE
+ * values must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not
+ * changed.
  *
- * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may turn it into a 304.
+ * A page whose content coding cannot be decoded is returned as it is, with a warning.
+ *
+ * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
+ * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
   response: Response,
   request: PageRequest,
   getConfigScript: () => Promise<ConfigScript>,
+  log: Log = silentLog,
 ): Promise<Response> {
   if (!isPage(response)) return response;
+  if (isFragmentRequest(request.headers)) return await fragmentResponse(response, request);
   const page = decodeContent(response);
-  if (page.headers.has("content-encoding")) return response; // unsupported: a page without the script is better than none
+  if (page.headers.has("content-encoding")) return withoutScript(response, log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
-  const { status, statusText } = page;
-  if (status === 200 && isNotModified(request, headers.get("etag"))) {
-    return await withoutBody(page, { status: 304, headers: notModifiedHeaders(headers) });
-  }
-  if (request.method === "HEAD") return await withoutBody(page, { status, statusText, headers });
-  return new Response(injectScript(page.body ?? emptyBody(), script.bytes), { status, statusText, headers });
+  return await conditionalResponse(page, headers, request) ??
+    new Response(injectScript(page.body ?? emptyBody(), script.bytes), { ...statusOf(page), headers });
 }
 
-/** Cancels the body of a page, which would otherwise keep its file or its connection open. */
-async function withoutBody(page: Response, init: ResponseInit): Promise<Response> {
-  await page.body?.cancel();
+/** A page without the script is better than none. */
+function withoutScript(response: Response, log: Log): Response {
+  const coding = response.headers.get("content-encoding")?.slice(0, 100);
+  log.warn("rep.page.not_injected", { detail: "expected a single content coding: gzip, deflate or br", coding });
+  return response;
+}
+
+async function fragmentResponse(fragment: Response, request: PageRequest): Promise<Response> {
+  const headers = new Headers(fragment.headers);
+  replaceCachingHeaders(headers, false);
+  return await conditionalResponse(fragment, headers, request) ??
+    new Response(fragment.body, { ...statusOf(fragment), headers });
+}
+
+/** Returns the response without its body, if `If-None-Match` or HEAD demands that. */
+async function conditionalResponse(
+  original: Response,
+  headers: Headers,
+  request: PageRequest,
+): Promise<Response | undefined> {
+  if (original.status === 200 && isNotModified(request, headers.get("etag"))) {
+    return await withoutBody(original, { status: 304, headers: notModifiedHeaders(headers) });
+  }
+  if (request.method !== "HEAD") return undefined;
+  return headResponse(await withoutBody(original, { ...statusOf(original), headers }));
+}
+
+/** Cancels the body of a response, which would otherwise keep its file or its connection open. */
+async function withoutBody(original: Response, init: ResponseInit): Promise<Response> {
+  await original.body?.cancel();
   return new Response(null, init);
 }
 
-function isPage({ status, headers }: Response): boolean {
+function statusOf({ status, statusText }: Response): ResponseInit {
+  return { status, statusText };
+}
+
+/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII. */
+export function isPage({ status, headers }: Pick<Response, "status" | "headers">): boolean {
   if (INCOMPLETE_BODY_STATUSES.includes(status)) return false;
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
   const extendsAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));
@@ -68,20 +105,14 @@ function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): H
   for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
   headers.delete("etag");
   if (etag !== undefined) headers.set("etag", etag);
-  headers.set("cache-control", cacheControl(headers.get("cache-control") ?? "", isSecret));
+  replaceCachingHeaders(headers, isSecret);
   return headers;
-}
-
-/** Caches have to revalidate a page. A stricter original directive is kept. */
-function cacheControl(original: string, isSecret: boolean): string {
-  if (isSecret || /\bno-store\b/i.test(original)) return "no-store";
-  return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
 }
 
 /** The beginning of the entity tags that are created here. */
 const ETAG_PREFIX = 'W/"rep-';
 
-/** Combines the document's validator with the revision of the configuration. Without a validator, there is no entity tag. */
+/** Combines the document's validator with the configuration's revision. Without a validator, there is no entity tag. */
 function combinedEtag(headers: Headers, revision: string): string | undefined {
   const validator = headers.get("etag") ?? headers.get("last-modified");
   if (validator === null) return undefined;
@@ -105,9 +136,9 @@ function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
 }
 
 /**
- * Returns the request headers that an upstream must not receive, since it does not know the configuration: preconditions,
- * which a page with an old configuration might meet, and a range, which would refer to another text. They are omitted only if
- * the request may be for a page.
+ * Returns the request headers that an upstream must not receive, since it does not know the configuration:
+ * preconditions, which a page with an old configuration might meet, and a range, which would refer to another text.
+ * They are omitted only if the request may be for a page.
  */
 export function headersToOmit(request: PageRequest): readonly string[] {
   const hasOurEtag = request.headers.get("if-none-match")?.includes(ETAG_PREFIX.slice("W/".length)) === true;
@@ -116,5 +147,6 @@ export function headersToOmit(request: PageRequest): readonly string[] {
 
 /** Returns whether a browser sends such a request for a document, and hardly for anything else. */
 function isNavigation({ method, headers }: PageRequest): boolean {
-  return (method === "GET" || method === "HEAD") && headers.get("accept")?.includes("text/html") === true;
+  if ((method !== "GET" && method !== "HEAD") || isFragmentRequest(headers)) return false;
+  return headers.get("accept")?.includes("text/html") === true;
 }

@@ -1,3 +1,5 @@
+import { parseList, TOKEN } from "../http/list_field.ts";
+
 /** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
 const HOP_BY_HOP = [
   "connection",
@@ -12,12 +14,9 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-/** A header name (RFC 9110 §5.6.2). `Headers` throws for any other. */
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
-
 /**
- * Copies headers without the hop-by-hop ones: those that are known, and those that `Connection` lists (RFC 9110 §7.6.1).
- * A forwarded message is framed anew, or by its `Content-Length`.
+ * Copies headers without the hop-by-hop ones: those that are known, and those that `Connection` lists (RFC 9110
+ * §7.6.1). A forwarded message is framed again, or by its `Content-Length`.
  */
 export function withoutHopByHop(headers: Headers): Headers {
   const kept = new Headers(headers);
@@ -28,6 +27,5 @@ export function withoutHopByHop(headers: Headers): Headers {
 }
 
 function listedInConnection(headers: Headers): string[] {
-  const options = (headers.get("connection") ?? "").split(",").map((option) => option.trim());
-  return options.filter((option) => TOKEN.test(option));
+  return parseList(headers.get("connection")).filter((option) => TOKEN.test(option)); // `Headers` throws for any other
 }

@@ -23,6 +23,12 @@ export interface UpstreamRequestOptions {
 /** Maximum size of the response's head, in bytes. `Deno.serve` has the same limit for requests. */
 const MAX_HEAD_BYTES = 65_536;
 
+/**
+ * Maximum number of interim responses (1xx) before the response. They are not forwarded; an endless sequence would only fill the
+ * memory.
+ */
+const MAX_INTERIM_RESPONSES = 16;
+
 const EMPTY = new Uint8Array();
 
 /** A failure on a connection that was reused: the upstream may have closed it for being idle. */
@@ -35,8 +41,8 @@ export class StaleConnectionError extends Error {
  *
  * It uses `node:http` because `fetch` decompresses the body without adjusting `Content-Encoding` and `Content-Length`.
  *
- * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or the
- * request's body ended in an error.
+ * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or
+ * the request's body ended in an error.
  * @throws {StaleConnectionError} If a reused connection was closed.
  * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
  */
@@ -55,11 +61,17 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   let isReused = false;
   request.on("socket", () => {
     isReused = request.reusedSocket;
-    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110 §9.2.2).
-    // Resetting this flag prevents it.
+    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110
+    // §9.2.2). Resetting this flag prevents it.
     request.reusedSocket = false;
   });
   request.on("response", resolve);
+  let interimResponses = 0;
+  request.on("information", () => {
+    if (++interimResponses <= MAX_INTERIM_RESPONSES) return;
+    reject(new Error("Too many interim responses (1xx)")); // now: the response may be in the same chunk
+    request.destroy();
+  });
   // Not once(): the parser emits some errors twice, and one without a listener would end the process.
   request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
   request.on("close", () => reject(new Error("The connection was closed without a response")));
@@ -89,8 +101,8 @@ function openRequest({ upstream, agent, method, target, headers, body }: Upstrea
 }
 
 /**
- * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its own
- * events.
+ * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its
+ * own events.
  */
 async function send(
   body: ReadableStream<Uint8Array> | null,

@@ -4,6 +4,7 @@ import type { Client } from "../http/client_address.ts";
 import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
+import { decodeResponse } from "./decode_response.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
@@ -11,16 +12,15 @@ import { TlsAgent } from "./tls_agent.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { upstreamTarget } from "./upstream_target.ts";
-import { parseUpstreamUrl } from "./upstream_url.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
-/** Settings of {@linkcode ReverseProxy}. */
-export interface ReverseProxyOptions {
-  /** An `http:` or `https:` URL. Its path is the base path, which is prepended to the path of each request. */
-  upstream: URL | string;
+/** Options of {@linkcode ReverseProxy}. */
+interface ReverseProxyOptions {
+  /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
+  upstream: URL;
   /**
-   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body has
-   * no time limit.
+   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
+   * has no time limit.
    *
    * @default {30_000}
    */
@@ -34,11 +34,11 @@ export interface ReverseProxyOptions {
 /** Settings of a single request. */
 export interface ProxyRequestOptions {
   /**
-   * Whether to ask only for content codings that `decodeContent()` can decode.
+   * Selects the responses whose body is decoded. With it, the upstream is asked only for supported content codings.
    *
-   * @default {false}
+   * @default {no response}
    */
-  decodable?: boolean;
+  shouldDecode?: (response: Response) => boolean;
   /**
    * Names of request headers that are not forwarded.
    *
@@ -65,9 +65,8 @@ export class ReverseProxy {
   readonly #webSockets = new InFlight();
   readonly #shutdown = new AbortController();
 
-  /** @throws {TypeError} If the upstream is not an `http:` or `https:` URL, or has more than a host and a path. */
   constructor({ upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock }: ReverseProxyOptions) {
-    this.#upstream = parseUpstreamUrl(upstream);
+    this.#upstream = upstream;
     this.#timeoutMs = timeoutMs;
     this.#log = log;
     this.#clock = clock;
@@ -82,12 +81,13 @@ export class ReverseProxy {
   }
 
   /**
-   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed.
+   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A
+   * body that breaks off is logged, and ends in a `BrokenBodyError`.
    *
-   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket, and the
-   * response to such a request has to be returned unchanged.
-   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not arrive in
-   * time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
+   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
+   * and the response to such a request has to be returned unchanged.
+   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
+   * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
   async respond(request: Request, client: Client, options: ProxyRequestOptions = {}): Promise<Response> {
     const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
@@ -111,7 +111,7 @@ export class ReverseProxy {
     return this.#inFlight.idle();
   }
 
-  /** Closes the WebSockets that are left with 1001, and then the connections to the upstream, including those in use. */
+  /** Closes the remaining WebSockets with 1001, and then the connections to the upstream, including those in use. */
   close(): void {
     this.#shutdown.abort();
     this.#pool.destroy();
@@ -158,7 +158,8 @@ export class ReverseProxy {
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
     const message = await this.#send({ method, target, headers, body, signal });
     try {
-      return upstreamResponse(message, { method, onEnd: options.onEnd });
+      const response = upstreamResponse(message, { method, onEnd: options.onEnd });
+      return options.shouldDecode?.(response) ? decodeResponse(response, options.onEnd) : response;
     } catch (error) {
       message.destroy();
       throw error;
@@ -166,8 +167,8 @@ export class ReverseProxy {
   }
 
   /**
-   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent once
-   * more (RFC 9110 §9.2.2).
+   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent
+   * once more (RFC 9110 §9.2.2).
    */
   async #send(request: SentRequest): Promise<IncomingMessage> {
     const common = { ...request, upstream: this.#upstream, timeoutMs: this.#timeoutMs, clock: this.#clock };
@@ -213,10 +214,14 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(request: Request, client: Client, { decodable, omitHeaders = [] }: ForwardOptions): Headers {
+function forwardedHeaders(
+  request: Request,
+  client: Client,
+  { shouldDecode, omitHeaders = [] }: ForwardOptions,
+): Headers {
   const headers = upstreamHeaders(request.headers, client);
   for (const name of omitHeaders) headers.delete(name);
-  if (decodable) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;
 }
 

@@ -4,8 +4,8 @@ import { Duplex } from "node:stream";
 /**
  * An agent for `node:http` whose connections are TLS connections of Deno.
  *
- * In Deno 2.9, `node:https` requires `--allow-sys` and `--allow-env`, and ignores the certificate authorities of `--cert`
- * and `DENO_CERT`.
+ * In Deno 2.9, `node:https` requires `--allow-sys` and `--allow-env`, and ignores the certificate authorities of
+ * `--cert` and `DENO_CERT`.
  */
 export class TlsAgent extends http.Agent {
   /** The scheme, which `node:http` compares with that of the request. */

@@ -3,11 +3,11 @@ import type { Client } from "../http/client_address.ts";
 import { withoutHopByHop } from "./hop_by_hop.ts";
 
 /**
- * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client are
- * replaced by the gateway's own.
+ * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client
+ * are replaced by the gateway's own.
  *
- * `Host` is removed, since the upstream has its own. `Expect` is removed because the server has already sent
- * `100 Continue`, or does so when the body is read (RFC 9110 §10.1.1).
+ * `Host` is removed, since the upstream has its own. `Expect` is removed because the server has already sent 100, or
+ * does so when the body is read (RFC 9110 §10.1.1).
  */
 export function upstreamHeaders(request: Headers, client: Client): Headers {
   const headers = withoutHopByHop(request);

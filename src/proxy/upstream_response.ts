@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { BrokenBodyError } from "./broken_body_error.ts";
 import { withoutHopByHop } from "./hop_by_hop.ts";
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
@@ -7,8 +8,8 @@ const NULL_BODY_STATUSES = [204, 205, 304];
 /** How many bytes of the body are read before the client asks for them. */
 const READ_AHEAD_BYTES = 65_536;
 
-/** Settings of {@linkcode upstreamResponse}. */
-export interface UpstreamResponseOptions {
+/** Options of {@linkcode upstreamResponse}. */
+interface UpstreamResponseOptions {
   /** The method of the request: a response to HEAD has no body, whatever its headers say. */
   method: string;
   /**
@@ -20,8 +21,9 @@ export interface UpstreamResponseOptions {
 }
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. The body is read with
- * backpressure. Cancelling it closes the connection, and a connection that breaks is an error of the body.
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. The body is read
+ * with backpressure. Cancelling it closes the connection, and it ends in a {@linkcode BrokenBodyError} if the
+ * connection breaks.
  *
  * @throws {RangeError} If the status is not between 200 and 599.
  * @throws {TypeError} If a header is invalid.
@@ -49,7 +51,7 @@ function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): Reada
   }
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     start(controller) {
-      const fail = (error: Error) => end(() => controller.error(error), error);
+      const fail = (error: Error) => end(() => controller.error(new BrokenBodyError(error.message)), error);
       message.on("data", ({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>) => {
         if (hasEnded) return;
         controller.enqueue(new Uint8Array(buffer, byteOffset, length));

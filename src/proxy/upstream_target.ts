@@ -1,9 +1,9 @@
 /**
  * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
  *
- * The path is the one that `URL` parses, since the gateway's own routes are matched against it. Dot segments are resolved
- * before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized further. The
- * query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
+ * The path is the one that `URL` parses, since the gateway's own routes are matched against it. Dot segments are
+ * resolved before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized
+ * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
  *
  * @param upstream Its path is the base path.
  * @param requestUrl The URL of the request as the server received it, which, unlike a `URL`, is not normalized.

@@ -1,9 +1,10 @@
 import type { Clock } from "../clock.ts";
+import { parseList, TOKEN } from "../http/list_field.ts";
 import { Problem } from "../http/problem.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
 
-/** Settings of {@linkcode proxyWebSocket}. */
-export interface WebSocketProxyOptions {
+/** Options of {@linkcode proxyWebSocket}. */
+interface WebSocketProxyOptions {
   /** Scheme, host and port to connect to. */
   upstream: URL;
   /** The request target, in origin form. */
@@ -19,9 +20,6 @@ export interface WebSocketProxyOptions {
   onClose: () => void;
 }
 
-/** A subprotocol's name (RFC 6455 §4.1). */
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
-
 /** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
 const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
 
@@ -32,12 +30,14 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
 
 /**
  * Bridges a WebSocket: connects to the upstream first, then accepts the client with the subprotocol that the upstream
- * selected. Messages, close codes and reasons are forwarded in both directions. No extensions are negotiated.
+ * selected. Messages, close codes and reasons are forwarded in both directions; if the upstream's connection breaks, the client
+ * sees its own connection break. No extensions are negotiated.
  *
  * @param request The object that `Deno.serve` passed to its handler.
  * @returns A response that has to be returned to `Deno.serve` unchanged.
  * @throws {Problem} 400 or 426 if the client's handshake is invalid.
- * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client disconnected.
+ * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client
+ * disconnected.
  * @throws {Error} If the upstream cannot be reached, or rejects the handshake.
  */
 export async function proxyWebSocket(request: Request, options: WebSocketProxyOptions): Promise<Response> {
@@ -80,10 +80,6 @@ function checkHandshake(headers: Headers): string[] {
   return protocols;
 }
 
-function parseList(header: string | null): string[] {
-  return (header ?? "").split(",").map((item) => item.trim()).filter((item) => item !== "");
-}
-
 interface Connection {
   socket: WebSocket;
   peer: WebSocketPeer;
@@ -98,7 +94,7 @@ async function connect(protocols: string[], signal: AbortSignal, options: WebSoc
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
   const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  const peer = new WebSocketPeer(socket); // now: messages may arrive before the caller continues
+  const peer = new WebSocketPeer(socket, "upstream"); // now: messages may arrive before the caller continues
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();
@@ -121,7 +117,7 @@ async function connect(protocols: string[], signal: AbortSignal, options: WebSoc
 /** Connects the client's WebSocket with the upstream's. */
 function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocketProxyOptions): void {
   const { shutdown, timeoutMs, clock, onClose } = options;
-  const client = new WebSocketPeer(clientSocket);
+  const client = new WebSocketPeer(clientSocket, "client");
   client.forwardTo(upstream.peer);
   upstream.peer.forwardTo(client);
   const close = () =>

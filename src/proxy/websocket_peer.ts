@@ -1,33 +1,40 @@
 /** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
-export type Message = string | ArrayBuffer;
+type Message = string | ArrayBuffer;
 
 /**
- * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that does
- * not read would exhaust the memory.
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that
+ * does not read would exhaust the memory.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
 /** A message or a close that is to be forwarded to the other peer. */
 type PendingAction = (other: WebSocketPeer) => void;
 
+/** The two ends of a bridge. */
+export type PeerRole = "client" | "upstream";
+
 /**
  * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
- * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order; what
- * is sent to it after it has closed is dropped.
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
+ * what is sent to it after it has closed is dropped.
  */
 export class WebSocketPeer {
   readonly #socket: WebSocket;
+  readonly #role: PeerRole;
   readonly #received: PendingAction[] = [];
   #other: WebSocketPeer | undefined;
   readonly #queue: (() => void)[] = [];
   #queuedBytes = 0;
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, role: PeerRole) {
     this.#socket = socket;
+    this.#role = role;
     socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
     socket.addEventListener("open", () => this.#flush());
     socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#forward((other) => other.send(data)));
-    socket.addEventListener("close", ({ code, reason }) => this.#forward((other) => other.close(code, reason)));
+    socket.addEventListener("close", ({ code, reason, wasClean }) => {
+      this.#forward((other) => wasClean ? other.close(code, reason) : other.fail());
+    });
   }
 
   /** Forwards everything that this peer receives, and has received, to another peer. */
@@ -49,6 +56,19 @@ export class WebSocketPeer {
   close(code: number, reason: string): void {
     // There is no reason without a code (RFC 6455 §5.5.1).
     this.#whenOpen(() => code === 1005 ? this.#socket.close() : this.#socket.close(allowedCode(code), reason));
+  }
+
+  /**
+   * Closes the WebSocket because the connection of the other peer broke.
+   *
+   * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection, but sends
+   * a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455 §5.5.1), so whoever
+   * receives it fails the connection: browsers report 1006 and `wasClean: false`. Servers are spared this, since some exit on
+   * an invalid frame.
+   */
+  fail(): void {
+    if (this.#role === "client") this.#whenOpen(() => this.#socket.close(undefined, "!"));
+    else this.close(1006, "");
   }
 
   #closeBoth(): void {
@@ -73,9 +93,9 @@ export class WebSocketPeer {
 }
 
 /**
- * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol itself, such
- * as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become 1000: clients do not
- * reconnect after a normal closure.
+ * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol
+ * itself, such as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become
+ * 1000: clients do not reconnect after a normal closure.
  *
  * @param code Deno reports a broken connection as 0, browsers as 1006.
  */

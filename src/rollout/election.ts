@@ -45,9 +45,9 @@ const MAX_CLEAN_UPS = 8;
 /** Decides which configuration is active, and what this process has to write; see `docs/rollouts.md`. */
 export function elect(input: ElectionInput, maxRepresentatives: number = MAX_REPRESENTATIVES): ElectionResult {
   const { id, hash, observations } = input;
-  const others = observations.filter((it) => it.id !== id);
-  const replaced = others.filter((it) => isReplaced(it, input));
-  const live = others.filter((it) => isLive(it) && !replaced.includes(it));
+  const others = observations.filter((other) => other.id !== id);
+  const replaced = others.filter((other) => isReplaced(other, input));
+  const live = others.filter((other) => isLive(other) && !replaced.includes(other));
   const peers = live.filter(({ member }) => member.hash === hash);
   const rankSource = input.rank === undefined ? findRankSource(peers, input) : undefined;
   const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
@@ -56,9 +56,9 @@ export function elect(input: ElectionInput, maxRepresentatives: number = MAX_REP
     rank,
     isNew,
     rankSource,
-    isRepresentative: isNew || peers.filter((it) => it.id < id && isOnTime(it)).length < maxRepresentatives,
+    isRepresentative: isNew || peers.filter((peer) => peer.id < id && isOnTime(peer)).length < maxRepresentatives,
     active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
-    ...cleanUp(live.every((it) => it.id > id) ? others : [], replaced),
+    ...cleanUp(live.every((other) => other.id > id) ? others : [], replaced),
   };
 }
 
@@ -90,7 +90,7 @@ function resolveRank({ rank, observations, highestRank }: ElectionInput, peer: O
 function activeHash(live: readonly Ranked[]): string {
   const ranks = new Map<string, number>();
   for (const { hash, rank } of live) ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
-  return [...ranks].reduce((best, it) => isAbove(it, best) ? it : best)[0];
+  return [...ranks].reduce((best, ranked) => isAbove(ranked, best) ? ranked : best)[0];
 }
 
 /** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
@@ -103,7 +103,7 @@ function cleanUp(
   others: readonly Observation[],
   replaced: readonly Observation[],
 ): Pick<ElectionResult, "dead" | "removed"> {
-  const timedOut = others.filter((it) => isTimedOut(it) && !it.member.hasLeft && !replaced.includes(it));
+  const timedOut = others.filter((other) => isTimedOut(other) && !other.member.hasLeft && !replaced.includes(other));
   const dead = [...replaced, ...timedOut].slice(0, MAX_CLEAN_UPS);
   return { dead, removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length) };
 }

@@ -83,7 +83,7 @@ function commitOf(sender: HeartbeatSender, decision: ElectionResult, reading: Re
   const { id, hash, instanceId } = sender;
   const { rank, isRepresentative, isNew, rankSource, dead, removed } = decision;
   const checks = [...dead, ...removed, ...rankSource === undefined ? [] : [rankSource]].map(checkOf);
-  const writes: Write[] = [...dead.map(markDead), ...removed.map((it) => ({ key: keyOf(it.id) }))];
+  const writes: Write[] = [...dead.map(markDead), ...removed.map(({ id }) => ({ key: keyOf(id) }))];
   const own = reading.observations.get(id);
   if (isRepresentative || own !== undefined) {
     const member: Member = { hash, rank, heartbeatAt, ...instanceId === undefined ? {} : { instanceId } };

@@ -10,7 +10,7 @@ export interface Member {
   readonly heartbeatAt: number;
   /** Identifies the one process that can run in its place, such as a host and port. */
   readonly instanceId?: string;
-  /** It has left, or another process has marked it as dead. */
+  /** It has left, or another process has found it dead and marked its entry: it counts as dead in either case. */
   readonly hasLeft?: boolean;
 }
 

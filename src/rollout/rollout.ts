@@ -11,7 +11,7 @@ export interface RolloutOptions {
   /** Shared by all processes. Its operations must fail within a bounded time. */
   store: Store;
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
   /** Gets errors of scheduled heartbeats. @default {silentLog} */
   log?: Log;
@@ -113,7 +113,7 @@ export class Rollout {
 
   /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
   #isAlone(): boolean {
-    const others = [...this.#observations.values()].filter((it) => it.id !== this.#id && isLive(it));
+    const others = [...this.#observations.values()].filter((member) => member.id !== this.#id && isLive(member));
     return this.#active === this.#hash && others.every(({ member }) => member.hash !== this.#hash);
   }
 

@@ -9,8 +9,8 @@ export interface ByteRange {
 /**
  * Parses a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
  *
- * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges, which
- * a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
+ * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges,
+ * which a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
  */
 export function parseByteRange(header: string, size: number): ByteRange | "unsatisfiable" | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(header) ?? [];

@@ -15,10 +15,11 @@ export const CODINGS: readonly Coding[] = [
 ];
 
 /**
- * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, Brotli is preferred.
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, Brotli is
+ * preferred.
  *
- * @returns `undefined` if the file is to be sent without a coding: the client has no `Accept-Encoding` header, or accepts
- * none of the available codings.
+ * @returns `undefined` if the file is to be sent without a coding: the client has no `Accept-Encoding` header, or
+ * accepts none of the available codings.
  */
 export function preferredCoding(headers: Headers, available: readonly Coding[]): Coding | undefined {
   const accepted = headers.get("accept-encoding");

@@ -43,8 +43,8 @@ export function parseFilePath(pathname: string): FilePath | undefined {
 /**
  * Returns whether a path without a file may be a route of the single-page app: its last name has no extension.
  *
- * Nothing below `/.well-known/` is a page. Some clients first make sure that a missing resource there is answered with 404
- * (W3C, Detecting the reliability of HTTP status codes).
+ * Nothing below `/.well-known/` is a page. Some clients first make sure that a missing resource there is answered with
+ * 404 (W3C, Detecting the reliability of HTTP status codes).
  */
 export function isPagePath({ names }: FilePath): boolean {
   return names[0] !== WELL_KNOWN && !names.at(-1)?.includes(".");

@@ -12,12 +12,14 @@ export interface FoundFile {
   names: readonly string[];
   /** The real path. */
   path: string;
+  /** The real path of the served directory. */
+  root: string;
   /** The media type, with its charset. */
   type: string;
 }
 
 /** What the response with an asset depends on, besides the request and the file. */
-export interface AssetContext {
+interface AssetContext {
   /** The served directory, which may contain compressed variants of the file. */
   directory: string;
   /** The time, in milliseconds since the Unix epoch. */
@@ -31,8 +33,8 @@ const IMMUTABLE = "public, max-age=31536000, immutable";
  * Returns the response with a page. It is always 200 and complete: the caller inserts the configuration, and evaluates
  * conditional requests itself.
  */
-export async function pageResponse(request: Request, { path, type }: FoundFile): Promise<Response> {
-  using file = await openFile(path);
+export async function pageResponse(request: Request, { path, root, type }: FoundFile): Promise<Response> {
+  using file = await openFile(path, root);
   const headers = baseHeaders(type, "no-cache");
   if (file.etag) headers.set("etag", file.etag);
   return completeResponse(request, file, headers);
@@ -47,7 +49,8 @@ export async function pageResponse(request: Request, { path, type }: FoundFile):
 export async function assetResponse(request: Request, found: FoundFile, context: AssetContext): Promise<Response> {
   const variants = await findVariants(found.names, context.directory);
   const variant = selectVariant(request.headers, variants);
-  using file = await openFile(variant?.path ?? found.path);
+  const { path, root } = variant ?? found;
+  using file = await openFile(path, root);
   const validators = validatorsOf(file, variant?.coding, context.now);
   const headers = assetHeaders(found, validators);
   if (variants.length > 0) headers.set("vary", "Accept-Encoding");
@@ -63,13 +66,14 @@ export async function assetResponse(request: Request, found: FoundFile, context:
 interface Variant {
   coding: Coding;
   path: string;
+  root: string;
 }
 
 async function findVariants(names: readonly string[], directory: string): Promise<Variant[]> {
   const parents = names.slice(0, -1);
   const lookups = CODINGS.map(async (coding) => {
     const resolved = await resolvePath(directory, [...parents, `${names.at(-1)}${coding.suffix}`]);
-    return resolved.kind === "file" ? [{ coding, path: resolved.path }] : [];
+    return resolved.kind === "file" ? [{ coding, path: resolved.path, root: resolved.root }] : [];
   });
   return (await Promise.all(lookups)).flat();
 }

@@ -25,7 +25,7 @@ export function isHashedName(name: string): boolean {
   return parts.some((part) => candidates(part).some(isHash));
 }
 
-/** Returns the substrings that may be a hash: what follows the last dash, and the last eight characters after a dash. */
+/** Returns the substrings that may be a hash: what follows the last dash, or the eight characters after a dash. */
 function candidates(part: string): string[] {
   const afterDash = part.slice(part.lastIndexOf("-") + 1);
   return part.at(-ROLLUP_LENGTH - 1) === "-" ? [afterDash, part.slice(-ROLLUP_LENGTH)] : [afterDash];

@@ -1,5 +1,6 @@
 import { eTag } from "@std/http/etag";
 import type { ByteRange } from "./byte_range.ts";
+import { openRegularFile, type RegularFile } from "./regular_file.ts";
 
 /** A file that is about to be sent. All properties describe the same version of it. */
 export interface OpenFile extends Disposable {
@@ -7,14 +8,14 @@ export interface OpenFile extends Disposable {
   readonly mtime: Date | null;
   /** A strong entity tag; `undefined` if the file is large and its file system has no modification times. */
   readonly etag: string | undefined;
-  /** Returns the bytes of a range. Can be called once. A returned stream owns the file: it has to be read or cancelled. */
+  /** Returns the bytes of a range. Can be called once. A stream owns the file: it has to be read or cancelled. */
   body(range: ByteRange): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
 /**
  * Files up to this size are read into memory, and their entity tag is a hash of the content. Size and time would not
- * distinguish their versions: images are often built with the same date for all files, and a page or a service worker in
- * which only a hash changes keeps its size.
+ * distinguish their versions: images are often built with the same date for all files, and a page or a service worker
+ * in which only a hash changes keeps its size.
  */
 const MAX_BYTES_IN_MEMORY = 256 * 1024;
 
@@ -22,39 +23,50 @@ const MAX_BYTES_IN_MEMORY = 256 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Opens a regular file. Disposing of it does not affect a body that was returned.
+ * Opens the regular file at a path. Disposing of it does not affect a body that was returned.
  *
- * @throws {Deno.errors.NotFound} If it does not exist. Other errors of `Deno.open` are thrown as well.
+ * @param path A path without links, as `Deno.realPath` returns it.
+ * @param root The served directory, without links.
+ * @throws {Deno.errors.NotFound} If it does not exist, or is no longer at this path. Other errors are those of
+ * {@linkcode openRegularFile}.
  */
-export async function openFile(path: string): Promise<OpenFile> {
-  const file = await Deno.open(path);
+export async function openFile(path: string, root: string): Promise<OpenFile> {
+  const file = await openRegularFile(path, root);
   try {
-    const { size, mtime } = await file.stat();
-    if (size > MAX_BYTES_IN_MEMORY) return await largeFile(file, { path, size, mtime });
-    return await smallFile(await new Response(file.readable).bytes(), mtime);
+    if (file.size > MAX_BYTES_IN_MEMORY) return await largeFile(file, path);
+    return await smallFile(file);
   } catch (error) {
-    file[Symbol.dispose]();
+    file.close();
     throw error;
   }
 }
 
-async function smallFile(bytes: Uint8Array<ArrayBuffer>, mtime: Date | null): Promise<OpenFile> {
+async function smallFile(file: RegularFile): Promise<OpenFile> {
+  const bytes = await readAll(file);
+  file.close();
   return {
     size: bytes.length,
-    mtime,
+    mtime: file.mtime,
     etag: await eTag(bytes),
     body: ({ start, end }) => bytes.subarray(start, end),
-    [Symbol.dispose]() {}, // reading the file to its end has closed it
+    [Symbol.dispose]() {},
   };
 }
 
-interface LargeFile {
-  path: string;
-  size: number;
-  mtime: Date | null;
+/** Reads the file up to the size that it had when it was opened. */
+async function readAll(file: RegularFile): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(file.size);
+  for (let position = 0; position < file.size;) {
+    const chunk = await file.read(position, file.size - position);
+    if (chunk.length === 0) throw new Deno.errors.UnexpectedEof("Cannot read all of a file: it was truncated");
+    bytes.set(chunk, position);
+    position += chunk.length;
+  }
+  return bytes;
 }
 
-async function largeFile(file: Deno.FsFile, { path, size, mtime }: LargeFile): Promise<OpenFile> {
+async function largeFile(file: RegularFile, path: string): Promise<OpenFile> {
+  const { size, mtime } = file;
   // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
   const etag = await eTag({ size, mtime }, { weak: false });
   let hasBody = false;
@@ -63,9 +75,8 @@ async function largeFile(file: Deno.FsFile, { path, size, mtime }: LargeFile): P
     mtime,
     etag,
     body(range) {
-      file.seekSync(range.start, Deno.SeekMode.Start); // does not access the disk
       hasBody = true;
-      return streamBytes(file, { path, count: range.end - range.start });
+      return streamBytes(file, { path, range });
     },
     [Symbol.dispose]() {
       if (!hasBody) file.close();
@@ -73,31 +84,24 @@ async function largeFile(file: Deno.FsFile, { path, size, mtime }: LargeFile): P
   };
 }
 
-/** Sends exactly `count` bytes, even if the file grows. If it shrinks, the stream ends in an error. */
-function streamBytes(file: Deno.FsFile, { path, count }: { path: string; count: number }) {
-  let left = count;
-  const close = () => file[Symbol.dispose](); // unlike close(), can be called twice
+/** Sends exactly the bytes of the range, even if the file grows. If it shrinks, the stream ends in an error. */
+function streamBytes(file: RegularFile, { path, range }: { path: string; range: ByteRange }) {
+  let { start: position } = range;
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
-        const chunk = await readChunk(file, Math.min(left, CHUNK_BYTES));
-        if (chunk === undefined) throw new Error(`Cannot send all of "${path}": the file was truncated`);
-        left -= chunk.length;
+        const chunk = await file.read(position, Math.min(range.end - position, CHUNK_BYTES));
+        if (chunk.length === 0) throw new Error(`Cannot send all of "${path}": the file was truncated`);
+        position += chunk.length;
         controller.enqueue(chunk);
       } catch (error) {
-        close();
+        file.close();
         throw error;
       }
-      if (left > 0) return;
-      close();
+      if (position < range.end) return;
+      file.close();
       controller.close();
     },
-    cancel: close,
+    cancel: () => file.close(),
   }, { highWaterMark: 0 });
-}
-
-async function readChunk(file: Deno.FsFile, size: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const buffer = new Uint8Array(size);
-  const count = await file.read(buffer);
-  return count === null ? undefined : buffer.subarray(0, count);
 }

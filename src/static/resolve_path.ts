@@ -1,27 +1,27 @@
 import { join, SEPARATOR } from "@std/path";
 
-/** What a path leads to: a file with its real path, or the reason why there is no file. */
+/** What a path leads to: a file with its real path and that of the directory, or the reason why there is no file. */
 export type ResolvedPath =
-  | { kind: "file"; path: string }
-  | { kind: "directory" | "absent" | "refused" };
+  | { kind: "file"; path: string; root: string }
+  | { kind: "directory" | "absent" | "rejected" };
 
 /**
  * Resolves a path below a directory, without opening the file.
  *
- * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a link
- * that is switched to another release at any time, so it is resolved for each call.
+ * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a
+ * link that is switched to another release at any time, so it is resolved for each call.
  *
- * @returns `refused` if the path leads out of the directory, must not be accessed, or is neither a file nor a directory:
- * opening a FIFO would block.
+ * @returns `rejected` if the path leads out of the directory, must not be accessed, or is neither a file nor a directory.
+ * What is at the path may change before it is opened: {@linkcode openRegularFile} looks again.
  */
 export async function resolvePath(directory: string, names: readonly string[]): Promise<ResolvedPath> {
   try {
     const root = await Deno.realPath(directory);
     const path = await Deno.realPath(join(root, ...names));
-    return isInside(path, root) ? await inspect(path) : { kind: "refused" };
+    return isInside(path, root) ? await inspect(path, root) : { kind: "rejected" };
   } catch (error) {
     if (isAbsence(error)) return { kind: "absent" };
-    if (isRefusal(error)) return { kind: "refused" };
+    if (isInaccessible(error)) return { kind: "rejected" };
     throw error;
   }
 }
@@ -31,17 +31,17 @@ function isInside(path: string, root: string): boolean {
   return path === root || path.startsWith(root.endsWith(SEPARATOR) ? root : root + SEPARATOR);
 }
 
-async function inspect(path: string): Promise<ResolvedPath> {
+async function inspect(path: string, root: string): Promise<ResolvedPath> {
   const { isFile, isDirectory } = await Deno.stat(path);
-  if (isFile) return { kind: "file", path };
-  return { kind: isDirectory ? "directory" : "refused" };
+  if (isFile) return { kind: "file", path, root };
+  return { kind: isDirectory ? "directory" : "rejected" };
 }
 
 function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 
-function isRefusal(error: unknown): boolean {
+function isInaccessible(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable ||
     error instanceof Deno.errors.FilesystemLoop ||
     (error instanceof Error && "code" in error && error.code === "ENAMETOOLONG"); // Deno has no class for it

@@ -6,8 +6,8 @@ import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
 import { assetResponse, type FoundFile, pageResponse } from "./file_response.ts";
 import { resolvePath } from "./resolve_path.ts";
 
-/** Settings of {@linkcode StaticFiles}. */
-export interface StaticFilesOptions {
+/** Options of {@linkcode StaticFiles}. */
+interface StaticFilesOptions {
   /** The directory to serve: `--static-dir`. */
   directory: string;
   /** Limits `Last-Modified` to the present (RFC 9110 §8.8.2.1). @default {systemClock} */
@@ -19,8 +19,8 @@ const METHODS = ["GET", "HEAD"];
 const INDEX = "index.html";
 
 /**
- * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered with
- * the root's `index.html`.
+ * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
+ * with the root's `index.html`.
  *
  * A page (`text/html`) is always sent complete, uncompressed and with its `ETag`, so that the caller can insert the
  * configuration. All other files support conditional requests, ranges, compressed variants and caching.
@@ -54,7 +54,7 @@ export class StaticFiles {
     if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
     // A missing file is looked up twice, since a mount may be swapped during the first lookup.
     const response = await this.#tryToRespond(request) ?? await this.#tryToRespond(request);
-    if (response === undefined) throw new Problem(404, { detail: "Cannot find a file at this path" });
+    if (response === undefined) throw new Problem(404, { detail: "Nothing found at this path" });
     return response;
   }
 
@@ -90,8 +90,8 @@ async function assertReadable(directory: string): Promise<void> {
 async function findFile(directory: string, path: FilePath): Promise<FoundFile | { redirect: string } | undefined> {
   const { names, isDirectory } = path;
   const resolved = await resolvePath(directory, names);
-  if (resolved.kind === "refused") return undefined;
-  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved.path);
+  if (resolved.kind === "rejected") return undefined;
+  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved);
   const index = resolved.kind === "directory" ? await findIndex(directory, names) : undefined;
   if (index) return isDirectory ? index : { redirect: withSlash(names) };
   return isPagePath(path) ? await findIndex(directory, []) : undefined;
@@ -100,12 +100,12 @@ async function findFile(directory: string, path: FilePath): Promise<FoundFile | 
 async function findIndex(directory: string, parents: readonly string[]): Promise<FoundFile | undefined> {
   const names = [...parents, INDEX];
   const resolved = await resolvePath(directory, names);
-  return resolved.kind === "file" ? describeFile(names, resolved.path) : undefined;
+  return resolved.kind === "file" ? describeFile(names, resolved) : undefined;
 }
 
-function describeFile(names: readonly string[], path: string): FoundFile {
+function describeFile(names: readonly string[], { path, root }: Pick<FoundFile, "path" | "root">): FoundFile {
   const type = contentType(extname(names.at(-1) ?? "")) ?? "application/octet-stream";
-  return { names, path, type };
+  return { names, path, root, type };
 }
 
 /** Returns a relative location: it cannot lead to another host, and works behind a proxy that strips a prefix. */

@@ -74,6 +74,6 @@ async function callOnRead(reader: ReadableStreamDefaultReader<unknown>, hint: ()
   try {
     while (!(await reader.read()).done) hint();
   } catch {
-    // A watch fails when the server refuses it or the database is closed. Callers also poll, since it is only a hint.
+    // A watch fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
   }
 }

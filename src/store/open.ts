@@ -1,8 +1,10 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import { type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
+import { redactCredentials, redactUrl } from "../redact_url.ts";
 import { kvStore } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
+import { restrictToOwner, withPrivateUmask } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
@@ -10,9 +12,12 @@ import { type Store, StoreUnavailableError } from "./store.ts";
 export interface OpenStoreOptions {
   /** The clock of timeouts and retries. @default {the system clock} */
   clock?: Clock;
-  /** Returns a number from 0 to below 1, for backoff. @default {Math.random} */
+  /** Returns a number in [0, 1), for backoff. @default {Math.random} */
   random?: () => number;
 }
+
+/** The event of a database file that other users may read. The database is used all the same. */
+export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
 /** The limitations of the memory store, for the log. */
 const MEMORY_ONLY =
@@ -32,23 +37,32 @@ const MEMORY_ONLY =
 export async function openStore(path: string | undefined, log: Log, options: OpenStoreOptions = {}): Promise<Store> {
   if (path === ":memory:") return memoryStore();
   if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
-  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : kvStore(await openKv(path));
+  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
   try {
-    return kvStore(await Deno.openKv());
+    return kvStore(await withPrivateUmask(() => Deno.openKv()));
   } catch (error) {
     return fallBackToMemory(path, log, `no database could be opened (${messageOf(error)}); name one with --kv`);
   }
 }
 
 function fallBackToMemory(path: string | undefined, log: Log, reason: string): Store {
-  if (path !== undefined) throw new TypeError(`Cannot open --kv "${path}": ${reason}`);
+  if (path !== undefined) throw new TypeError(`Cannot open --kv "${formatKvPath(path)}": ${reason}`);
   log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 
+/** Opens a file. It contains the master key, so that nobody but its owner may read it. */
+function openFile(path: string, log: Log): Promise<Store> {
+  return orCannotOpen(path, async () => {
+    const problem = await restrictToOwner(path);
+    if (problem !== undefined) log.warn(FILE_NOT_PRIVATE, { detail: `other users may read "${path}": ${problem}` });
+    return kvStore(await Deno.openKv(path));
+  });
+}
+
 async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
   const { clock = systemClock, random = Math.random } = options;
-  const open = async () => kvStore(await openKv(url));
+  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url)));
   return await openRemoteStore({ open, isTransient: logIfOutage, clock, random });
 
   function logIfOutage(error: unknown): boolean {
@@ -64,14 +78,21 @@ function isOutage(error: unknown): boolean {
   return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
 }
 
-async function openKv(path: string): Promise<Deno.Kv> {
+async function orCannotOpen(path: string, open: () => Promise<Store>): Promise<Store> {
+  const cannot = `Cannot open --kv "${formatKvPath(path)}"`;
   const missing = missingPermission(path);
-  if (missing !== undefined) throw new TypeError(`Cannot open --kv "${path}": expected ${missing}`);
+  if (missing !== undefined) throw new TypeError(`${cannot}: expected ${missing}`);
   try {
-    return await Deno.openKv(path);
-  } catch (cause) {
-    throw new TypeError(`Cannot open --kv "${path}": ${messageOf(cause)}`, { cause });
+    return await open();
+  } catch (error) {
+    // The error itself is not kept as the cause, since its message may contain the URL.
+    throw new TypeError(`${cannot}: ${redactCredentials(messageOf(error).replaceAll(path, formatKvPath(path)))}`);
   }
+}
+
+/** Formats the value of `--kv` for a message: a URL without credentials and query. */
+export function formatKvPath(path: string): string {
+  return path.includes("://") ? redactUrl(path) : path;
 }
 
 /** Checked first, since `Deno.openKv()` would prompt for the permission. */
@@ -85,10 +106,7 @@ export function missingPermission(path: string): string | undefined {
   return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
 }
 
-function isUrl(path: string): boolean {
+/** Returns whether `--kv` names a server. */
+export function isUrl(path: string): boolean {
   return /^https?:/.test(path);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -18,7 +18,7 @@ interface RemoteStoreOptions {
   /** Whether an error of the first `open` is transient; any other is thrown. */
   isTransient: (error: unknown) => boolean;
   clock: Clock;
-  /** Returns a number from 0 to below 1, so that processes that lost the same server do not reconnect at once. */
+  /** Returns a number in [0, 1), so that processes that lost the same server do not reconnect at once. */
   random: () => number;
   /** How long an operation, or connecting, may take. @default {5000} */
   timeoutMs?: number;

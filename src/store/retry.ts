@@ -4,7 +4,7 @@ import { StoreUnavailableError } from "./store.ts";
 /** Options of {@linkcode retryConflicts}. */
 export interface RetryOptions {
   clock: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number in [0, 1). */
   random: () => number;
 }
 

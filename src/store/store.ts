@@ -1,3 +1,5 @@
+import { messageOf } from "../log.ts";
+
 /** A key: parts that are compared one by one, numbers by value. */
 export type Key = readonly (string | number)[];
 
@@ -74,6 +76,5 @@ export class StoreUnavailableError extends Error {
 /** Returns the error itself if it is a {@linkcode StoreUnavailableError}, else a new one with it as the cause. */
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailableError(`Cannot use the store: ${reason}`, { cause: error });
+  return new StoreUnavailableError(`Cannot use the store: ${messageOf(error)}`, { cause: error });
 }

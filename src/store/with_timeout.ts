@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import { StoreUnavailableError } from "./store.ts";
 
 /**
- * Waits for a store operation with a timeout. A result that arrives later is ignored.
+ * Waits for a store operation, or for a store to open, with a timeout. A result that arrives later is ignored.
  *
  * @throws {StoreUnavailableError} If the operation takes longer than `timeoutMs`.
  */

@@ -1,7 +1,8 @@
 import type { Declaration } from "./declaration.ts";
+import { PATTERN_TIMEOUT_MS, type PatternCheck, type PatternResult } from "./evaluate_patterns.ts";
 import { formatValue } from "./format_value.ts";
 import type { Manifest } from "./manifest.ts";
-import { environmentName, type Variable } from "./tier.ts";
+import { environmentName, type Tier, type Variable } from "./tier.ts";
 import { typeIssue } from "./variable_type.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -12,6 +13,15 @@ export interface AppliedManifest {
   readonly issues: readonly string[];
   /** The deprecated variables that are set. */
   readonly deprecated: readonly Deprecation[];
+  /** The values that have to match a pattern; what comes of it is passed to {@linkcode patternIssue}. */
+  readonly patterns: readonly DeclaredPattern[];
+}
+
+/** A value that has to match a pattern of the manifest. */
+export interface DeclaredPattern extends PatternCheck {
+  readonly tier: Tier;
+  /** What the value is, for a message. */
+  readonly what: string;
 }
 
 /** A variable that is set although it is deprecated. */
@@ -21,12 +31,16 @@ export interface Deprecation {
   readonly message: string | undefined;
 }
 
-/** Validates variables against a manifest and adds its defaults (spec, Health report, rule 1). */
+/**
+ * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). Patterns are not evaluated, since
+ * that needs a deadline.
+ */
 export function applyManifest(variables: readonly Variable[], manifest: Manifest): AppliedManifest {
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
   const issues: string[] = [];
   const deprecated: Deprecation[] = [];
+  const patterns: DeclaredPattern[] = [];
   for (const [name, declaration] of manifest.variables) {
     const variable = set.get(name) ?? defaultVariable(name, declaration);
     if (!variable) {
@@ -35,10 +49,15 @@ export function applyManifest(variables: readonly Variable[], manifest: Manifest
     }
     if (!set.has(name)) all.push(variable);
     else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
+    const { tier, value } = variable;
     const fullName = environmentName(variable);
-    issues.push(...valueIssues(variable, declaration, set.has(name) ? fullName : `the default of ${fullName}`));
+    const what = set.has(name) ? fullName : `the default of ${fullName}`;
+    issues.push(...valueIssues(variable, declaration, what));
+    if (declaration.pattern && tier === declaration.tier) {
+      patterns.push({ pattern: declaration.pattern, value, tier, what });
+    }
   }
-  return { variables: all, issues, deprecated };
+  return { variables: all, issues, deprecated, patterns };
 }
 
 function defaultVariable(name: string, { tier, default: value }: Declaration): Variable | undefined {
@@ -49,19 +68,32 @@ function missingIssue(name: string, { tier }: Declaration): string {
   return `Cannot find ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, what: string): string[] {
+function valueIssues(variable: Variable, declaration: Declaration, subject: string): string[] {
   if (variable.tier !== declaration.tier) {
     const declared = environmentName({ name: variable.name, tier: declaration.tier });
-    return [`Cannot use ${what}: the manifest declares it as ${declared}`];
+    return [`Cannot use ${subject}: the manifest declares it as ${declared}`];
   }
-  const got = variable.tier === "public" ? `got ${formatValue(variable.value)}` : "got a value that is not shown";
-  return [typeIssue(variable.value, declaration), patternIssue(variable.value, declaration)]
-    .filter((expected) => expected !== undefined)
-    .map((expected) => `Cannot use ${what}: expected ${expected}, ${got}`);
+  const expected = typeIssue(variable.value, declaration);
+  return expected === undefined ? [] : [`Cannot use ${subject}: expected ${expected}, ${got(variable)}`];
 }
 
-function patternIssue(value: string, { tier, pattern }: Declaration): string | undefined {
-  if (pattern === undefined || pattern.test(value)) return undefined;
-  const source = pattern.source.slice("^(?:".length, -")$".length); // as in the manifest
-  return tier === "public" ? `a value that matches ${source}` : "a value that matches the pattern in the manifest";
+function got({ tier, value }: Pick<Variable, "tier" | "value">): string {
+  return tier === "public" ? `got ${formatValue(value)}` : "got a value that is not shown";
+}
+
+/** Returns what is wrong with a value that has to match a pattern, or with the pattern. */
+export function patternIssue(declared: DeclaredPattern, result: PatternResult): string | undefined {
+  const { tier, pattern, what } = declared;
+  const source = pattern.source.slice("^(?:".length, -")$".length); // in JavaScript's syntax
+  const shown = tier === "public" ? source : "the pattern in the manifest";
+  const cannot = `Cannot use ${what}: expected`;
+  switch (result) {
+    case "mismatch":
+      return `${cannot} a value that matches ${shown}, ${got(declared)}`;
+    case "timeout":
+      return `${cannot} a pattern that takes at most ${PATTERN_TIMEOUT_MS} ms, got ${shown}`;
+    case "failed":
+      return `${cannot} a pattern that can be evaluated, got ${shown}`;
+  }
+  return undefined;
 }

@@ -40,6 +40,6 @@ function collisionIssues(variables: readonly Variable[]): string[] {
     .filter((group) => group.length > 1)
     .map((group) => {
       const names = group.map(environmentName).sort().join(" and ");
-      return `Cannot tell ${names} apart: expected a name to be in one tier only`;
+      return `Cannot use ${names}: expected a name in one tier only`;
     });
 }

@@ -1,5 +1,5 @@
 import { FieldReader } from "./field_reader.ts";
-import { isMapping, type Report } from "./fields.ts";
+import { type Fields, formatKey, isMapping, type Report } from "./fields.ts";
 import { describeKind } from "./format_value.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { VARIABLE_TYPES, type VariableType } from "./variable_type.ts";
@@ -12,6 +12,8 @@ export interface Declaration {
   readonly required: boolean;
   /** The value of the variable if it is not set. */
   readonly default?: string;
+  /** What the variable is for. */
+  readonly description?: string;
   /** What the whole value must match. */
   readonly pattern?: RegExp;
   /** The values that an `enum` allows. */
@@ -31,13 +33,18 @@ type ReadFields = { readonly [K in keyof Required<OtherFields>]: OtherFields[K] 
  * Reads the declaration of a variable and reports all its issues.
  *
  * @param value A YAML value of any type.
+ * @param texts The same value with scalars as the manifest writes them, if it is a mapping.
  * @returns `undefined` if the declaration has no valid tier.
  */
-export function readDeclaration(name: string, value: unknown, report: Report): Declaration | undefined {
-  const where = `variables.${name}`;
+export function readDeclaration(
+  name: string,
+  { value, texts }: { readonly value: unknown; readonly texts: Fields },
+  report: Report,
+): Declaration | undefined {
+  const where = `variables.${formatKey(name)}`;
   if (name === "") report("variables: expected a name for every variable");
   if (!isMapping(value)) return void report(`${where}: expected a mapping with a tier, got ${describeKind(value)}`);
-  const reader = new FieldReader(value, where);
+  const reader = new FieldReader(value, texts, where);
   const tier = reader.oneOf("tier", TIERS);
   const fields = readFields(reader);
   if (tier !== undefined) checkConsistency(fields, reader);
@@ -45,18 +52,18 @@ export function readDeclaration(name: string, value: unknown, report: Report): D
   return tier && { tier, ...omitUndefined(fields) };
 }
 
-/** `description` and `example` are for the readers of the manifest: they are validated, but not kept. */
+/** `example` is for the readers of the manifest: it is validated, but not kept. */
 function readFields(reader: FieldReader): ReadFields {
-  const { description: _description, example: _example, ...fields } = {
+  const { example: _example, ...fields } = {
     type: reader.oneOf("type", VARIABLE_TYPES, "string") ?? "string",
     required: reader.boolean("required"),
     default: reader.string("default"),
-    description: reader.string("description"),
-    example: reader.string("example"),
+    description: reader.comment("description"),
+    example: reader.comment("example"),
     pattern: reader.pattern("pattern"),
     values: reader.strings("values"),
     deprecated: reader.boolean("deprecated"),
-    deprecatedMessage: reader.string("deprecated_message"),
+    deprecatedMessage: reader.comment("deprecated_message"),
   };
   return fields;
 }

@@ -1,28 +1,36 @@
 import { checkKeys, type Fields } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
+import { translateRe2 } from "./re2_pattern.ts";
 
 /**
  * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
  * keys that could differ from what is read.
  *
- * Issues name the values of PUBLIC variables only, since a value may have ended up in the wrong field.
+ * Issues name the values and the unknown keys of PUBLIC variables only, since a value may have ended up in the wrong field, or in
+ * a key.
  */
 export class FieldReader {
   readonly #fields: Fields;
+  readonly #texts: Fields;
   readonly #where: string;
   readonly #known: string[] = [];
   readonly #issues: string[] = [];
 
-  /** @param where The place of the declaration in the manifest, such as `variables.API_URL`. */
-  constructor(fields: Fields, where: string) {
+  /**
+   * @param texts The fields with scalars as the manifest writes them, such as `1.0` where `fields` has the number 1.
+   * @param where The place of the declaration in the manifest, such as `variables.API_URL`.
+   */
+  constructor(fields: Fields, texts: Fields, where: string) {
     this.#fields = fields;
+    this.#texts = texts;
     this.#where = where;
   }
 
   /** Returns all issues so far, and one for each key that has not been read. */
   issues(): readonly string[] {
     const unknown: string[] = [];
-    checkKeys(this.#fields, this.#known, `${this.#where}.`, (issue) => unknown.push(issue));
+    const options = { prefix: `${this.#where}.`, isSecret: !this.#isPublic };
+    checkKeys(this.#fields, this.#known, (issue) => unknown.push(issue), options);
     return [...unknown, ...this.#issues];
   }
 
@@ -31,12 +39,12 @@ export class FieldReader {
     this.#issues.push(`${this.#where}.${key}: ${issue}`);
   }
 
-  /** Reads one of some words. These are not secret, so the issue names the value of any tier. */
+  /** Reads one of some words. */
   oneOf<T extends string>(key: string, allowed: readonly T[], defaultValue?: T): T | undefined {
     const value = this.#read(key);
     if (value === undefined && defaultValue !== undefined) return defaultValue;
     const found = allowed.find((word) => word === value);
-    if (found === undefined) this.report(key, `expected one of ${allowed.join(", ")}, got ${formatValue(value)}`);
+    if (found === undefined) this.#reportValue(key, `one of ${allowed.join(", ")}`);
     return found;
   }
 
@@ -47,30 +55,51 @@ export class FieldReader {
     return value === true;
   }
 
-  /** Reads a string. */
+  /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
   string(key: string): string | undefined {
     const value = this.#read(key);
-    if (value === undefined || typeof value === "string") return value;
-    this.#reportValue(key, "a string (put it in quotes)");
-    return undefined;
+    if (value === undefined) return undefined;
+    const text = scalarText(value, this.#texts[key]);
+    if (text === undefined) this.#reportValue(key, "text");
+    return text;
   }
 
-  /** Reads a list of at least one string. */
+  /** Reads text for the readers of the manifest. A key without a value is the same as no key. */
+  comment(key: string): string | undefined {
+    const isEmpty = this.#fields[key] === null && this.#texts[key] === null;
+    return isEmpty ? void this.#known.push(key) : this.string(key);
+  }
+
+  /** Reads a list of at least one text. */
   strings(key: string): readonly string[] | undefined {
     const value = this.#read(key);
     if (value === undefined) return undefined;
-    if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string")) return value;
-    this.#reportValue(key, "a list of at least one string (put it in quotes)");
+    const sources = this.#texts[key];
+    const texts = Array.isArray(value)
+      ? value.map((item, index) => scalarText(item, Array.isArray(sources) ? sources[index] : undefined))
+      : [];
+    if (texts.length > 0 && !texts.includes(undefined)) return texts.filter((text) => text !== undefined);
+    this.#reportValue(key, "a list of at least one text");
     return undefined;
   }
 
-  /** Reads a regular expression that has to match a whole value. */
+  /** Reads a regular expression in the syntax of RE2 or JavaScript that has to match a whole value. */
   pattern(key: string): RegExp | undefined {
-    const source = this.string(key);
-    if (source === undefined) return undefined;
-    const pattern = compilePattern(source, "u") ?? compilePattern(source, "");
-    if (pattern === undefined) this.#reportValue(key, "a regular expression");
+    const text = this.string(key);
+    if (text === undefined) return undefined;
+    const translation = translateRe2(text);
+    const pattern = "source" in translation ? compilePattern(translation.source) : undefined;
+    if (pattern === undefined) this.#reportValue(key, `a regular expression${this.#withoutConstruct(translation)}`);
     return pattern;
+  }
+
+  /** Names the construct of a pattern that is not supported; of a PUBLIC variable only, like a value. */
+  #withoutConstruct(translation: object): string {
+    return "unsupported" in translation && this.#isPublic ? ` without ${translation.unsupported}` : "";
+  }
+
+  get #isPublic(): boolean {
+    return this.#fields.tier === "public";
   }
 
   #read(key: string): unknown {
@@ -80,16 +109,29 @@ export class FieldReader {
 
   #reportValue(key: string, expected: string): void {
     const value = this.#fields[key];
-    const got = this.#fields.tier === "public" ? formatValue(value) : describeKind(value);
+    const got = this.#isPublic ? formatValue(value) : describeKind(value);
     this.report(key, `expected ${expected}, got ${got}`);
   }
 }
 
-/** REP's own gateway matches whole values, too. Without the flag `u`, a pattern may escape any character. */
-function compilePattern(source: string, flags: "u" | ""): RegExp | undefined {
+/**
+ * Returns the text of a scalar.
+ *
+ * @param source How the manifest writes it, if known. The text of a date is not known otherwise.
+ */
+function scalarText(value: unknown, source: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  if (value === null) return source === null ? "" : undefined; // nothing, rather than a word such as `null` or `~`
+  const isScalar = typeof value === "number" || typeof value === "boolean" || value instanceof Date;
+  if (isScalar && typeof source === "string") return source;
+  return isScalar && !(value instanceof Date) ? String(value) : undefined;
+}
+
+/** REP's own gateway matches whole values, too. */
+function compilePattern(source: string): RegExp | undefined {
   try {
-    new RegExp(source, flags); // on its own, since an unbalanced `)` would close the group below
-    return new RegExp(`^(?:${source})$`, flags);
+    new RegExp(source, "u"); // on its own, since an unbalanced `)` would close the group below
+    return new RegExp(`^(?:${source})$`, "u");
   } catch {
     return undefined; // the caller reports it
   }

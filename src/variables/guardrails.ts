@@ -1,8 +1,12 @@
 import type { Variable } from "./tier.ts";
 
 /** A PUBLIC variable whose value looks like a secret (REP-RFC-0001 §3.3). */
-export interface GuardrailWarning {
+export interface GuardrailWarning extends Detection {
   readonly name: string;
+}
+
+/** Why a text looks like a secret. */
+export interface Detection {
   readonly detection: "known_format" | "high_entropy" | "length_anomaly";
   /** The reason. The value is not named. */
   readonly detail: string;
@@ -32,7 +36,7 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI), client
+ * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI, and of a payload), client
  * ids of Google, and the public keys of Mapbox, Stripe and PostHog.
  */
 const HARMLESS = new RegExp(
@@ -40,7 +44,7 @@ const HARMLESS = new RegExp(
     /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s"'<>,;]+/,
     /\bdata:\w+\/[^\s"'<>)]+/,
     /-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----/,
-    /\bsha(256|384|512)-[A-Za-z0-9+/]+=*/,
+    /\b(hmac-)?sha(256|384|512)[-:][A-Za-z0-9+/]+=*/,
     /\b[\w-]{1,100}\.apps\.googleusercontent\.com\b/,
     /\bpk\.eyJ[\w-]+\.[\w-]+/,
     /\bpk_test_\w+/,
@@ -57,14 +61,21 @@ const MAX_ENCODED_LENGTH = 64;
 /** Finds PUBLIC values that look like secrets. A variable gets at most one warning, of the most reliable kind. */
 export function scanForSecrets(variables: readonly Variable[]): GuardrailWarning[] {
   return variables.filter(({ tier }) => tier === "public").flatMap(({ name, value }) => {
-    const tokens = tokenize(value);
-    return knownFormat(name, value) ?? lengthAnomaly(name, tokens) ?? highEntropy(name, tokens) ?? [];
+    const detection = detectSecret(value);
+    return detection ? [{ name, ...detection }] : [];
   });
 }
 
-function knownFormat(name: string, value: string): GuardrailWarning | undefined {
-  const format = SECRET_FORMATS.find(([pattern]) => pattern.test(value));
-  return format && { name, detection: "known_format", detail: `the value looks like ${format[1]}` };
+/** Returns why a value looks like a secret, if it does. */
+export function detectSecret(value: string): Detection | undefined {
+  const tokens = tokenize(value);
+  return detectKnownFormat(value) ?? lengthAnomaly(tokens) ?? highEntropy(tokens);
+}
+
+/** Returns which documented format of a secret a text contains, if any. */
+export function detectKnownFormat(text: string): Detection | undefined {
+  const format = SECRET_FORMATS.find(([pattern]) => pattern.test(text));
+  return format && { detection: "known_format", detail: `the value looks like ${format[1]}` };
 }
 
 /**
@@ -86,11 +97,11 @@ function isWords(text: string): boolean {
   return text.split(/[^A-Za-z0-9]+/).every((word) => WORD.test(word));
 }
 
-function lengthAnomaly(name: string, tokens: readonly string[]): GuardrailWarning | undefined {
+function lengthAnomaly(tokens: readonly string[]): Detection | undefined {
   const token = tokens.find((token) => token.length > MAX_ENCODED_LENGTH && isEncoded(token));
   if (token === undefined) return undefined;
   const detail = `the value has ${token.length} characters of what looks like encoded data`;
-  return { name, detection: "length_anomaly", detail };
+  return { detection: "length_anomaly", detail };
 }
 
 /** Returns whether a token looks like hex, base64 or base64url. */
@@ -98,10 +109,10 @@ function isEncoded(token: string): boolean {
   return /^[A-Za-z0-9+/_-]+={0,2}$/.test(token) && /\d/.test(token) && /[A-Za-z]/.test(token);
 }
 
-function highEntropy(name: string, tokens: readonly string[]): GuardrailWarning | undefined {
+function highEntropy(tokens: readonly string[]): Detection | undefined {
   const bits = Math.max(...tokens.map(shannonEntropy));
   if (bits <= MAX_ENTROPY_BITS) return undefined;
-  return { name, detection: "high_entropy", detail: `the value has ${bits.toFixed(2)} bits of entropy per character` };
+  return { detection: "high_entropy", detail: `the value has ${bits.toFixed(2)} bits of entropy per character` };
 }
 
 /** Returns the Shannon entropy of a text, in bits per character. */

@@ -35,9 +35,9 @@ export function parseManifest(text: string, readSettings: SettingsReader = () =>
   const issues: string[] = [];
   const report: Report = (issue) => issues.push(`Cannot use the manifest: ${issue}`);
   const root = parseYaml(text, report);
-  const variables = readVariables(root, report);
+  const variables = readVariables(root, readTexts(text), report);
   const settings = readSettings(readMapping(root, "settings", report) ?? {}, report);
-  checkKeys(root, ROOT_KEYS, "", report);
+  checkKeys(root, ROOT_KEYS, report, { prefix: "" });
   checkVersion(root, report);
   return { manifest: { variables, settings }, issues };
 }
@@ -55,11 +55,25 @@ function parseYaml(text: string, report: Report): Fields {
   return { version: "0.0.0", variables: {} }; // without further issues
 }
 
-function readVariables(root: Fields, report: Report): Map<string, Declaration> {
+/** Reads the same YAML without types: every scalar is the text that the manifest has. */
+function readTexts(text: string): Fields {
+  try {
+    return mappingOrEmpty(parse(text, { schema: "failsafe" }));
+  } catch {
+    return {}; // YAML with types that this schema does not have
+  }
+}
+
+function mappingOrEmpty(value: unknown): Fields {
+  return isMapping(value) ? value : {};
+}
+
+function readVariables(root: Fields, texts: Fields, report: Report): Map<string, Declaration> {
   const fields = readMapping(root, "variables", report);
   if (fields === undefined && root.variables === undefined) report("variables: expected a mapping, got nothing");
+  const allTexts = mappingOrEmpty(texts.variables);
   const declarations = Object.entries(fields ?? {}).flatMap(([name, value]) => {
-    const declaration = readDeclaration(name, value, report);
+    const declaration = readDeclaration(name, { value, texts: mappingOrEmpty(allTexts[name]) }, report);
     return declaration ? [[name, declaration] as const] : [];
   });
   return new Map(declarations);

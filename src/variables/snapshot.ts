@@ -1,4 +1,5 @@
 import { applyManifest, type Deprecation } from "./apply_manifest.ts";
+import { checkPatterns } from "./check_patterns.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
@@ -64,12 +65,13 @@ const EMPTY: Manifest = { variables: new Map(), settings: {} };
  *
  * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
-export function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Snapshot {
+export async function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Promise<Snapshot> {
   const classified = classify(environment);
   const { manifest, issues: manifestIssues } = text === undefined
     ? { manifest: EMPTY, issues: [] }
     : parseManifest(text);
-  const { variables, issues: valueIssues, deprecated } = applyManifest(classified.variables, manifest);
+  const { variables, deprecated, ...applied } = applyManifest(classified.variables, manifest);
+  const valueIssues = [...applied.issues, ...await checkPatterns(applied.patterns)];
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...manifestIssues, ...valueIssues, ...sizeIssues(variables), ...blocked];
@@ -88,7 +90,9 @@ function selectTier(variables: readonly Variable[], tier: Tier): Map<string, str
   return new Map(selected.map(({ name, value }) => [name, value]));
 }
 
-/** Counts the variables of each tier, defaults of the manifest included (spec, Health report, rule 1). */
+/**
+ * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
+ */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
 }
@@ -122,7 +126,7 @@ function sizeIssues(variables: readonly Variable[]): string[] {
 
 const encoder = new TextEncoder();
 
-function sizeIssue(what: string, text: string, maxBytes: number): string[] {
+function sizeIssue(subject: string, text: string, maxBytes: number): string[] {
   const bytes = encoder.encode(text).length;
-  return bytes > maxBytes ? [`Cannot publish ${what}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
+  return bytes > maxBytes ? [`Cannot publish ${subject}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
 }

@@ -21,24 +21,15 @@ export class StoredSource {
   }
 
   /**
-   * Reads the variables.
-   *
-   * @throws {StoreUnavailableError} If the store is unavailable.
-   */
-  async refresh(): Promise<void> {
-    this.#environment = await storedEnvironment(this.#store);
-  }
-
-  /**
    * Reads and returns the variables. If the store is unavailable, it returns those that were read last, or none if they
    * have never been read.
    */
   async read(): Promise<Environment> {
     try {
-      await this.refresh();
+      this.#environment = await storedEnvironment(this.#store);
       this.#failure = undefined;
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error; // that one is logged by the circuit breaker
+      if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
       this.#failure = error;
     }
     return this.#environment ?? {};

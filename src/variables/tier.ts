@@ -1,4 +1,4 @@
-/** Who may read the value of a variable (spec, What the service does). */
+/** Who may read the value of a variable (endpoint specification, What the service does). */
 export type Tier = "public" | "sensitive" | "server";
 
 /** All tiers, from the most to the least exposed. */

@@ -1,8 +1,8 @@
 import type { Tier } from "./tier.ts";
 
 /**
- * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs a row in `RULES`, without which
- * it does not compile, and nothing else.
+ * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs its name here and a row in
+ * `RULES`, without which it does not compile; no other file changes.
  */
 export type VariableType = "string" | "url" | "number" | "boolean" | "csv" | "json" | "enum";
 

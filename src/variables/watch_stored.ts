@@ -55,5 +55,5 @@ export async function watchVariables(
 }
 
 function ignoreUnavailable(error: unknown): void {
-  if (!(error instanceof StoreUnavailableError)) throw error; // that one is logged by the circuit breaker
+  if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
 }

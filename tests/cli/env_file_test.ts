@@ -1,78 +1,24 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { parseEnvText, readEnvFile } from "../../src/cli/env_file.ts";
+import { EnvFileError, readEnvFile } from "../../src/cli/env_file.ts";
+import type { Environment } from "../../src/variables/classify.ts";
 import { pickRepVariables } from "../../src/variables/environment.ts";
 import { TempDirectory } from "../_temp.ts";
 
-/** Values as written in the file, and as parsed. */
-const VALUES: readonly (readonly [written: string, parsed: string])[] = [
-  ["plain", "plain"],
-  ["", ""],
-  ["two words", "two words"],
-  ["  spaces  ", "spaces"],
-  ['"in double quotes"', "in double quotes"],
-  ["'in single quotes'", "in single quotes"],
-  ["`in backticks`", "in backticks"],
-  ['""', ""],
-  ["''", ""],
-  ['"  kept  "', "  kept  "],
-  ["it's", "it's"],
-  ['a"b', 'a"b'],
-  [`'say "hi"'`, 'say "hi"'],
-  ['{"a":1}', '{"a":1}'],
-  ["a=b=c==", "a=b=c=="],
-  ["https://api.example.com/?a=1&b=2", "https://api.example.com/?a=1&b=2"],
-  ["value # comment", "value"],
-  ['"value" # comment', "value"],
-  ["#fff", ""], // as Node, Deno and dotenv parse it
-  ["a#b", "a"],
-  ['"#fff"', "#fff"],
-  ["'https://app.example.com/#/home'", "https://app.example.com/#/home"],
-  ['"line\nline"', "line\nline"],
-  ["'line\nline'", "line\nline"],
-  ['"line\\nline"', "line\nline"],
-  ["'line\\nline'", "line\\nline"],
-  ["$HOME and ${HOME}", "$HOME and ${HOME}"],
-  ["ünïcödé 😀", "ünïcödé 😀"],
-];
-
-for (const [written, parsed] of VALUES) {
-  Deno.test(`parseEnvText() parses ${JSON.stringify(written)} as ${JSON.stringify(parsed)}`, () => {
-    assertEquals(parseEnvText(`REP_PUBLIC_A=${written}\nREP_PUBLIC_B=2\n`), {
-      REP_PUBLIC_A: parsed,
-      REP_PUBLIC_B: "2",
-    });
-  });
-}
-
-const TEXTS: Record<string, readonly [text: string, parsed: Record<string, string>]> = {
-  "comments and blank lines": ["# REP_A=0\n\n  # more\nREP_A=1\n", { REP_A: "1" }],
-  "CRLF line endings": ['REP_A=1\r\nREP_B="2"\r\n\r\nREP_C=3', { REP_A: "1", REP_B: "2", REP_C: "3" }],
-  "a byte order mark": ["\uFEFFREP_A=1\nREP_B=2", { REP_A: "1", REP_B: "2" }],
-  "export before the name": ["export REP_A=1\nexport REP_B='2'", { REP_A: "1", REP_B: "2" }],
-  "whitespace around the name": ["  REP_A = 1\n\tREP_B= 2", { REP_A: "1", REP_B: "2" }],
-  "a repeated name with its last value": ["REP_A=1\nREP_A=2", { REP_A: "2" }],
-  "a last line without a newline": ["REP_A=1\nREP_B=2", { REP_A: "1", REP_B: "2" }],
-  "an unclosed quote as a character": ['REP_A="1\nREP_B=2', { REP_A: '"1', REP_B: "2" }],
-  "no names without the prefix": ["PATH=/bin\nrep_a=1\nREPA=1\nREP_A=1", { REP_A: "1" }],
-  "no lines without an equals sign": ["REP_A\nREP_B=2\nREP_C: 3\n", { REP_B: "2" }],
-  "an empty text": ["", {}],
-};
-
-for (const [what, [text, parsed]] of Object.entries(TEXTS)) {
-  Deno.test(`parseEnvText() parses ${what}`, () => assertEquals(parseEnvText(text), parsed));
+async function variablesAt(path: string): Promise<Environment> {
+  return (await readEnvFile(path)).variables;
 }
 
 Deno.test("readEnvFile() reads a file", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\nOTHER=2\n" });
-  assertEquals(await readEnvFile(directory.at("app.env")), { REP_PUBLIC_A: "1" });
+  assertEquals(await variablesAt(directory.at("app.env")), { REP_PUBLIC_A: "1" });
 });
 
 Deno.test("readEnvFile() reads a mounted ConfigMap, and its next version", async () => {
   await using directory = await TempDirectory.make();
   await directory.mount("2026_11_21", { REP_PUBLIC_A: "1", REP_SERVER_B: "2\n", "other.txt": "x" });
-  assertEquals(await readEnvFile(directory.path), { REP_PUBLIC_A: "1", REP_SERVER_B: "2" });
+  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "1", REP_SERVER_B: "2" });
   await directory.mount("2026_11_22", { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
-  assertEquals(await readEnvFile(directory.path), { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
+  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
 });
 
 Deno.test("readEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
@@ -84,7 +30,7 @@ Deno.test("readEnvFile() removes exactly one newline from the end of each file i
     REP_E: "",
     REP_F: '"1" # all of it\na=b',
   });
-  assertEquals(await readEnvFile(directory.path), {
+  assertEquals(await variablesAt(directory.path), {
     REP_A: "1",
     REP_B: "1",
     REP_C: "1\n",
@@ -96,12 +42,80 @@ Deno.test("readEnvFile() removes exactly one newline from the end of each file i
 
 Deno.test("readEnvFile() ignores files without the prefix", async () => {
   await using directory = await TempDirectory.make({ ".REP_A": "1", ".env": "REP_B=1", "rep_c": "1", "REP_D": "1" });
-  assertEquals(await readEnvFile(directory.path), { REP_D: "1" });
+  assertEquals(await variablesAt(directory.path), { REP_D: "1" });
 });
 
-Deno.test("readEnvFile() returns no variables for an empty directory", async () => {
-  await using directory = await TempDirectory.make();
-  assertEquals(await readEnvFile(directory.path), {});
+Deno.test("readEnvFile() tells an empty file or directory from one without variables", async () => {
+  await using directory = await TempDirectory.make({
+    "empty.env": "",
+    "blank.env": "\uFEFF \r\n\t\n",
+    "none.env": "#",
+  });
+  await Deno.mkdir(directory.at("empty"));
+  const read = (name: string) => readEnvFile(directory.at(name));
+  assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: false },
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "file", variables: {}, isEmpty: false, isTerminated: false },
+  ]);
+  assertEquals([await read("empty"), await read(".")], [
+    { kind: "directory", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "directory", variables: {}, isEmpty: false, isTerminated: true },
+  ]);
+});
+
+Deno.test("readEnvFile() reads a file with a byte order mark", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "\uFEFFREP_A=1\nREP_B=2", "REP_C": "\uFEFF3" });
+  assertEquals(await variablesAt(directory.at("app.env")), { REP_A: "1", REP_B: "2" });
+  assertEquals(await variablesAt(directory.path), { REP_C: "3" });
+});
+
+Deno.test("readEnvFile() names file and line of every issue, and no value", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nCANARY\nREP_A=CANARY" });
+  const path = directory.at("app.env");
+  const error = await assertRejects(() => readEnvFile(path), EnvFileError);
+  assertEquals(error.issues, [
+    { where: `${path}:2`, detail: "expected NAME=value, a comment or a blank line" },
+    { where: `${path}:3`, detail: "expected each name once, but REP_A is already in line 1" },
+  ]);
+  assertEquals(
+    error.message,
+    `${path}:2: expected NAME=value, a comment or a blank line\n` +
+      `${path}:3: expected each name once, but REP_A is already in line 1`,
+  );
+});
+
+/** Bytes that are not UTF-8, and the line that is reported. */
+const INVALID_UTF8: Record<string, readonly [bytes: readonly number[], line: number]> = {
+  "a byte of Latin-1": [[...ascii("REP_A=1\nREP_B="), 0xe4, ...ascii("\nREP_C=3\n")], 2],
+  "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
+  "a character that is cut off": [[...ascii("REP_A=1\n\nREP_B="), 0xf0, 0x9f, 0x98], 3],
+  "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
+  "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
+};
+
+function ascii(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
+  Deno.test(`readEnvFile() rejects ${what}, in a file and in a directory`, async () => {
+    await using directory = await TempDirectory.make();
+    const path = directory.at("REP_A");
+    await Deno.writeFile(path, new Uint8Array(bytes));
+    for (const read of [path, directory.path]) {
+      const { issues } = await assertRejects(() => readEnvFile(read), EnvFileError);
+      assertEquals(issues, [{ where: `${path}:${line}`, detail: "expected UTF-8" }]);
+    }
+  });
+}
+
+Deno.test("readEnvFile() rejects a NUL byte in a directory", async () => {
+  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
+  const { issues } = await assertRejects(() => readEnvFile(directory.path), EnvFileError);
+  assertEquals(issues, [{ where: `${directory.at("REP_B")}:2`, detail: "expected text, got a NUL byte" }]);
+  await directory.write("REP_B", "\0");
+  await assertRejects(() => readEnvFile(directory.path), EnvFileError);
 });
 
 Deno.test("readEnvFile() fails for a path that does not exist", async () => {

@@ -1,45 +1,52 @@
 import { assertEquals } from "@std/assert";
-import { helpText, optionTable } from "../../src/cli/help.ts";
-import { OPTION_NAMES, OPTIONS } from "../../src/cli/option_table.ts";
+import { COMMAND_NAMES } from "../../src/cli/commands/command_names.ts";
+import { commandHelp } from "../../src/cli/commands/help.ts";
+import { helpText } from "../../src/cli/help.ts";
+import { OPTION_NAMES, type OptionName, OPTIONS } from "../../src/cli/option_table.ts";
 
-Deno.test("helpText() lists every option once, with its description, then --version and --help", () => {
-  const rows = helpText().split("\n").filter((line) => /^ {2}-/.test(line));
+/** Returns the rows of the options, each on one line. */
+function optionRows(): string[] {
+  const [, ...rows] = helpText().split("\n\nContent:")[1]?.replace(/\n {30}/g, " ").split("\n  -") ?? [];
+  return rows.map((row) => `-${row.split("\n")[0]}`.replace(/\s+/g, " "));
+}
+
+Deno.test("helpText() lists every option once, with its description, and --version and --help", () => {
+  const rows = optionRows();
   const flags = rows.map((row) => /--([a-z-]+)/.exec(row)?.[1]);
-  assertEquals(flags, [...OPTION_NAMES, "version", "help"]);
-  assertEquals(OPTION_NAMES.filter((name, index) => !rows[index]?.includes(OPTIONS[name].help)), []);
+  assertEquals(flags.toSorted(), [...OPTION_NAMES, "version", "help"].sort());
+  const isDescribed = (name: OptionName) =>
+    rows.some((row) => row.startsWith(`--${name} `) && row.includes(OPTIONS[name].help));
+  assertEquals(OPTION_NAMES.filter((name) => !isDescribed(name)), []);
 });
 
-Deno.test("helpText() fits into 110 columns", () => {
-  assertEquals(helpText().split("\n").filter((line) => line.length > 110), []);
+Deno.test("helpText() and commandHelp() fit into 80 columns", () => {
+  const lines = [helpText(), ...COMMAND_NAMES.map(commandHelp)].flatMap((text) => text.split("\n"));
+  assertEquals(lines.filter((line) => line.length > 80 || line.endsWith(" ")), []);
+});
+
+Deno.test("helpText() lists every command, and the groups of options", () => {
+  const titles = helpText().split("\n").filter((line) => /^[A-Z][a-z ]+:$/.test(line));
+  assertEquals(titles, [
+    "Commands:",
+    "Content:",
+    "Variables:",
+    "Changes:",
+    "Session keys:",
+    "Network:",
+    "Shutdown:",
+    "Log:",
+    "Other:",
+  ]);
+  assertEquals(COMMAND_NAMES.filter((name) => !helpText().includes(`\n  ${name} `)), []);
 });
 
 Deno.test("helpText() prints the placeholder and the default of an option, if any", () => {
-  const rows = new Map(helpText().split("\n").map((line) => [line.trim().split(/\s+/)[0] ?? "", line.trim()]));
-  const rowsOf = ["--port", "--health-port", "--strict", "--hot-reload-mode", "--poll-interval"].map((flag) =>
-    rows.get(flag)
-  );
-  assertEquals(rowsOf.map((row) => row?.replace(/\s{2,}/, " | ")), [
-    "--port N | Port to listen on; 0 picks a free port (8080)",
-    "--health-port N | Port for /rep/health, which is then not served on --port",
-    "--strict | Reject PUBLIC values that look like secrets",
-    "--hot-reload-mode signal|file_watch|poll | What triggers a reload; SIGHUP always does (signal)",
-    "--poll-interval DURATION | Polling interval of poll and file_watch (30s)",
-  ]);
-});
-
-Deno.test("optionTable() has a row of five cells for every option", () => {
-  const [head, rule, ...rows] = optionTable().split("\n");
-  assertEquals([head, rule], ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |"]);
-  const cells = rows.map((row) => row.split(/(?<!\\)\|/).map((cell) => cell.trim()));
-  assertEquals(cells.map((row) => row.length), OPTION_NAMES.map(() => 7));
-  assertEquals(cells.map(([, flag]) => /^`--([a-z-]+)/.exec(flag ?? "")?.[1]), OPTION_NAMES);
-});
-
-Deno.test("optionTable() lists the flag, the environment variable, the setting and the default of an option", () => {
-  const rows = optionTable().split("\n");
-  assertEquals(rows.filter((row) => /--(hot-reload-mode|strict) ?/.test(row) && !row.startsWith("| flag")), [
-    "| `--strict` | `REP_GATEWAY_STRICT` | `strict_guardrails` |  | Reject PUBLIC values that look like secrets |",
-    "| `--hot-reload-mode signal\\|file_watch\\|poll` | `REP_GATEWAY_HOT_RELOAD_MODE` | `hot_reload_mode` | `signal` | " +
-    "What triggers a reload; SIGHUP always does |",
+  const flags = /^--(port|health-port|strict|hot-reload-mode|poll-interval) /;
+  assertEquals(optionRows().filter((row) => flags.test(row)), [
+    "--strict Reject PUBLIC values that look like secrets",
+    "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always does (signal)",
+    "--poll-interval DURATION Polling interval of poll and file_watch (30s)",
+    "--port N Port to listen on; 0 picks a free port (8080)",
+    "--health-port N Port for /rep/health, which then leaves --port; 0 means none",
   ]);
 });

@@ -3,6 +3,7 @@ import { createGateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
 import { peerAddress } from "../../src/http/client_address.ts";
 import { listen, type Listener, type ListenOptions } from "../../src/cli/listen.ts";
+import { BrokenBodyError } from "../../src/proxy/broken_body_error.ts";
 import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
 
@@ -116,7 +117,7 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
   await stopped;
 });
 
-Deno.test("listen() refuses a port that is taken", async () => {
+Deno.test("listen() rejects a port that is taken", async () => {
   await using set = await stage();
   const handler = () => Promise.resolve(new Response());
   const options = { hostname: "127.0.0.1", port: set.listener.port, handler, serves: "gateway" };
@@ -197,7 +198,7 @@ const REQUESTS: readonly [what: string, text: string, status: string | RegExp][]
 
 for (const [what, text, expected] of REQUESTS) {
   const told = expected instanceof RegExp
-    ? "a refusal of Deno's, or a closed connection"
+    ? "a rejection of Deno's, or a closed connection"
     : expected || "a closed connection";
   Deno.test(`listen() answers ${what} with ${told}, and goes on`, async () => {
     await using set = await stage();
@@ -315,4 +316,20 @@ Deno.test({
     assertEquals(await Array.fromAsync(process.lines), []); // it has not listened again, and ends
     assertEquals((await process.child.status).code, 0);
   },
+});
+
+Deno.test("listen() logs a body that ends in an error, unless the proxy has logged it", async () => {
+  const { log, lines } = captureLog();
+  const errors = [new Error("truncated"), new BrokenBodyError("aborted")];
+  const handler = () => {
+    const error = errors.shift();
+    return Promise.resolve(new Response(new ReadableStream({ pull: (controller) => controller.error(error) })));
+  };
+  const listener = listen({ hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock: systemClock, log });
+  for (let i = 0; i < 2; i++) {
+    await assertRejects(async () => await (await fetch(`http://127.0.0.1:${listener.port}/`)).text(), TypeError);
+  }
+  await listener.shutdown();
+  const failures = lines.filter(({ msg }) => msg === "rep.request.failed");
+  assertEquals(failures.map(({ detail }) => String(detail).split("\n")[0]), ["Error: truncated"]);
 });

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type CommandOptions, OPTION_NAMES, type OptionName, OPTIONS } from "../../src/cli/option_table.ts";
+import { redactUrl } from "../../src/redact_url.ts";
 import {
   type OptionSources,
   parseCommandLine,
@@ -38,6 +39,7 @@ const DEFAULTS: CommandOptions = {
   "watch-path": undefined,
   "poll-interval": 30_000,
   "allowed-origins": [],
+  "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
   "session-key-ttl": 30_000,
@@ -45,6 +47,7 @@ const DEFAULTS: CommandOptions = {
   "key-rotation": 600_000,
   "key-retention": 86_400_000,
   "max-streams": 5_000,
+  "max-streams-per-client": undefined,
   "max-stream-age": 1_800_000,
   "stop-delay": 0,
   "drain": 10_000,
@@ -77,10 +80,10 @@ const VALUES: {
     "tcp://10.0.0.1:8080",
     "99999999999",
   ]],
-  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "some text", ["", "a\0b"]],
-  "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", ["", "x", "65536"]],
+  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "a non-empty value", ["", "a\0b"]],
+  "health-port": [[["9001", 9001], ["0", undefined]], "an integer from 0 to 65535", ["", "x", "65536"]],
   "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
-  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "some text", ["", "a\0b"]],
+  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
   "upstream": [
     [
       ["https://up.example/base", new URL("https://up.example/base")],
@@ -94,16 +97,33 @@ const VALUES: {
     "a duration from 1ms to 1h, such as 30s",
     ["", "0s", "1h1ms", "30"],
   ],
-  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "some text", ["", "a\0b"]],
-  "env-file": [[["a.env", "a.env"], ["-", "-"]], "some text", ["", "a\0b"]],
-  "strict": [[["true", true], ["false", false]], "true or false", ["", "1", "0", "yes", "TRUE", "on"]],
-  "hot-reload": [[["true", true], ["false", false]], "true or false", ["", "1", "no"]],
+  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", ["", "a\0b"]],
+  "env-file": [[["a.env", "a.env"], ["-", "-"]], "a non-empty value", ["", "a\0b"]],
+  "strict": [
+    [
+      ["true", true],
+      ["false", false],
+      ["1", true],
+      ["t", true],
+      ["T", true],
+      ["TRUE", true],
+      ["True", true],
+      ["0", false],
+      ["f", false],
+      ["F", false],
+      ["FALSE", false],
+      ["False", false],
+    ],
+    "true or false",
+    ["", "yes", "tRUE", "on", "2"],
+  ],
+  "hot-reload": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "hot-reload-mode": [
     [["poll", "poll"], ["file_watch", "file_watch"]],
     "one of signal, file_watch, poll",
     ["", "watch", "POLL", "file-watch"],
   ],
-  "watch-path": [[["/config", "/config"], [".", "."]], "some text", ["", "a\0b"]],
+  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", ["", "a\0b"]],
   "poll-interval": [
     [["1s", 1_000], ["24h", 86_400_000]],
     "a duration from 1s to 24h, such as 30s",
@@ -116,36 +136,40 @@ const VALUES: {
         " https://a.example , http://localhost:3000,capacitor://localhost,",
         ["https://a.example", "http://localhost:3000", "capacitor://localhost"],
       ],
+      ["", []],
+      [" , ", []],
+      ["https://a.example/,HTTPS://B.Example", ["https://a.example", "https://b.example"]],
+      ["https://a.example:443,http://b.example:80/", ["https://a.example", "http://b.example"]],
+      ["http://a.example:443,Capacitor://localhost/", ["http://a.example:443", "capacitor://localhost"]],
+      ["https://bücher.example", ["https://xn--bcher-kva.example"]],
     ],
     "origins such as https://app.example.com, separated by commas",
     [
-      "",
-      ",",
-      "*",
       "null",
       "a.example",
-      "https://a.example/",
       "https://a.example/path",
       "https://a.example?x",
       "https://a.example#x",
       "https://user@a.example",
-      "https://A.example",
-      "https://a.example:443",
-      "http://a.example:80",
       "https://",
-      "capacitor://localhost/",
       "capacitor://",
       "capacitor:localhost",
       "mailto:a@b.example",
       "https://a.example https://b.example",
+      "https://a.example//",
+      "https:\\\\a.example",
       "https://a.example,b.example",
     ],
   ],
+  "allowed-hosts": [
+    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", ["*.a.example:8080", "[::1]"]]],
+    "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
+    ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
+  ],
   "trusted-proxies": [
-    [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]]],
+    [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]], ["", []]],
     "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
     [
-      "",
       "10.0.0.0/33",
       "10.0.0",
       "010.0.0.1",
@@ -156,7 +180,10 @@ const VALUES: {
       "10.0.0.1,x",
     ],
   ],
-  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "some text", ["", "a\0b"]],
+  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],
     "a duration from 1s to 30s, such as 30s",
@@ -173,6 +200,11 @@ const VALUES: {
     "a duration from 0s to 720h, such as 24h",
     ["", "-1s", "720h1ms", "24"],
   ],
+  "max-streams-per-client": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", [
+    "",
+    "0",
+    "1000001",
+  ]],
   "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
   "max-stream-age": [
     [["1ms", 1], ["24h", 86_400_000]],
@@ -181,10 +213,14 @@ const VALUES: {
   ],
   "stop-delay": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 0s", ["", "11m", "10"]],
   "drain": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 10s", ["", "11m", "10"]],
-  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
-  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "some text", ["", "a\0b"]],
-  "log-format": [[["text", "text"], ["json", "json"]], "one of json, text", ["", "JSON", "logfmt"]],
-  "log-level": [[["debug", "debug"], ["error", "error"]], "one of debug, info, warn, error", ["", "WARN", "trace"]],
+  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
+  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
+  "log-format": [[["text", "text"], ["json", "json"], ["JSON", "json"]], "one of json, text", ["", "logfmt"]],
+  "log-level": [
+    [["debug", "debug"], ["error", "error"], ["WARN", "warn"], ["Info", "info"]],
+    "one of debug, info, warn, error",
+    ["", "warning", "trace"],
+  ],
 };
 
 /** The two TLS options are valid together only. */
@@ -203,13 +239,14 @@ for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [Opti
     Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {
       assertEquals(optionsOf([`--${name}=${text}`, ...others])[name], value);
       if (!isSwitch) assertEquals(optionsOf([`--${name}`, text, ...others])[name], value);
+      if (text === "") return; // in Compose files, an empty variable means "not set"
       assertEquals(optionsOf(others, { environment: { [variableOf(name)]: text } })[name], value);
     });
   }
 
   for (const text of invalid) {
     Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
-      const message = `: expected ${expected}, got ${JSON.stringify(text)}`;
+      const message = `: expected ${expected}, got ${JSON.stringify(redactUrl(text))}`;
       assertEquals(messageOf(() => optionsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
       if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
       const environment = { [variableOf(name)]: text };
@@ -323,7 +360,7 @@ for (const args of [["--port"], ["--port="], ["--port", ""], ["--port", "--stric
   });
 }
 
-for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].yaml))) {
+for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].type))) {
   Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
     const message = `Cannot use --${name} twice: expected one value`;
     assertEquals(messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])), message);
@@ -338,13 +375,51 @@ Deno.test("parseCommandLine() combines the values of a repeated list flag", () =
   });
 });
 
-Deno.test("readOptions() rejects a repeated list flag if one of its values is empty", () => {
-  const message =
-    'Cannot read --allowed-origins: expected origins such as https://app.example.com, separated by commas, got ""';
+Deno.test("readOptions() ignores the empty values of a repeated list flag", () => {
   const [valid, empty] = ["--allowed-origins=https://a.example", "--allowed-origins="];
   for (const args of [[valid, empty], [empty, valid]]) {
-    assertEquals(messageOf(() => optionsOf(args)), message);
+    assertEquals(optionsOf(args)["allowed-origins"], ["https://a.example"]);
   }
+});
+
+for (const args of [["--allowed-origins"], ["--allowed-origins", "--strict"], ["-trusted-proxies", "-port=1"]]) {
+  Deno.test(`parseCommandLine() rejects ${args.join(" ")}, which has no value`, () => {
+    const message = messageOf(() => parseCommandLine(args));
+    assertEquals(/^Cannot read --[a-z-]+: expected .*, got nothing$/.test(message), true, message);
+  });
+}
+
+for (const origin of ["*", "https://*.example.com", "*.example.com"]) {
+  Deno.test(`readOptions() rejects ${origin} as an allowed origin and names it`, () => {
+    const expected = `origins such as https://app.example.com, none of them with a wildcard such as ${origin}`;
+    assertEquals(
+      messageOf(() => optionsOf([`--allowed-origins=https://a.example,${origin}`])),
+      `Cannot read --allowed-origins: expected ${expected}, got "${redactUrl(`https://a.example,${origin}`)}"`,
+    );
+  });
+}
+
+Deno.test("readOptions() treats a health port that equals the port as not set", () => {
+  assertEquals(optionsOf(["--health-port=9000", "--port=9000"])["health-port"], undefined);
+  assertEquals(optionsOf(["--health-port=8080"])["health-port"], undefined);
+  assertEquals(
+    optionsOf(["--health-port=0"], { environment: { REP_GATEWAY_HEALTH_PORT: "9" } })["health-port"],
+    undefined,
+  );
+});
+
+Deno.test("parseCommandLine() accepts flags with one dash, like Go", () => {
+  const args = ["-port", "9000", "-hot-reload", "-strict=1", "-kv=a", "-env-file", "-", "-hostname", "::"];
+  assertEquals(flagsOf(...args), {
+    "port": "9000",
+    "hot-reload": "true",
+    "strict": "1",
+    "kv": "a",
+    "env-file": "-",
+    "hostname": "::",
+  });
+  assertEquals(parseCommandLine(["-version"]).version, true);
+  assertEquals(parseCommandLine(["-help"]).help, true);
 });
 
 Deno.test("readOptions() rejects an upstream without repeating its credentials", () => {
@@ -384,7 +459,11 @@ Deno.test("parseCommandLine() recognizes --help and --version", () => {
 const REJECTED: readonly (readonly [args: string[], message: string])[] = [
   [["--prot=8080"], "Cannot use --prot: there is no such option; did you mean --port?"],
   [["--Port", "1"], "Cannot use --Port: there is no such option; did you mean --port?"],
-  [["-port", "1"], "Cannot use -port: there is no such option; did you mean --port?"],
+  [["-prot", "1"], "Cannot use -prot: there is no such option; did you mean --port?"],
+  [["-no-strict"], "Cannot use -no-strict: there is no such option; did you mean --strict?"],
+  [["-V"], "Cannot use -V: there is no such option; did you mean --version?"],
+  [["-v"], "Cannot use -v: there is no such option; did you mean --version?"],
+  [["-p", "1"], "Cannot use -p: there is no such option; did you mean --port?"],
   [["--hot_reload"], "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?"],
   [
     ["--alowed-origins=https://a.example"],
@@ -398,6 +477,10 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
   [["--__proto__=1"], "Cannot use --__proto__: there is no such option; did you mean --port?"],
   [["---port=1"], "Cannot use ---port: there is no such option; did you mean --port?"],
   [["serve"], 'Cannot use "serve": expected options only; see --help'],
+  [["lst"], 'Cannot run "lst": there is no such command; did you mean list?'],
+  [["vaildate", "--json"], 'Cannot run "vaildate": there is no such command; did you mean validate?'],
+  [["help"], 'Cannot run "help": there is no such command; did you mean --help?'],
+  [["--kv", "x", "list"], "Cannot list: expected the command before all options"],
   [["--strict", "true"], 'Cannot use "true": expected options only; see --help'],
   [["--port=1", "9000"], 'Cannot use "9000": expected options only; see --help'],
   [["--port=1", "--", "--strict"], 'Cannot use "--strict": expected options only; see --help'],
@@ -436,4 +519,25 @@ Deno.test("unknownVariables() returns misspelled names, but no option, master ke
     "REP_GATEWAY_hot_reload",
     "REP_GATEWAY_",
   ]);
+});
+
+Deno.test("no message about options contains the credentials of a URL", () => {
+  const url = "https://user:CAN#ARY@host.example/?token=CANARY";
+  const lines = [
+    ["--upstream", url],
+    ["--upstream=https://user:CANARY"],
+    ["--allowed-origins", `https://a.example,${url}`],
+    ["--allowed-origins", "https://user:CAN*ARY@host.example"],
+    ["--trusted-proxies", url],
+    ["--port", url],
+    [url],
+    ["--strict", url],
+    ["--upstreem", url],
+    [`--upstreem=${url}`],
+  ];
+  for (const args of lines) {
+    const read = () => readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+    const { message } = assertThrows(read, UsageError);
+    assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
+  }
 });

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { onSignals } from "../../src/cli/signals.ts";
+import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
 
 const reload = () => {};
@@ -37,4 +38,20 @@ Deno.test("onSignals() goes on without a signal that the platform does not have"
       detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGHUP" is not allowed',
     },
   ]);
+});
+
+Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the error", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/cli/signals.ts";
+    onSignals({ log, reload() {}, stop: () => Promise.reject(new Error("the store is stuck")) });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  const lines = await Array.fromAsync(process.lines) as [event: string, fields: { detail: string }][];
+  assertEquals(lines.map(([event]) => event), ["rep.stopping", "rep.stop.failed"]);
+  assertEquals(lines[1]?.[1].detail.split("\n")[0], "Error: the store is stuck");
+  assertEquals((await process.child.status).code, 1);
 });

@@ -1,7 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../src/variables/snapshot.ts";
 import { createSources, readTextFile, type SourceOptions, watchedPaths } from "../../src/cli/sources.ts";
+import { setUp } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_watched_clock.ts";
 
 function options(some: Partial<SourceOptions>): SourceOptions {
   return { "env-file": undefined, "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
@@ -88,6 +90,60 @@ Deno.test("createSources() reports the path that could not be read, and the reas
     `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
   );
 });
+
+Deno.test("createSources() reports every issue of an env file with file and line, and no value", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_SENSITIVE_A=CANARY\nCANARY\nREP_SERVER_B='CANARY",
+  });
+  const path = directory.at("app.env");
+  const { variables } = createSources(options({ "env-file": path }));
+  const { issues } = await assertRejects(variables, ConfigurationError);
+  assertEquals(issues, [
+    `Cannot read --env-file "${path}:2": expected NAME=value, a comment or a blank line`,
+    `Cannot read --env-file "${path}:3": expected a closing ' for the value that begins here`,
+  ]);
+});
+
+Deno.test("an invalid env file is rejected as a whole: nothing changes, and health is degraded until it is valid", async () => {
+  const valid = "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=2\n";
+  await using directory = await TempDirectory.make({ "app.env": valid });
+  const path = directory.at("app.env");
+  const clock = new WatchedClock();
+  const { variables } = createSources(options({ "env-file": path }), clock);
+  await using service = await setUp({}, { variables });
+  const state = async () => {
+    const { status, variables } = await (await service.ask("/rep/health")).json();
+    const published = service.lines.filter(({ msg }) => msg === "rep.config.changed").length;
+    return [status, variables.public, published];
+  };
+  assertEquals(await state(), ["healthy", 2, 2]);
+  for (const invalid of INVALID) {
+    await Deno.writeFile(path, invalid);
+    const reload = assertRejects(() => service.gateway.reload(), ConfigurationError);
+    if (invalid.length === 0) {
+      await clock.waits();
+      await clock.tick(500);
+    }
+    await reload;
+    assertEquals(await state(), ["degraded", 2, 2]);
+    await directory.write("app.env", valid);
+    await service.gateway.reload();
+    assertEquals(await state(), ["healthy", 2, 2]);
+  }
+});
+
+const encoder = new TextEncoder();
+
+/** What env files were seen to contain while they were written, or after somebody made a mistake. */
+const INVALID: readonly Uint8Array[] = [
+  new Uint8Array(),
+  new Uint8Array([0x8f, 0x1b, 0xff, 0x0a, 0x00, 0xc3, 0x28]),
+  new Uint8Array([...encoder.encode("REP_PUBLIC_SRC_A=1\n"), 0, 0, 0]),
+  encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SR"),
+  encoder.encode('REP_PUBLIC_SRC_A="1\nREP_PUBLIC_SRC_B=2\n'),
+  encoder.encode("REP_PUBLIC_SRC_A: 1\n"),
+  encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_A=2\n"),
+];
 
 Deno.test("readTextFile() rejects a directory", async () => {
   await using directory = await TempDirectory.make();

@@ -18,14 +18,16 @@ const CASES: {
   strict: ["--strict", true],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", ["https://app.example.com"]],
+  allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", ["app.example.com", "*.example.org"]],
   trustedProxies: ["--trusted-proxies=10.0.0.0/8,::1", ["10.0.0.0/8", "::1"]],
   sessionKeyTtlMs: ["--session-key-ttl=7s", 7_000],
   sessionKeyMaxRate: ["--session-key-max-rate=11", 11],
   keyRotationMs: ["--key-rotation=11m", 660_000],
   keyRetentionMs: ["--key-retention=12h", 43_200_000],
   maxStreams: ["--max-streams=7", 7],
+  maxStreamsPerClient: ["--max-streams-per-client=3", 3],
   maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
-  separateHealth: ["--health-port=0", true],
+  separateHealth: ["--health-port=9000", true],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],
@@ -41,7 +43,9 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
   const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = checkOptions({});
   const { variables: _variables, manifest: _manifest, trustedProxies, ...converted } = convert();
-  assertEquals({ ...defaults, ...converted }, defaults);
+  const { maxStreamsPerClient, ...others } = converted;
+  assertEquals({ ...defaults, ...others }, defaults);
+  assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
   assertEquals(trustedProxies, []);
   checkOptions(convert());
 });

@@ -89,7 +89,6 @@ function open(page: FakePage = {}) {
   const timers: { callback: () => void; ms: number }[] = [];
   const listeners = new Map<string, () => void>();
   const element = {
-    baseURI: "https://app.example.com/shop/",
     textContent: text ?? null,
     getAttribute: (name: string) => name === "data-rep-integrity" ? integrity : null,
   };
@@ -98,7 +97,7 @@ function open(page: FakePage = {}) {
     document: { getElementById: (id) => id === "__rep__" && text !== undefined ? element : null },
     EventSource: class extends FakeEventSource {
       constructor(url: string) {
-        super(url);
+        super(resolve(url));
         sources.push(this);
       }
     },
@@ -106,8 +105,9 @@ function open(page: FakePage = {}) {
     console: { warn: (message) => warnings.push(message) },
     Math: { random },
     reportError: (error) => errors.push(error),
+    location: { origin: "https://app.example.com" },
     fetch(url) {
-      requests.push(url);
+      requests.push(resolve(url));
       return respond();
     },
     addEventListener: (type, listener) => listeners.set(type, listener),
@@ -116,6 +116,11 @@ function open(page: FakePage = {}) {
   const client = createClient(environment);
   const dispatch = (type: "online" | "pagehide" | "pageshow") => listeners.get(type)?.();
   return { client, sources, requests, warnings, errors, timers, dispatch, hashed };
+}
+
+/** Resolves a URL as browsers do, in a page with a `<base>` element that names another origin. */
+function resolve(url: string): string {
+  return new URL(url, "https://evil.example/base/").href;
 }
 
 /** Subscribes to all changes and records them. */
@@ -273,7 +278,7 @@ Deno.test("verify() returns false if the hash of the text is incorrect, which is
     const { client, errors, hashed } = open({ text, integrity });
     await hashed();
     assertEquals([client.verify(), client.meta()?.integrityValid], [false, false]);
-    assertEquals(errors.map(String), ["REPError: Cannot trust the page's configuration"]);
+    assertEquals(errors.map(String), ["REPError: Cannot use the page's configuration: its integrity check failed"]);
   }
 });
 
@@ -287,7 +292,7 @@ Deno.test("getSecure() decrypts the values of the gateway", async () => {
   const { client, requests } = open(await encrypt({ TOKEN: "s3cret Zoë", EMPTY: "" }));
   assertEquals(await client.getSecure("TOKEN"), "s3cret Zoë");
   assertEquals(await client.getSecure("EMPTY"), "");
-  assertEquals(requests, ["/rep/session-key?kid=7"]);
+  assertEquals(requests, ["https://app.example.com/rep/session-key?kid=7"]);
 });
 
 Deno.test("getSecure() makes one request for all callers", async () => {
@@ -315,7 +320,7 @@ Deno.test("getSecure() requests no key if nothing is encrypted", async () => {
   assertEquals(requests, []);
 });
 
-Deno.test("getSecure() rejects with the status of the refused key", async () => {
+Deno.test("getSecure() rejects with the status of the rejected key", async () => {
   const { text } = await encrypt({ A: "1" });
   const messages = { 403: "403", 410: "410, reload the page", 429: "429", 503: "503" };
   for (const [status, ending] of Object.entries(messages)) {

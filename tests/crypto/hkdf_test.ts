@@ -75,7 +75,7 @@ Deno.test("deriveKey() applies HKDF-SHA-256 to the UTF-8 of salt and info", asyn
   }
 });
 
-Deno.test("deriveKey() returns 32 bytes that depend on the master secret, the epoch and the purpose", async () => {
+Deno.test("deriveKey() returns 32 bytes that depend on the master key, the epoch and the purpose", async () => {
   const keys = await Promise.all([
     deriveKey(MASTER, { salt: "1", info: "a" }),
     deriveKey(MASTER, { salt: "2", info: "a" }),
@@ -88,7 +88,7 @@ Deno.test("deriveKey() returns 32 bytes that depend on the master secret, the ep
   assertEquals(await deriveKey(MASTER, { salt: "1", info: "a" }), keys[0]);
 });
 
-Deno.test("deriveKey() does not modify the master secret", async () => {
+Deno.test("deriveKey() does not modify the master key", async () => {
   const master = MASTER.slice();
   await deriveKey(master, { salt: "1", info: "a" });
   assertEquals(master, MASTER);

@@ -1,9 +1,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
+import type { GatewayOptions } from "../../src/gateway_options.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { setUp } from "../_gateway.ts";
-import type { Message, SseReader } from "../_sse.ts";
+import { fallibleStore } from "../_store.ts";
+import { setUp, type TestGateway } from "../_gateway.ts";
+import { type Message, readSse, type SseReader } from "../_sse.ts";
 
 function update(key: string, value: string, id: number): Message {
   return { event: "rep:config:update", data: { key, tier: "public", value }, id };
@@ -64,8 +66,8 @@ Deno.test("OPTIONS /rep/changes permits Last-Event-ID for permitted origins", as
     204,
     "last-event-id, cache-control",
   ]);
-  const refused = await ask("https://evil.example");
-  assertEquals([refused.status, refused.headers.get("access-control-allow-headers")], [204, null]);
+  const rejected = await ask("https://evil.example");
+  assertEquals([rejected.status, rejected.headers.get("access-control-allow-headers")], [204, null]);
 });
 
 Deno.test("a stream begins at once with retry, a comment and the current id", async () => {
@@ -126,19 +128,28 @@ Deno.test("the first id is the client's own, so that it misses nothing if it is 
   await reader.close();
 });
 
-const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "replay" | "now" | "state"][] = [
+/** The events with which a stream begins, for each kind of position: A changes twice and B once. */
+const BEGINNINGS = {
+  replay: [update("B", "0", T + 1), update("A", "1", T + 2), update("A", "2", T + 3)],
+  page: [update("B", "0", T + 1), update("A", "2", T + 3)],
+  now: [update("A", "2", T + 3)],
+  state: [update("B", "0", T + 1), update("A", "2", T + 3)],
+};
+
+const CURSORS: [what: string, headers: HeadersInit, query: string, expected: keyof typeof BEGINNINGS][] = [
   ["the header", { "last-event-id": String(T) }, "", "replay"],
-  ["the query parameter", {}, `?last_event_id=${T}`, "replay"],
+  ["the query parameter", {}, `?last_event_id=${T}`, "page"],
   ["the header before the query parameter", { "last-event-id": String(T) }, `?last_event_id=${T + 1}`, "replay"],
   ["absent", {}, "", "now"],
-  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "replay"],
+  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "page"],
   ["an empty query parameter", {}, "?last_event_id=", "now"],
-  ["the newest id", { "last-event-id": String(T + 1) }, "", "now"],
+  ["the newest id", { "last-event-id": String(T + 2) }, "", "now"],
+  ["the newest id as query parameter", {}, `?last_event_id=${T + 2}`, "now"],
   ["letters", { "last-event-id": "abc" }, "", "state"],
   ["a negative number", { "last-event-id": "-1" }, "", "state"],
   ["a fraction", { "last-event-id": "1.5" }, "", "state"],
   ["a number in another notation", { "last-event-id": "1e3" }, "", "state"],
-  ["the future", { "last-event-id": String(T + 2) }, "", "state"],
+  ["the future", { "last-event-id": String(T + 3) }, "", "state"],
   ["more digits than a number has", { "last-event-id": "9".repeat(40) }, "", "state"],
   ["10 KB", { "last-event-id": "7".repeat(10_000) }, "", "state"],
   ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
@@ -146,13 +157,12 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: "re
 
 for (const [what, headers, query, expected] of CURSORS) {
   Deno.test(`a stream with the cursor ${what} begins with: ${expected}`, async () => {
-    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
-    await gate.set({ REP_PUBLIC_A: "1" });
+    await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T) });
+    await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
     const reader = await gate.listen(headers, query);
     await reader.pull();
-    await gate.set({ REP_PUBLIC_A: "2" });
-    const ids = { replay: [1, 2], now: [2], state: [1, 2] }[expected];
-    assertEquals(await reader.take(ids.length), ids.map((i) => update("A", String(i), T + i)));
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "0" });
+    assertEquals(await reader.take(BEGINNINGS[expected].length), BEGINNINGS[expected]);
     assertEquals(reader.text().includes("unknown event id"), expected === "state");
     await reader.close();
   });
@@ -166,6 +176,110 @@ Deno.test("a stream with an invalid cursor begins with the newest event of each 
   const reader = await gate.listen({ "last-event-id": "nonsense" });
   assertEquals(await reader.take(3), [update("C", "0", T + 2), update("A", "1", T + 3), deletion("B", T + 4)]);
   await reader.close();
+});
+
+/** Publishes A and B, then five changes: the values of A are 0, 1, 2, 3; B is deleted; C is added. */
+async function setUpHistory(options: GatewayOptions = {}) {
+  const gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T), ...options });
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
+  await gate.set({ REP_PUBLIC_A: "2" }); // two events
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "0" });
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "0" });
+  return gate;
+}
+
+const HISTORY = {
+  a1: update("A", "1", T + 2),
+  a2: update("A", "2", T + 3),
+  b: deletion("B", T + 4),
+  c: update("C", "0", T + 5),
+  a3: update("A", "3", T + 6),
+};
+
+/** What a stream sends before the next change. */
+async function messagesBeforeNext(gate: TestGateway, headers: HeadersInit, query: string): Promise<Message[]> {
+  const reader = await gate.listen(headers, query);
+  await reader.pull();
+  const seen: Message[] = [];
+  for (let count = 0; count < 10 && seen.at(-1)?.id !== HISTORY.a3.id; count++) seen.push(...await reader.take(1));
+  await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
+  assertEquals(await reader.take(1), [update("A", "4", T + 7)]);
+  await reader.close();
+  return seen;
+}
+
+Deno.test("a stream with a page's cursor begins with the newest event of each variable that changed since", async () => {
+  const { b, c, a3 } = HISTORY;
+  const cases = [[T, [b, c, a3]], [T + 2, [b, c, a3]], [T + 4, [c, a3]], [T + 5, [a3]]] as const;
+  for (const [cursor, expected] of cases) {
+    await using gate = await setUpHistory();
+    assertEquals(await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`), [...expected]);
+  }
+});
+
+Deno.test("a reconnecting stream begins with every event since the Last-Event-ID, whatever the page's cursor", async () => {
+  const { a1, a2, b, c, a3 } = HISTORY;
+  const cases = [[T + 1, [a1, a2, b, c, a3]], [T + 3, [b, c, a3]]] as const;
+  for (const [cursor, expected] of cases) {
+    for (const query of ["", `?last_event_id=${T}`, `?last_event_id=${T + 5}`, "?last_event_id=abc"]) {
+      await using gate = await setUpHistory();
+      assertEquals(await messagesBeforeNext(gate, { "last-event-id": String(cursor) }, query), [...expected]);
+    }
+  }
+});
+
+Deno.test("a page that subscribes again with the cursor in its payload does not see old values again", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "one" }, { clock: new FakeClock(T) });
+  const query = `?last_event_id=${T}`;
+  const first = await gate.listen({}, query);
+  await first.pull();
+  const seen = first.take(3); // reads on, as a browser does
+  for (const value of ["two", "three", "four"]) await gate.set({ REP_PUBLIC_A: value });
+  assertEquals((await seen).map(({ data }) => data.value), ["two", "three", "four"]);
+  await first.close();
+  const second = await gate.listen({}, query);
+  assertEquals(await second.take(1), [update("A", "four", T + 3)]);
+  await gate.set({ REP_PUBLIC_A: "five" });
+  assertEquals(await second.take(1), [update("A", "five", T + 4)]);
+  await second.close();
+});
+
+Deno.test("the first id for a page's cursor is that cursor, so that a client that is cut off misses nothing", async () => {
+  await using gate = await setUpHistory({ random: () => 0 });
+  const cut = await gate.listen({}, `?last_event_id=${T}`);
+  await cut.pull();
+  assertEquals(cut.text(), `retry: 2000\n: connected\nid: ${T}\n\n`);
+  await cut.close();
+});
+
+Deno.test("a page's cursor that is older than the events in memory needs no read of the store", async () => {
+  const inner = memoryStore();
+  let isDown = false;
+  const store = fallibleStore(inner, () => isDown);
+  const clock = new FakeClock(T);
+  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
+  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
+  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
+  isDown = true;
+  const reader = await gate.listen({}, `?last_event_id=${T}`);
+  assertEquals(await reader.take(1), [update("A", "700", T + 700)]);
+  await reader.close();
+  isDown = false;
+});
+
+Deno.test("a change of many variables reaches a page's stream in chunks of at most 64 KiB", async () => {
+  const values = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)]));
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  await gate.set({ REP_PUBLIC_A: "0", ...values });
+  for (const cursor of [String(T), "nonsense"]) {
+    const response = await gate.ask(`/rep/changes?last_event_id=${cursor}`);
+    const reader = response.body!.getReader();
+    await reader.read();
+    const sizes = [];
+    for (let i = 0; i < 3; i++) sizes.push((await reader.read()).value?.length ?? 0);
+    assert(sizes.every((size) => size > 60_000 && size <= 64 << 10), `${sizes}`);
+    await reader.cancel();
+  }
 });
 
 Deno.test("a cursor that another process has just issued is valid", async () => {
@@ -192,8 +306,8 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   await ahead.set({ REP_PUBLIC_A: "1" });
   isDown = true;
   const cursor = { "last-event-id": String(T + 1) };
-  const refused = await behind.ask("/rep/changes", { headers: cursor });
-  assertEquals(await refused.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
+  const rejected = await behind.ask("/rep/changes", { headers: cursor });
+  assertEquals(await rejected.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
   isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
@@ -333,11 +447,11 @@ Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
 });
 
 Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
-  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
+  await using gate = await setUp({}, { maxStreams: 2, maxStreamsPerClient: 3, random: () => 0 });
   const open = [await gate.listen(), await gate.listen()];
-  const refused = await gate.ask("/rep/changes");
-  assertEquals([refused.status, refused.headers.get("content-type")], [200, "text/event-stream"]);
-  assertEquals(await refused.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
+  const rejected = await gate.ask("/rep/changes");
+  assertEquals([rejected.status, rejected.headers.get("content-type")], [200, "text/event-stream"]);
+  assertEquals(await rejected.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
   await open[0]?.close();
   const third = await gate.listen();
   await third.pull();
@@ -345,7 +459,108 @@ Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends
   await Promise.all([open[1]?.close(), third.close()]);
 });
 
-Deno.test("close() ends streams over the drain time, and refuses new ones with a retry", async () => {
+interface OpenedStream {
+  status: number;
+  /** The comment of the first frame. */
+  comment: string | undefined;
+  reader: SseReader;
+}
+
+/** Opens a stream from a peer. */
+async function openFrom(gate: TestGateway, hostname: string, headers: HeadersInit = {}): Promise<OpenedStream> {
+  const info = { remoteAddr: { transport: "tcp", hostname, port: 50_000 } } as const;
+  const response = await gate.gateway.fetch(new Request("http://gateway.test/rep/changes", { headers }), info);
+  const reader = readSse(response);
+  await reader.pull();
+  const [, comment] = /^: (.*)$/m.exec(reader.text()) ?? [];
+  return { status: response.status, comment, reader };
+}
+
+/** Opens a stream from each peer, one after the other, and returns the comments of their first frames. */
+async function commentsFrom(gate: TestGateway, peers: readonly string[]) {
+  const streams: OpenedStream[] = [];
+  for (const peer of peers) streams.push(await openFrom(gate, peer));
+  return {
+    comments: streams.map(({ comment }) => comment),
+    close: async () => void await Promise.all(streams.map(({ reader }) => reader.close())),
+  };
+}
+
+const CONNECTED = "connected";
+const TOO_MANY_OF_CLIENT = "too many open streams of this client; reconnect later";
+
+Deno.test("a client cannot take more streams than maxStreamsPerClient, and leaves the rest to the others", async () => {
+  await using gate = await setUp({}, { maxStreams: 5, random: () => 0 });
+  const greedy = await commentsFrom(gate, Array(6).fill("192.0.2.1"));
+  assertEquals(greedy.comments, [...Array(3).fill(CONNECTED), ...Array(3).fill(TOO_MANY_OF_CLIENT)]);
+  const other = await commentsFrom(gate, ["192.0.2.2"]);
+  assertEquals(other.comments, [CONNECTED]);
+  await greedy.close();
+  const again = await commentsFrom(gate, ["192.0.2.1"]);
+  assertEquals(again.comments, [CONNECTED]);
+  await Promise.all([other.close(), again.close()]);
+});
+
+Deno.test("a stream beyond maxStreamsPerClient is told to reconnect, with a 200 that ends", async () => {
+  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
+  const first = await openFrom(gate, "192.0.2.1");
+  const second = await openFrom(gate, "192.0.2.1");
+  assertEquals([second.status, await second.reader.pull()], [200, false]);
+  assertEquals(second.reader.text(), `retry: 5000\n: ${TOO_MANY_OF_CLIENT}\n\n`);
+  await first.reader.close();
+});
+
+Deno.test("maxStreamsPerClient counts the addresses of an IPv6 /64 as one client", async () => {
+  await using gate = await setUp({}, { maxStreams: 10, maxStreamsPerClient: 1 });
+  const { comments, close } = await commentsFrom(gate, ["2001:db8::1", "2001:db8::2:1", "2001:db8:0:1::1"]);
+  assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
+  await close();
+});
+
+Deno.test("maxStreamsPerClient counts the clients behind a trusted proxy by their own addresses", async () => {
+  await using gate = await setUp({}, { maxStreamsPerClient: 1, trustedProxies: ["10.0.0.1"] });
+  const streams: OpenedStream[] = [];
+  for (const client of ["192.0.2.1", "192.0.2.1", "192.0.2.2"]) {
+    streams.push(await openFrom(gate, "10.0.0.1", { "x-forwarded-for": client }));
+  }
+  assertEquals(streams.map(({ comment }) => comment), [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
+  await Promise.all(streams.map(({ reader }) => reader.close()));
+});
+
+Deno.test("a stream that ends by its age makes room for another one of the same client", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({}, { clock, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 });
+  const first = await openFrom(gate, "192.0.2.1");
+  await clock.tick(60_000);
+  assertEquals(await first.reader.pull(), false);
+  const { comments, close } = await commentsFrom(gate, ["192.0.2.1", "192.0.2.1"]);
+  assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT]);
+  await close();
+});
+
+Deno.test("rejected streams are logged at once, and then counted in one line per minute and client", async () => {
+  const clock = new FakeClock(T);
+  await using gate = await setUp({}, { clock, maxStreams: 2, maxStreamsPerClient: 1 });
+  const logged = () => {
+    const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
+    return lines.map(({ time: _, msg: __, ...rest }) => rest);
+  };
+  const limit = { level: "WARN", limit: "max_streams_per_client", client_ip: "192.0.2.1" };
+  const { close } = await commentsFrom(gate, Array(1_001).fill("192.0.2.1"));
+  assertEquals(logged(), [{ ...limit, refused: 1 }]);
+  await clock.tick(60_000);
+  assertEquals(logged(), [{ ...limit, refused: 1 }, { ...limit, refused: 999 }]);
+  await clock.tick(120_000);
+  assertEquals(logged().length, 2);
+  const again = await commentsFrom(gate, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+  assertEquals(logged().slice(2), [
+    { ...limit, refused: 1 },
+    { level: "WARN", limit: "max_streams", refused: 1 },
+  ]);
+  await Promise.all([close(), again.close()]);
+});
+
+Deno.test("close() ends streams over the drain time, and rejects new ones with a retry", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock, random: () => 0 });
   const readers: SseReader[] = [];

@@ -63,7 +63,7 @@ Deno.test("GET /rep/health reports zeros without variables", async () => {
   assertEquals(await ask(gateway), report());
 });
 
-Deno.test("GET /rep/health counts the manifest's defaults of variables that are not set (spec, Health report, rule 1)", async () => {
+Deno.test("GET /rep/health counts the manifest's defaults of variables that are not set (endpoint specification, Health report, rule 1)", async () => {
   const manifest = `
 version: "0.1.0"
 variables:
@@ -108,7 +108,7 @@ for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "foo",
   Deno.test(`${method} /rep/health is 405 with the allowed methods`, async () => {
     await using gateway = await start();
     const headers = { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" };
-    const detail = `Cannot ${method} here: expected GET, HEAD`;
+    const detail = `Cannot use method ${method} here: expected GET or HEAD`;
     const expected = { status: 405, headers, body: { title: "Method Not Allowed", status: 405, detail } };
     assertEquals(await ask(gateway, "/rep/health", method), expected);
     assertEquals(await askHealth(gateway, "/rep/health", method), expected);
@@ -146,8 +146,8 @@ Deno.test("GET /rep/health counts the changes that strict mode has rejected", as
     await assertRejects(() => gateway.reload());
   }
   const counts = { public: 1, sensitive: 0, server: 0 };
-  const refused = report({ status: "degraded", variables: counts, guardrails: { warnings: 0, blocked: 3 } });
-  assertEquals(await ask(gateway), refused);
+  const rejected = report({ status: "degraded", variables: counts, guardrails: { warnings: 0, blocked: 3 } });
+  assertEquals(await ask(gateway), rejected);
   variables = good;
   await gateway.reload();
   assertEquals(await ask(gateway), report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }));

@@ -10,12 +10,14 @@ import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
+import { kidOf } from "../_kid.ts";
 import { countedStore } from "../_store.ts";
 
 /** The start of an epoch of ten minutes. */
 const START = 1_700_000_400_000;
-const KID = "1700000400";
+const EPOCH = "1700000400";
 const MASTER = Uint8Array.from({ length: 32 }, (_, index) => index * 7 & 255);
+const KID = await kidOf(EPOCH, MASTER);
 const SECRET = "the-sensitive-value";
 
 interface RequestFields {
@@ -66,15 +68,15 @@ function problem(status: number, title: string, detail: string, headers: Record<
 }
 
 /** Derives the key of an epoch, in base64. */
-async function deriveBlobKey(kid: string, master = MASTER): Promise<string> {
-  return encodeBase64(await deriveKey(master, { salt: kid, info: BLOB_KEY_INFO }));
+async function deriveBlobKey(epoch: string, master = MASTER): Promise<string> {
+  return encodeBase64(await deriveKey(master, { salt: epoch, info: BLOB_KEY_INFO }));
 }
 
-async function granted(kid: string, expiresAt: string, headers: Record<string, string> = {}): Promise<Answer> {
+async function granted(epoch: string, expiresAt: string, headers: Record<string, string> = {}): Promise<Answer> {
   return {
     status: 200,
     headers: { ...COMMON, "content-type": "application/json", ...headers },
-    body: { key: await deriveBlobKey(kid), expires_at: expiresAt },
+    body: { key: await deriveBlobKey(epoch), expires_at: expiresAt },
   };
 }
 
@@ -84,10 +86,10 @@ const keyIn = ({ body }: Answer) => (body as { key: string }).key;
 
 Deno.test("GET /rep/session-key returns the key of the current epoch and its expiry", async () => {
   await using gate = await setUp();
-  assertEquals(await gate.ask(), await granted(KID, "2023-11-14T22:20:30.000Z"));
+  assertEquals(await gate.ask(), await granted(EPOCH, "2023-11-14T22:20:30.000Z"));
 });
 
-Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master secret", async () => {
+Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master key", async () => {
   await using gate = await setUp();
   const key = decodeBase64(keyIn(await gate.ask()));
   assertEquals(key.length, 32);
@@ -105,12 +107,12 @@ Deno.test("GET /rep/session-key returns a key for AES-256-GCM", async () => {
 Deno.test("GET /rep/session-key returns keys that expire 30 s after they are issued", async () => {
   await using gate = await setUp();
   gate.clock.jump(123_456);
-  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(KID), expires_at: "2023-11-14T22:22:33.456Z" });
+  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(EPOCH), expires_at: "2023-11-14T22:22:33.456Z" });
 });
 
 Deno.test("GET /rep/session-key returns keys that expire after sessionKeyTtlMs", async () => {
   await using gate = await setUp({ sessionKeyTtlMs: 7_000 });
-  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(KID), expires_at: "2023-11-14T22:20:07.000Z" });
+  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(EPOCH), expires_at: "2023-11-14T22:20:07.000Z" });
 });
 
 Deno.test("GET /rep/session-key returns the same key throughout an epoch, and another one in the next", async () => {
@@ -125,8 +127,8 @@ Deno.test("GET /rep/session-key returns the same key throughout an epoch, and an
 Deno.test("GET /rep/session-key returns the key of the epoch that kid names", async () => {
   await using gate = await setUp();
   gate.clock.jump(600_000);
-  assertEquals(keyIn(await gate.ask({ query: `?kid=${KID}` })), await deriveBlobKey(KID));
-  assertEquals(keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })), await deriveBlobKey(KID));
+  assertEquals(keyIn(await gate.ask({ query: `?kid=${KID}` })), await deriveBlobKey(EPOCH));
+  assertEquals(keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })), await deriveBlobKey(EPOCH));
 });
 
 Deno.test("GET /rep/session-key returns the same key from two gateways if they have the same master key", async () => {
@@ -182,20 +184,27 @@ Deno.test("createGateway() throws for invalid numbers with the name of the optio
 
 Deno.test("createGateway() throws for allowed origins that no browser sends", async () => {
   for (
-    const origin of ["", "*", "null", "app.example.com", `${OWN}/`, `${OWN}:443`, "https://APP.example.com", `${OWN}/a`]
+    const origin of ["", "*", "null", "app.example.com", "https://*.example.com", `${OWN}/a`, `${OWN}//`]
   ) {
     const error = await assertRejects(
       () => createGateway({ variables: {}, allowedOrigins: [LISTED, origin] }),
       RangeError,
     );
-    const expected = "expected origins such as https://app.example.com";
+    const expected = "expected origins such as https://app.example.com, without wildcards";
     assertEquals(error.message, `Cannot use allowedOrigins: ${expected}, got "${origin}"`);
   }
 });
 
-// ---- the order of refusals
+Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
+  const spelling = "HTTPS://Listed.example.com:443/";
+  await using gateway = await setUp({ allowedOrigins: [spelling] });
+  const ask = async (origin: string) => (await gateway.ask({ headers: { origin } })).status;
+  assertEquals([await ask("https://listed.example.com"), await ask(spelling)], [200, 403]);
+});
 
-Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 429", async () => {
+// ---- the order of rejections
+
+Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 429", async () => {
   const evil = { origin: "https://evil.example" };
   await using none = await setUp({ variables: { REP_PUBLIC_A: "1" } });
   await using some = await setUp({ sessionKeyMaxRate: 1 });
@@ -209,7 +218,9 @@ Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 
     await some.ask(),
   ];
   assertEquals(asked, [
-    problem(405, "Method Not Allowed", "Cannot POST here: expected GET, OPTIONS", { allow: "GET, OPTIONS" }),
+    problem(405, "Method Not Allowed", "Cannot use method POST here: expected GET or OPTIONS", {
+      allow: "GET, OPTIONS",
+    }),
     problem(404, "Not Found", "No SENSITIVE variables are configured"),
     problem(
       403,
@@ -224,7 +235,7 @@ Deno.test("GET /rep/session-key refuses in the order 405, 404, 403, 400 or 410, 
   ]);
 });
 
-Deno.test("GET /rep/session-key counts no requests that are refused for another reason", async () => {
+Deno.test("GET /rep/session-key counts no requests that are rejected for another reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1 });
   for (let round = 0; round < 5; round++) {
     await gate.ask({ method: "POST" });
@@ -250,7 +261,7 @@ Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", asy
 for (const method of ["HEAD", "POST", "PUT", "PATCH", "DELETE", "FOO", "foo", "patch"]) {
   Deno.test(`${method} /rep/session-key is 405`, async () => {
     await using gate = await setUp();
-    const detail = `Cannot ${method} here: expected GET, OPTIONS`;
+    const detail = `Cannot use method ${method} here: expected GET or OPTIONS`;
     assertEquals(
       await gate.ask({ method }),
       problem(405, "Method Not Allowed", detail, { allow: "GET, OPTIONS" }),
@@ -350,7 +361,7 @@ Deno.test("GET /rep/session-key accepts X-Forwarded-Host from trusted proxies on
   assertEquals((await gate.ask({ headers: { origin: OWN }, peer: "10.0.0.1" })).status, 200);
 });
 
-Deno.test("GET /rep/session-key refuses a sandboxed frame, whatever X-Forwarded-Proto says", async () => {
+Deno.test("GET /rep/session-key rejects a sandboxed frame, whatever X-Forwarded-Proto says", async () => {
   await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"] });
   for (const scheme of ["https", "file", "capacitor", "javascript", "", "null"]) {
     const headers = { "origin": "null", "x-forwarded-proto": scheme };
@@ -363,28 +374,50 @@ Deno.test("GET /rep/session-key refuses a sandboxed frame, whatever X-Forwarded-
 
 // ---- kid
 
+/** None of them is a Unix time of the past with the fingerprint of a master key. */
+const MALFORMED_KIDS = [
+  ...["", "x", "-1", "0", "1e9", "1700000400.0", "1700000461", "9".repeat(10_000), "\0", '"', "../..", "<b>"],
+  ...[`${EPOCH}-`, `${EPOCH}-x`, `${KID}0`, KID.toUpperCase().replace("-", "_"), `1700000461-${KID.slice(11)}`],
+];
+
 Deno.test("GET /rep/session-key is 400 for a malformed kid, which it truncates", async () => {
   await using gate = await setUp();
-  for (
-    const kid of [
-      "",
-      "x",
-      "-1",
-      "0",
-      "1e9",
-      "1700000400.0",
-      "1700000461",
-      "9".repeat(10_000),
-      "\0",
-      '"',
-      "../..",
-      "<b>",
-    ]
-  ) {
+  for (const kid of MALFORMED_KIDS) {
     const detail = `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`;
     assertEquals(await gate.ask({ query: `?kid=${encodeURIComponent(kid)}` }), problem(400, "Bad Request", detail));
   }
-  assertEquals(gate.audit().length, 12);
+});
+
+const TOO_OLD = problem(410, "Gone", "Cannot issue a session key: the page is too old and has to be reloaded");
+
+Deno.test("GET /rep/session-key is 410 for a page from before a restart without a persistent store", async () => {
+  const pageKid = async (gate: TestGateway) => {
+    await gate.ask();
+    return String(gate.audit().at(-1)?.key_id);
+  };
+  const clock = new FakeClock(START);
+  await using before = await setUp({ clock, masterKey: undefined, store: memoryStore() });
+  const kid = await pageKid(before);
+  await using after = await setUp({ clock, masterKey: undefined, store: memoryStore() });
+  assertEquals((await before.ask({ query: `?kid=${kid}` })).status, 200);
+  assertEquals(await after.ask({ query: `?kid=${kid}` }), TOO_OLD);
+  assertEquals((await after.ask({ query: `?kid=${await pageKid(after)}` })).status, 200);
+  assertEquals(after.audit().map(({ msg, reason }) => [msg, reason]), [
+    ["rep.session_key.rejected", "unknown_master_key"],
+    ["rep.session_key.issued", undefined],
+    ["rep.session_key.issued", undefined],
+  ]);
+});
+
+Deno.test("GET /rep/session-key is 410 for a kid without a fingerprint, as earlier versions made them", async () => {
+  await using gate = await setUp();
+  assertEquals(await gate.ask({ query: `?kid=${EPOCH}` }), TOO_OLD);
+});
+
+Deno.test("GET /rep/session-key counts requests with a kid of another master key", async () => {
+  await using gate = await setUp({ sessionKeyMaxRate: 1 });
+  assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 410);
+  assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 429);
 });
 
 Deno.test("GET /rep/session-key returns the key of a page until 24 h after its epoch, and 410 then", async () => {
@@ -393,8 +426,7 @@ Deno.test("GET /rep/session-key returns the key of a page until 24 h after its e
   gate.clock.jump(600_000 + 86_400_000 - 1);
   assertEquals((await gate.ask({ query })).status, 200);
   gate.clock.jump(1);
-  const detail = "Cannot issue a session key: the page is too old and has to be reloaded";
-  assertEquals(await gate.ask({ query }), problem(410, "Gone", detail));
+  assertEquals(await gate.ask({ query }), TOO_OLD);
 });
 
 Deno.test("GET /rep/session-key returns the current key with any retention", async () => {
@@ -411,9 +443,9 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
     assertEquals((await gate.ask()).status, 200);
     gate.clock.jump(500);
   }
-  const refused = await gate.ask(); // 5 s after the first
+  const rejected = await gate.ask(); // 5 s after the first
   const detail = "Cannot issue a session key: too many requests, try again in 55 s";
-  assertEquals(refused, problem(429, "Too Many Requests", detail, { "retry-after": "55" }));
+  assertEquals(rejected, problem(429, "Too Many Requests", detail, { "retry-after": "55" }));
   gate.clock.jump(54_999);
   assertEquals((await gate.ask()).headers["retry-after"], "1");
   gate.clock.jump(1);
@@ -556,7 +588,7 @@ Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answ
   await closed;
 });
 
-Deno.test("GET /rep/session-key is 503 while the master secret cannot be loaded from the store", async () => {
+Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded from the store", async () => {
   const healthy = memoryStore();
   let isBroken = true;
   const store: Store = {
@@ -629,28 +661,51 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
   assert(times.every((time) => before <= time && time <= new Date().toISOString()), String(times));
 });
 
-Deno.test("GET /rep/session-key logs every refusal with its reason", async () => {
+Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1, trustedProxies: ["10.0.0.0/8"] });
   const evil = "https://evil.example";
   await gate.ask({ headers: { "origin": evil, "x-forwarded-for": "198.51.100.7" }, peer: "10.0.0.1" });
-  await gate.ask({ method: "OPTIONS", headers: { origin: evil } });
-  await gate.ask({ headers: { "sec-fetch-site": "cross-site" } });
-  await gate.ask({ query: "?kid=x", headers: { origin: OWN } });
-  await gate.ask({ query: "?kid=1" });
-  await gate.ask();
-  await gate.ask({ headers: { "x-forwarded-for": "198.51.100.7" } });
-  const rejected = { level: "WARN", msg: "rep.session_key.rejected", client_ip: "203.0.113.9", origin: "none" };
+  await gate.ask({ method: "OPTIONS", headers: { origin: evil }, peer: "203.0.113.1" });
+  await gate.ask({ headers: { "sec-fetch-site": "cross-site" }, peer: "203.0.113.2" });
+  await gate.ask({ query: "?kid=x", headers: { origin: OWN }, peer: "203.0.113.3" });
+  await gate.ask({ query: "?kid=1", peer: "203.0.113.4" });
+  await gate.ask({ query: `?kid=${EPOCH}`, peer: "203.0.113.5" });
+  await gate.ask({ peer: "203.0.113.6" });
+  await gate.ask({ headers: { "x-forwarded-for": "198.51.100.7" }, peer: "203.0.113.6" });
+  const rejected = { level: "WARN", msg: "rep.session_key.rejected", origin: "none" };
   const mismatch = {
     reason: "origin_mismatch",
     detail: "the origin is not the gateway's own, and no other origin is allowed",
   };
   assertEquals(gate.audit().filter(({ level }) => level !== "INFO"), [
     { ...rejected, client_ip: "198.51.100.7", origin: evil, ...mismatch },
-    { ...rejected, origin: evil, ...mismatch },
-    { ...rejected, reason: "origin_mismatch", detail: "the request is cross-site, not same-origin" },
-    { ...rejected, origin: OWN, reason: "malformed" },
-    { ...rejected, reason: "expired" },
-    { level: "WARN", msg: "rep.session_key.rate_limited", client_ip: "203.0.113.9", requests_in_window: 1 },
+    { ...rejected, client_ip: "203.0.113.1", origin: evil, ...mismatch },
+    {
+      ...rejected,
+      client_ip: "203.0.113.2",
+      reason: "origin_mismatch",
+      detail: "the request is cross-site, not same-origin",
+    },
+    { ...rejected, client_ip: "203.0.113.3", origin: OWN, reason: "malformed" },
+    { ...rejected, client_ip: "203.0.113.4", reason: "expired" },
+    { ...rejected, client_ip: "203.0.113.5", reason: "unknown_master_key" },
+    { level: "WARN", msg: "rep.session_key.rate_limited", client_ip: "203.0.113.6", requests_in_window: 1 },
+  ]);
+});
+
+Deno.test("GET /rep/session-key counts further rejections of a client in one line a minute, but logs every key", async () => {
+  const gate = await setUp({ sessionKeyMaxRate: 3 });
+  for (let count = 0; count < 1_000; count++) await gate.ask();
+  await gate.ask({ query: "?kid=x" });
+  await gate.clock.tick(60_000);
+  await gate.ask({ query: "?kid=x" });
+  await gate.gateway.close();
+  const issued = { level: "INFO", msg: "rep.session_key.issued" };
+  assertEquals(gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({ level, msg, ...fields })), [
+    ...Array(3).fill({ ...issued, origin: "none", key_id: KID, expires_at: "2023-11-14T22:20:30.000Z" }),
+    { level: "WARN", msg: "rep.session_key.rate_limited", requests_in_window: 3 },
+    { level: "WARN", msg: "rep.session_key.refused", rate_limited: 996, malformed: 1 },
+    { level: "WARN", msg: "rep.session_key.refused", malformed: 1 },
   ]);
 });
 
@@ -660,7 +715,7 @@ Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async
   assertEquals(gate.audit().map(({ origin }) => origin), [`https://${"x".repeat(192)}`]);
 });
 
-Deno.test("GET /rep/session-key logs neither keys nor values nor the master secret", async () => {
+Deno.test("GET /rep/session-key logs neither keys nor values nor the master key", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 2 });
   const keys = [keyIn(await gate.ask()), keyIn(await gate.ask())];
   await gate.ask();

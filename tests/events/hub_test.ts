@@ -21,8 +21,10 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   const { log, lines } = captureLog();
   const tail = new Tail(new EventLog(memoryStore(), { clock }), () => {});
   await tail.readNew();
-  const hub = new Hub(tail, { clock, log, random: () => 0, maxStreams: 1, maxStreamAgeMs: 60_000 });
-  const reader = hub.subscribe().pipeThrough(new TextDecoderStream()).getReader();
+  const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
+  const hub = new Hub(tail, { clock, log, random: () => 0, ...limits });
+  const reader = hub.subscribe({ address: "192.0.2.1", rateKey: "192.0.2.1" }).pipeThrough(new TextDecoderStream())
+    .getReader();
   await reader.read();
   await clock.tick(0);
 

@@ -99,9 +99,12 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   const clock = new FakeClock(1);
   const { tail } = await setUp(1_250);
   await tail.readNew();
-  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, maxStreams: 10, maxStreamAgeMs: 60_000 });
+  const limits = { maxStreams: 10, maxStreamsPerClient: 10, maxStreamAgeMs: 60_000 };
+  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, ...limits });
+  const client = { address: "192.0.2.1", rateKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(cursor).pipeThrough(new TextDecoderStream()).getReader();
+    const reader = hub.subscribe(client, { kind: "reconnect", cursor }).pipeThrough(new TextDecoderStream())
+      .getReader();
     await reader.read(); // the opening
     let text = "";
     while (!text.endsWith("id: 1250\n\n")) text += (await reader.read()).value;

@@ -1,11 +1,11 @@
 import * as fc from "fast-check";
 
 /** How many cases all properties check together; `deno task fuzz` checks 1,000,000. */
-const CASES = Number(Deno.env.get("FUZZ_CASES") ?? 4_000);
+const CASES = Number(Deno.env.get("FUZZ_CASES") ?? 16_000);
 /** Repeats a run; a failure names the seed. */
 const SEED = Deno.env.get("FUZZ_SEED");
-/** How many properties share the cases. */
-const PROPERTIES = 13;
+/** How many properties of all files share the cases. */
+const PROPERTIES = 16;
 const MAX_MS = 50;
 /** A case that takes too long is repeated, since the machine may have been busy. */
 const ATTEMPTS = 5;

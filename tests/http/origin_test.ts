@@ -1,23 +1,23 @@
 import { assertEquals } from "@std/assert";
-import { corsHeaders, type OriginContext, originRefusal } from "../../src/http/origin.ts";
+import { corsHeaders, normalizeOrigin, type OriginContext, originRejection } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
 function context(fields: Partial<OriginContext>): OriginContext {
   return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...fields };
 }
 
-Deno.test("originRefusal() and corsHeaders() agree with the table of all combinations", () => {
+Deno.test("originRejection() and corsHeaders() agree with the table of all combinations", () => {
   for (const { rule, allowed, origin = null, site = null, may } of ORIGIN_CASES) {
     const request = context({ origin, secFetchSite: site, allowed });
     const cors = may && origin !== null ? [["access-control-allow-origin", origin]] : [];
     assertEquals(
-      { rule, origin, site, may: originRefusal(request) === undefined, headers: [...corsHeaders(request)] },
+      { rule, origin, site, may: originRejection(request) === undefined, headers: [...corsHeaders(request)] },
       { rule, origin, site, may, headers: [...cors, ["vary", "Origin"]] as [string, string][] },
     );
   }
 });
 
-Deno.test("originRefusal() returns the reason", () => {
+Deno.test("originRejection() returns the reason", () => {
   const reasons = [
     { origin: "https://evil.example" },
     { secFetchSite: "cross-site" },
@@ -25,7 +25,7 @@ Deno.test("originRefusal() returns the reason", () => {
     { origin: "https://evil.example", allowed: [LISTED] },
     { allowed: [LISTED] },
     { secFetchSite: "same-origin", allowed: [LISTED] },
-  ].map((fields) => originRefusal(context(fields)));
+  ].map((fields) => originRejection(context(fields)));
   assertEquals(reasons, [
     "the origin is not the gateway's own, and no other origin is allowed",
     "the request is cross-site, not same-origin",
@@ -36,8 +36,30 @@ Deno.test("originRefusal() returns the reason", () => {
   ]);
 });
 
-Deno.test("originRefusal() accepts the origin of a web view only if it is allowed", () => {
+Deno.test("originRejection() accepts the origin of a web view only if it is allowed", () => {
   const allowed = ["capacitor://localhost"];
-  assertEquals(originRefusal(context({ origin: "capacitor://localhost", allowed })), undefined);
-  assertEquals(originRefusal(context({ origin: "capacitor://localhost" })) === undefined, false);
+  assertEquals(originRejection(context({ origin: "capacitor://localhost", allowed })), undefined);
+  assertEquals(originRejection(context({ origin: "capacitor://localhost" })) === undefined, false);
 });
+
+const NORMALIZED: readonly (readonly [text: string, origin: string | undefined])[] = [
+  ["https://a.example", "https://a.example"],
+  ["https://a.example/", "https://a.example"],
+  ["HTTPS://A.Example:443/", "https://a.example"],
+  ["http://a.example:80", "http://a.example"],
+  ["http://a.example:443", "http://a.example:443"],
+  ["http://[::1]:8080/", "http://[::1]:8080"],
+  ["Capacitor://Localhost/", "capacitor://localhost"],
+  ["https://*.example.com", undefined],
+  ["*", undefined],
+  ["null", undefined],
+  ["https://a.example/path", undefined],
+  ["https://a.example/?", undefined],
+  ["https://a.example#", undefined],
+  ["https://user@a.example", undefined],
+  ["mailto:a@b.example", undefined],
+];
+
+for (const [text, origin] of NORMALIZED) {
+  Deno.test(`normalizeOrigin() returns ${origin} for ${text}`, () => assertEquals(normalizeOrigin(text), origin));
+}

@@ -40,7 +40,7 @@ Deno.test("methodNotAllowed() lists the allowed methods in the header and in the
   assertEquals(await answerOf(problemResponse(methodNotAllowed("POST", ["GET", "HEAD"]))), {
     status: 405,
     headers: { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" },
-    body: { title: "Method Not Allowed", status: 405, detail: "Cannot POST here: expected GET, HEAD" },
+    body: { title: "Method Not Allowed", status: 405, detail: "Cannot use method POST here: expected GET or HEAD" },
   });
 });
 
@@ -52,5 +52,8 @@ Deno.test("methodNotAllowed() keeps other headers and does not modify its argume
 });
 
 Deno.test("methodNotAllowed() truncates a long method", () => {
-  assertEquals(methodNotAllowed("X".repeat(9_000), ["GET"]).message, `Cannot ${"X".repeat(20)} here: expected GET`);
+  assertEquals(
+    methodNotAllowed("X".repeat(9_000), ["GET"]).message,
+    `Cannot use method ${"X".repeat(20)} here: expected GET`,
+  );
 });

@@ -63,7 +63,7 @@ Deno.test("RateLimit.take() allows the next request exactly 60 s after the first
   assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
 });
 
-Deno.test("RateLimit.take() does not count refused requests", async () => {
+Deno.test("RateLimit.take() does not count rejected requests", async () => {
   const clock = new ManualClock();
   const limit = createLimit(memoryStore(), clock, 1);
   await limit.take("a");
@@ -98,16 +98,16 @@ for (const seed of [1, 2, 3]) {
     const store = memoryStore();
     const processes = [createLimit(store, clock), createLimit(store, clock)];
     const model = bruteForce(10);
-    const tally = { allowed: 0, refused: 0 };
+    const tally = { allowed: 0, rejected: 0 };
     for (let step = 0; step < 3_000; step++) {
       clock.time += [0, 1, Math.floor(random() * 500), Math.floor(random() * 15_000)][Math.floor(random() * 4)] ?? 0;
       const client = random() < 0.8 ? "a" : "b";
       const decision = await processes[Math.floor(random() * 2)]?.take(client);
       assertEquals([step, decision?.isAllowed], [step, model(client, clock.time)]);
-      tally[decision?.isAllowed ? "allowed" : "refused"]++;
+      tally[decision?.isAllowed ? "allowed" : "rejected"]++;
       if (!decision?.isAllowed) await checkRetryAfter(clock, { client, retryAfterMs: decision?.retryAfterMs ?? 0 });
     }
-    assert(tally.allowed > 500 && tally.refused > 500, `Expected both outcomes: ${JSON.stringify(tally)}`);
+    assert(tally.allowed > 500 && tally.rejected > 500, `Expected both outcomes: ${JSON.stringify(tally)}`);
 
     /** Checks retryAfterMs with new processes on copies of the store. */
     async function checkRetryAfter(
@@ -160,15 +160,15 @@ Deno.test("RateLimit.take() continues the count of other processes in one that s
   assertEquals(await takeMany(createLimit(store, clock), "a", 7), 3);
 });
 
-Deno.test("RateLimit.take() refuses a client known to be over the limit without a request to the store", async () => {
+Deno.test("RateLimit.take() rejects a client known to be over the limit without a request to the store", async () => {
   const store = countedStore(memoryStore());
   const clock = new ManualClock();
-  const [counting, refusing] = [createLimit(store, clock), createLimit(store, clock)];
+  const [counting, rejecting] = [createLimit(store, clock), createLimit(store, clock)];
   await takeMany(counting, "a", 10);
   store.reset();
   assertEquals(await takeMany(counting, "a", 50), 0);
   assertEquals(store.counts, { get: 0, list: 0, commit: 0 });
-  assertEquals(await takeMany(refusing, "a", 50), 0); // this process reads the store once
+  assertEquals(await takeMany(rejecting, "a", 50), 0); // this process reads the store once
   assertEquals(store.counts, { get: 1, list: 0, commit: 0 });
 });
 

@@ -25,11 +25,11 @@ export class Process {
   }
 
   async #start(): Promise<void> {
-    const { random, settings } = this.#simulation;
+    const { random, options } = this.#simulation;
     const log = createLog({ level: "warn", write: (line) => this.#simulation.note(`${this.name} ${line}`) });
     const variables = () => this.#simulation.file.read();
-    const options = {
-      ...settings,
+    const gatewayOptions = {
+      ...options,
       hotReload: true,
       log,
       random,
@@ -38,7 +38,7 @@ export class Process {
       variables,
     };
     try {
-      this.#gateway = await createGateway(options);
+      this.#gateway = await createGateway(gatewayOptions);
       this.#simulation.note(`${this.name} is ready`);
     } catch (error) {
       this.#isDead = true;
@@ -122,12 +122,12 @@ export class Process {
   #request<T>(run: () => Promise<T>, kind: "read" | "write"): Promise<T> {
     return new Promise((resolve, reject) => {
       const answer = (settle: () => void) => this.#simulation.delay(() => this.#isDead || settle());
-      const refuse = (reason: string) => answer(() => reject(new Error(reason)));
+      const rejectWith = (reason: string) => answer(() => reject(new Error(reason)));
       this.#simulation.delay(() =>
         this.#simulation.reach(kind, {
           run: () => run().then((result) => answer(() => resolve(result)), (error) => answer(() => reject(error))),
-          runWithoutAnswer: () => void run().then(() => refuse("the connection was lost"), () => {}),
-          refuse,
+          runWithoutAnswer: () => void run().then(() => rejectWith("the connection was lost"), () => {}),
+          reject: rejectWith,
         })
       );
     });

@@ -10,8 +10,8 @@ import { Settling } from "./_settling.ts";
 import { VirtualTime } from "./_virtual_time.ts";
 
 /**
- * What happens to requests to the store. `failing`: they are refused; `silent`: they are executed when the store is back;
- * `ambiguous`: some are executed without an answer; `full`: writes are refused.
+ * What happens to requests to the store. `failing`: they are rejected; `silent`: they are executed when the store is back;
+ * `ambiguous`: some are executed without an answer; `full`: writes are rejected.
  */
 export type StoreCondition = "up" | "failing" | "silent" | "ambiguous" | "full";
 
@@ -19,7 +19,7 @@ export type StoreCondition = "up" | "failing" | "silent" | "ambiguous" | "full";
 interface StoreRequest {
   run: () => void;
   runWithoutAnswer: () => void;
-  refuse: (reason: string) => void;
+  reject: (reason: string) => void;
 }
 
 /** The file that all processes read. */
@@ -33,7 +33,7 @@ export class Simulation implements Network, Disposable {
   readonly time: VirtualTime;
   readonly store: Store;
   readonly processes: Process[] = [];
-  readonly settings: { maxStreams: number; maxStreamAgeMs: number };
+  readonly options: { maxStreams: number; maxStreamsPerClient: number; maxStreamAgeMs: number };
   readonly hasNotifications: boolean;
   readonly file: ConfigurationFile = { read: () => ({}) };
   /** Every event that was ever committed, in the order of the commits. */
@@ -56,7 +56,9 @@ export class Simulation implements Network, Disposable {
     this.time = new VirtualTime(this.#settling.settle);
     this.#latencyMs = this.pick([0, 0, 5, 300]);
     this.hasNotifications = this.chance(0.5);
-    this.settings = { maxStreams: this.pick([3, 100]), maxStreamAgeMs: this.pick([20_000, 600_000]) };
+    const maxStreams = this.pick([3, 100]);
+    // All clients have the same address.
+    this.options = { maxStreams, maxStreamsPerClient: maxStreams, maxStreamAgeMs: this.pick([20_000, 600_000]) };
     const inner = this.#inner;
     this.store = {
       get: (key) => inner.get(key),
@@ -135,10 +137,10 @@ export class Simulation implements Network, Disposable {
 
   /** A request reaches the store. */
   reach(kind: "read" | "write", request: StoreRequest): void {
-    const { run, runWithoutAnswer, refuse } = request;
+    const { run, runWithoutAnswer, reject } = request;
     if (this.#condition === "silent") this.#held.push(run);
-    else if (this.#condition === "failing") refuse("the store is down");
-    else if (this.#condition === "full" && kind === "write") refuse("database or disk is full");
+    else if (this.#condition === "failing") reject("the store is down");
+    else if (this.#condition === "full" && kind === "write") reject("database or disk is full");
     else if (this.#condition === "ambiguous" && this.chance(0.5)) runWithoutAnswer();
     else run();
   }

@@ -41,7 +41,7 @@ class Run implements AsyncDisposable {
         sleep: (ms) => new Promise((resolve) => void this.#after(ms / HURRY, resolve)),
       },
     };
-    const options = { name: "the client", query: "?last_event_id=0", onConnected: () => {} };
+    const options = { name: "the client", query: "", lastEventId: "0", onConnected: () => {} };
     this.client = new EventSourceClient(network, options);
   }
 

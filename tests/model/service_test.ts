@@ -1,7 +1,7 @@
 import { Scenario } from "./_scenario.ts";
 import { Simulation } from "./_simulation.ts";
 
-/** How many scenarios take about 20 s; `deno task model` runs 10,000. */
+/** How many scenarios; they take a few seconds. `deno task model` runs 10,000. */
 const SEEDS = Number(Deno.env.get("MODEL_SEEDS") ?? 120);
 
 /** Repeats a single scenario. */

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { captureLog } from "../_gateway.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 
@@ -42,6 +43,7 @@ Deno.test("injectPage() inserts the script into a page, and removes the headers 
       "cache-control": "no-cache",
       "content-type": "text/html; charset=utf-8",
       "etag": 'W/"rep-r1-x"',
+      "vary": "Sec-Fetch-Dest",
       "x-own": "kept",
     },
     body: INJECTED,
@@ -58,6 +60,7 @@ const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["JSON", { headers: { "content-type": "application/json" } }, false],
   ["text/html-sandboxed", { headers: { "content-type": "text/html-sandboxed" } }, false],
   ["a part of a page", { status: 206, headers: { "content-range": "bytes 0-38/39" } }, false],
+  ["several content codings", { headers: { "content-encoding": "gzip, gzip" } }, false],
   ["an unsupported content coding", { headers: { "content-encoding": "rot13" } }, false],
 ];
 
@@ -68,6 +71,18 @@ for (const [kind, response, isPage] of PAGES) {
     assertEquals(headers["cache-control"], isPage ? "no-cache" : undefined);
   });
 }
+
+Deno.test("injectPage() warns of a page whose content codings it cannot decode", async () => {
+  const { log, lines } = captureLog();
+  const headers = { "content-type": "text/html", "content-encoding": "gzip, gzip" };
+  const response = new Response(HTML, { headers });
+  const request = { method: "GET", headers: new Headers() };
+  assertEquals(await injectPage(response, request, () => Promise.reject(), log), response);
+  const detail = "expected a single content coding: gzip, deflate or br";
+  assertEquals(lines.map(({ level, msg, coding, detail }) => ({ level, msg, coding, detail })), [
+    { level: "WARN", msg: "rep.page.not_injected", coding: "gzip, gzip", detail },
+  ]);
+});
 
 Deno.test("injectPage() returns the same object for a response that is not a page", async () => {
   const response = Response.json({});
@@ -92,6 +107,12 @@ Deno.test("injectPage() inserts the script into an empty page", async () => {
   assertEquals((await inject({ body: null })).body, "<SCRIPT>");
 });
 
+Deno.test("injectPage() responds to HEAD with a body that is empty and not null, for which Deno.serve would add a length", async () => {
+  const response = new Response(null, { headers: { "content-type": "text/html" } });
+  const result = await injectPage(response, { method: "HEAD", headers: new Headers() }, () => Promise.resolve(SCRIPT));
+  assertEquals([result.body instanceof ReadableStream, await result.text()], [true, ""]);
+});
+
 Deno.test("injectPage() responds to HEAD with the page's headers and no body", async () => {
   const { body, headers } = await inject({
     body: null,
@@ -111,7 +132,7 @@ for (
     const body = new ReadableStream({ cancel: () => void (isCancelled = true) });
     const response = new Response(body, { headers: { "content-type": "text/html", "etag": '"a"' } });
     const result = await injectPage(response, { method, headers: new Headers(headers) }, () => Promise.resolve(SCRIPT));
-    assertEquals([result.body, isCancelled], [null, true]);
+    assertEquals([await result.text(), isCancelled], ["", true]);
   });
 }
 
@@ -132,6 +153,94 @@ for (const [original, script, expected] of CACHING) {
     assertEquals(headers["cache-control"], expected);
   });
 }
+
+/** Headers with which an upstream lets caches store a page, whatever its `Cache-Control` says. */
+const CACHING_HEADERS = {
+  "age": "30",
+  "cdn-cache-control": "public, max-age=3600",
+  "cloudflare-cdn-cache-control": "max-age=3600",
+  "vercel-cdn-cache-control": "max-age=3600",
+  "edge-control": "max-age=3600",
+  "expires": "Fri, 01 Jan 2100 00:00:00 GMT",
+  "pragma": "cache",
+  "surrogate-control": "max-age=3600",
+  "warning": '110 - "Response is Stale"',
+  "x-accel-expires": "3600",
+};
+const FRAGMENT_REQUEST = { "sec-fetch-dest": "empty" };
+
+for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values", SECRET]] as const) {
+  Deno.test(`injectPage() removes all other caching headers of ${kind}`, async () => {
+    const { headers } = await inject({ script, headers: { ...CACHING_HEADERS, "x-own": "kept" } });
+    assertEquals(headers, {
+      "cache-control": script.isSecret ? "no-store" : "no-cache",
+      "content-type": "text/html; charset=utf-8",
+      "vary": "Sec-Fetch-Dest",
+      "x-own": "kept",
+    });
+  });
+}
+
+Deno.test("injectPage() removes all other caching headers of a 304 and of a fragment", async () => {
+  const original = { ...CACHING_HEADERS, "cache-control": "public, max-age=60", "etag": '"a"' };
+  const notModified = await inject({ headers: original, requestHeaders: { "if-none-match": 'W/"rep-r1-%22a%22"' } });
+  const caching = { "cache-control": "no-cache", "vary": "Sec-Fetch-Dest" };
+  assertEquals([notModified.status, notModified.headers], [304, { ...caching, "etag": 'W/"rep-r1-%22a%22"' }]);
+  const fragment = await inject({ headers: original, requestHeaders: FRAGMENT_REQUEST });
+  const unchanged = { "content-type": "text/html; charset=utf-8", "etag": '"a"' };
+  assertEquals([fragment.status, fragment.headers], [200, { ...caching, ...unchanged }]);
+});
+
+const VARY: [original: string | undefined, expected: string][] = [
+  [undefined, "Sec-Fetch-Dest"],
+  ["Accept-Encoding", "Accept-Encoding, Sec-Fetch-Dest"],
+  ["accept, SEC-FETCH-DEST", "accept, SEC-FETCH-DEST"],
+  ["*", "*"],
+];
+
+for (const [original, expected] of VARY) {
+  Deno.test(`injectPage() varies a page and a fragment by ${expected} if the upstream varies them by ${original}`, async () => {
+    for (const requestHeaders of [{}, { "sec-fetch-dest": "document" }, FRAGMENT_REQUEST]) {
+      const { headers } = await inject({ headers: original === undefined ? {} : { vary: original }, requestHeaders });
+      assertEquals(headers.vary, expected);
+    }
+  });
+}
+
+for (const destination of [undefined, "document", "iframe", "object", "serviceworker"]) {
+  Deno.test(`injectPage() changes HTML for the destination ${destination}`, async () => {
+    const requestHeaders = destination === undefined ? undefined : { "sec-fetch-dest": destination };
+    assertEquals((await inject(requestHeaders === undefined ? {} : { requestHeaders })).body, INJECTED);
+  });
+}
+
+Deno.test("injectPage() does not change the body and the validators of a fragment that a script requests", async () => {
+  const validators = { "etag": '"a"', "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT", "content-length": "39" };
+  const { status, headers, body } = await inject({ headers: validators, requestHeaders: FRAGMENT_REQUEST });
+  const expected = {
+    ...validators,
+    "cache-control": "no-cache",
+    "content-type": "text/html; charset=utf-8",
+    "vary": "Sec-Fetch-Dest",
+  };
+  assertEquals([status, body, headers], [200, HTML, expected]);
+});
+
+Deno.test("injectPage() does not decode a fragment", async () => {
+  const response = { headers: { "content-encoding": "gzip" }, body: "encoded", requestHeaders: FRAGMENT_REQUEST };
+  const { headers, body } = await inject(response);
+  assertEquals([body, headers["content-encoding"]], ["encoded", "gzip"]);
+});
+
+Deno.test("injectPage() never confirms a stored fragment as a page, nor a stored page as a fragment", async () => {
+  const stored = { fragment: '"a"', page: 'W/"rep-r1-%22a%22"' };
+  const statusFor = async (ifNoneMatch: string, destination: string) => {
+    const requestHeaders = { "if-none-match": ifNoneMatch, "sec-fetch-dest": destination };
+    return (await inject({ headers: { etag: '"a"' }, requestHeaders })).status;
+  };
+  assertEquals([await statusFor(stored.fragment, "document"), await statusFor(stored.page, "empty")], [200, 200]);
+  assertEquals([await statusFor(stored.page, "document"), await statusFor(stored.fragment, "empty")], [304, 304]);
+});
 
 Deno.test("injectPage() sets no ETag for a page with SENSITIVE values, or for one without a validator", async () => {
   assertEquals((await inject({ script: SECRET, headers: { etag: '"a"' } })).headers.etag, undefined);
@@ -162,6 +271,7 @@ const PRECONDITIONS_AND_RANGE = ["if-none-match", "if-modified-since", "range"];
 const REQUESTS: [kind: string, method: string, headers: Record<string, string>, omitted: string[]][] = [
   ["a navigation", "GET", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, PRECONDITIONS_AND_RANGE],
   ["a page from a cache", "GET", { accept: "*/*", "if-none-match": 'W/"rep-r1-x"' }, PRECONDITIONS_AND_RANGE],
+  ["a fragment", "GET", { "accept": "text/html", "sec-fetch-dest": "empty", "if-none-match": '"x"' }, []],
   ["a script", "GET", { accept: "*/*", "if-none-match": '"x"' }, []],
   ["an upload", "POST", { accept: "text/html" }, []],
 ];

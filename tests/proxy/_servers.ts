@@ -4,7 +4,7 @@ import { Problem, problemResponse } from "../../src/http/problem.ts";
 import type { Log, LogFields } from "../../src/log.ts";
 import { type ProxyRequestOptions, ReverseProxy } from "../../src/proxy/reverse_proxy.ts";
 
-/** Settings of {@linkcode serveProxy}. */
+/** Options of {@linkcode serveProxy}. */
 export interface ServeProxyOptions {
   /** The upstream's base path. @default {"/"} */
   base?: string;
@@ -31,7 +31,7 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
   const { base = "/", clock = systemClock, request: requestOptions = {} } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
-  const proxy = new ReverseProxy({ upstream: `http://127.0.0.1:${upstream.port}${base}`, log, clock });
+  const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}${base}`), log, clock });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
       return await proxy.respond(

@@ -29,8 +29,9 @@ class FakeSocket extends EventTarget {
 
 function setUp() {
   const [from, to] = [new FakeSocket(), new FakeSocket()];
-  const [fromPeer, toPeer] = [from, to].map((socket) => new WebSocketPeer(socket as unknown as WebSocket));
-  return { from, to, fromPeer: fromPeer!, toPeer: toPeer! };
+  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, "upstream");
+  const toPeer = new WebSocketPeer(to as unknown as WebSocket, "client");
+  return { from, to, fromPeer, toPeer };
 }
 
 Deno.test("WebSocketPeer keeps what it receives until forwardTo() names the other peer", () => {
@@ -59,9 +60,20 @@ Deno.test("WebSocketPeer forwards a close with a code that close() accepts", () 
     const { from, to, fromPeer, toPeer } = setUp();
     to.open();
     fromPeer.forwardTo(toPeer);
-    from.dispatchEvent(new CloseEvent("close", { code, reason: "r" }));
+    from.dispatchEvent(new CloseEvent("close", { code, reason: "r", wasClean: true }));
     assertEquals(to.calls, [end]);
   }
+});
+
+Deno.test("WebSocketPeer closes the client uncleanly if the upstream's connection breaks, but not the other way round", () => {
+  const { from, to, fromPeer, toPeer } = setUp();
+  from.open();
+  to.open();
+  fromPeer.forwardTo(toPeer);
+  toPeer.forwardTo(fromPeer);
+  from.dispatchEvent(new CloseEvent("close", { code: 1006 }));
+  to.dispatchEvent(new CloseEvent("close", { code: 0 }));
+  assertEquals([to.calls, from.calls], [[[undefined, "!"]], [[4906, ""]]]);
 });
 
 Deno.test("WebSocketPeer closes both peers if more than 16 MiB are waiting to be sent", () => {

@@ -146,13 +146,23 @@ Deno.test("proxyWebSocket() forwards the upstream's close code and reason to the
       ["\x88\x00", [1005, ""]],
       ["\x88\x04\x03\xe9up", [4901, "up"]], // 1001, which close() does not accept
       ["\x88\x02\x03\xf3", [4911, ""]], // 1011
-      ["", [4906, ""]], // closed without a close frame
-      ["\x81\x01\xff", [4906, ""]], // invalid UTF-8
     ] as const
   ) {
     await using upstream = rawWebSocketUpstream(frame);
     await using gateway = serveProxy(upstream);
     assertEquals(await (await openWebSocket(gateway.port)).closed, [...end], JSON.stringify(frame));
+  }
+});
+
+Deno.test("proxyWebSocket() closes the client's WebSocket uncleanly if the upstream's connection breaks", async () => {
+  for (const frame of ["", "\x81\x01\xff"]) { // closed without a close frame; invalid UTF-8
+    await using upstream = rawWebSocketUpstream(frame);
+    await using gateway = serveProxy(upstream);
+    using client = await connectRaw(gateway.port);
+    await client.write(HANDSHAKE);
+    await client.readHead();
+    assertEquals(await client.read(), "\x88\x01!"); // a body of one byte is invalid (RFC 6455 §5.5.1)
+    assertEquals(await (await openWebSocket(gateway.port)).closed, [0, ""]); // in Deno, 0 stands for 1006
   }
 });
 

@@ -22,7 +22,7 @@ for (const [pathname, path] of ALLOWED) {
   });
 }
 
-const REFUSED = {
+const REJECTED = {
   "path traversal": ["/..", "/../", "/../etc/passwd", "/a/../../b", "..", "../a", "/a/..", "/.", "/./a", "/..."],
   "encoded path traversal": ["/%2e%2e/a", "/%2E%2e/a", "/.%2e/a", "/a/%2e%2e%2fb", "/..%2fa", "/..%5ca", "/%2e"],
   "encoded separators": ["/a%2fb", "/a%2Fb", "/a%5cb", "/%2fetc/passwd", "/%5c%5chost%5cshare"],
@@ -43,7 +43,7 @@ const REFUSED = {
   "paths that are too long": [`/${"a/".repeat(2100)}`],
 };
 
-for (const [kind, pathnames] of Object.entries(REFUSED)) {
+for (const [kind, pathnames] of Object.entries(REJECTED)) {
   Deno.test(`parseFilePath() returns undefined for ${kind}`, () => {
     assertEquals(pathnames.filter((pathname) => parseFilePath(pathname) !== undefined), []);
   });

@@ -13,7 +13,11 @@ Deno.test("resolvePath() distinguishes files, directories and absent paths", asy
   await using directory = await makeDirectory();
   const file = join(directory.path, "app.js");
   await Deno.writeTextFile(file, "");
-  assertEquals(await resolvePath(directory.path, ["app.js"]), { kind: "file", path: file });
+  assertEquals(await resolvePath(directory.path, ["app.js"]), {
+    kind: "file",
+    path: file,
+    root: directory.path,
+  });
   assertEquals(await resolvePath(directory.path, []), { kind: "directory" });
   assertEquals(await resolvePath(directory.path, ["missing.js"]), { kind: "absent" });
   assertEquals(await resolvePath(directory.path, ["app.js", "index.html"]), { kind: "absent" });
@@ -23,12 +27,12 @@ Deno.test("resolvePath() reports absence if the directory itself does not exist"
   assertEquals(await resolvePath("/nowhere/at/all", ["app.js"]), { kind: "absent" });
 });
 
-Deno.test("resolvePath() refuses names that lead out of the directory", async () => {
+Deno.test("resolvePath() rejects names that lead out of the directory", async () => {
   await using directory = await makeDirectory();
   await Deno.mkdir(join(directory.path, "site"));
   await Deno.writeTextFile(join(directory.path, "secret.txt"), "secret");
   for (const names of [["..", "secret.txt"], [".."], ["../secret.txt"], ["../.."]]) {
-    assertEquals(await resolvePath(join(directory.path, "site"), names), { kind: "refused" });
+    assertEquals(await resolvePath(join(directory.path, "site"), names), { kind: "rejected" });
   }
 });
 
@@ -37,15 +41,15 @@ Deno.test("resolvePath() resolves paths below the root of a file system", async 
   assertEquals(await resolvePath("/", directory.path.split("/").slice(1)), { kind: "directory" });
 });
 
-Deno.test("resolvePath() refuses names that are too long and circular links", async () => {
+Deno.test("resolvePath() rejects names that are too long and circular links", async () => {
   await using directory = await makeDirectory();
   await Deno.symlink("loop", join(directory.path, "loop"));
-  assertEquals(await resolvePath(directory.path, ["a".repeat(300)]), { kind: "refused" });
-  assertEquals(await resolvePath(directory.path, ["loop"]), { kind: "refused" });
+  assertEquals(await resolvePath(directory.path, ["a".repeat(300)]), { kind: "rejected" });
+  assertEquals(await resolvePath(directory.path, ["loop"]), { kind: "rejected" });
 });
 
 Deno.test({
-  name: "resolvePath() refuses a directory without search permission",
+  name: "resolvePath() rejects a directory without search permission",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using directory = await makeDirectory();
@@ -53,6 +57,6 @@ Deno.test({
     await Deno.mkdir(closed, { mode: 0o000 });
     const resolved = await resolvePath(directory.path, ["lost+found", "app.js"]);
     await Deno.chmod(closed, 0o700); // so that it can be removed
-    assertEquals(resolved, { kind: "refused" });
+    assertEquals(resolved, { kind: "rejected" });
   },
 });

@@ -77,7 +77,7 @@ async function status(responding: Promise<Response>): Promise<number> {
   return (await outcome(responding)).status;
 }
 
-const NOT_FOUND: Outcome = { status: 404, headers: {}, body: "Cannot find a file at this path" };
+const NOT_FOUND: Outcome = { status: 404, headers: {}, body: "Nothing found at this path" };
 
 async function pageHeaders(content: string): Promise<Record<string, string>> {
   return {
@@ -474,7 +474,7 @@ const LINKS: [link: string, to: string, path: string, body: string | undefined][
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
   ["link.txt", "../secret.txt", "/link.txt", undefined],
-  ["link", "../secret.txt", "/link", undefined], // refused, and so not a route of the app either
+  ["link", "../secret.txt", "/link", undefined], // rejected, and so not a route of the app either
   ["link", "../outside", "/link/secret.txt", undefined],
   ["link", "../outside", "/link/", undefined],
   ["link", "../site-old", "/link/secret.txt", undefined], // begins with the path of the directory
@@ -487,7 +487,7 @@ const LINKS: [link: string, to: string, path: string, body: string | undefined][
 ];
 
 for (const [link, to, path, body] of LINKS) {
-  Deno.test(`StaticFiles ${body ? "follows" : "refuses"} ${path} if ${link} links to ${to}`, async () => {
+  Deno.test(`StaticFiles ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT, "docs/index.html": "docs" });
     await Deno.symlink(to, join(site.directory, link));
     const found = await outcome(site.respond(get(path)));

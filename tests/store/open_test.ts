@@ -4,10 +4,16 @@ import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
+import { modesIn } from "./_modes.ts";
+import { TempDirectory } from "../_temp.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 
 /** Runs `openStore()` in a separate process; returns its log and result, or the error. */
-async function openInProcess(path: string | undefined, flags: readonly string[]): Promise<unknown[]> {
+async function openInProcess(
+  path: string | undefined,
+  flags: readonly string[],
+  env: Record<string, string> = {},
+): Promise<unknown[]> {
   const program = `
     import { openStore } from "src/store/open.ts";
     try {
@@ -17,7 +23,7 @@ async function openInProcess(path: string | undefined, flags: readonly string[])
     } catch (error) {
       say(error.name, error.message);
     }`;
-  await using process = await bareProcess(program, { flags });
+  await using process = await bareProcess(program, { flags, env });
   return await Array.fromAsync(process.lines);
 }
 
@@ -134,6 +140,48 @@ Deno.test("openStore() opens an unreachable server with a warning, and operation
     await assertRejects(() => store.get(["a"]), StoreUnavailableError, `Cannot use the store: ${reason}`);
     store.close();
   }
+});
+
+/** URLs of servers that cannot be opened, or are none. */
+const SECRET_URLS = [
+  "http://user:CANARY@127.0.0.1:1/path?token=CANARY",
+  "http://user:CAN/ARY@127.0.0.1:1/",
+  "https://user:CANARY@invalid host/",
+  "postgres://user:CANARY@127.0.0.1/database",
+];
+
+Deno.test("openStore() names no credentials and no query of a URL", async () => {
+  for (const url of SECRET_URLS) {
+    const { log, lines } = captureLog();
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", "test token");
+    const text: unknown[] = [lines];
+    try {
+      const store = await openStore(url, log, { clock: new FakeClock() });
+      text.push(await assertRejects(() => store.get(["a"]), StoreUnavailableError));
+      store.close();
+    } catch (error) {
+      text.push(error);
+    } finally {
+      Deno.env.delete("DENO_KV_ACCESS_TOKEN");
+    }
+    assertStringIncludes(Deno.inspect(text), `Cannot open --kv "${url.slice(0, url.indexOf(":"))}://…@`);
+    assertEquals([url, /CAN|ARY/.test(Deno.inspect(text, { depth: 10 }))], [url, false]);
+  }
+});
+
+Deno.test("openStore() names no credentials if a permission is missing", { permissions: {} }, async () => {
+  const error = await assertRejects(() => openStore("https://user:CANARY@kv.example.com/?t=CANARY", captureLog().log));
+  assertEquals(
+    (error as Error).message,
+    'Cannot open --kv "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+  );
+});
+
+Deno.test("openStore() creates the program's default database for its owner only", async () => {
+  await using directory = await TempDirectory.make();
+  const env = { DENO_KV_DEFAULT_PATH: directory.at("default.sqlite3") };
+  assertEquals(await openInProcess(undefined, ["--unstable-kv", "-A"], env), [[true, 1]]);
+  assertEquals(await modesIn(directory.path), { "default.sqlite3": "600" });
 });
 
 Deno.test("openStore() opens the program's default database if none is named", async () => {

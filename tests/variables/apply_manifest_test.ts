@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type AppliedManifest, applyManifest } from "../../src/variables/apply_manifest.ts";
+import { checkPatterns } from "../../src/variables/check_patterns.ts";
 import { classify, type Environment } from "../../src/variables/classify.ts";
 import { parseManifest } from "../../src/variables/manifest.ts";
 
@@ -10,8 +11,14 @@ function apply(declarations: Record<string, unknown>, environment: Environment =
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */
-function issuesFor(declaration: Record<string, unknown>, value: string): readonly string[] {
-  return apply({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value }).issues;
+function issuesFor(declaration: Record<string, unknown>, value: string): Promise<readonly string[]> {
+  return allIssues({ V: { tier: "public", ...declaration } }, { REP_PUBLIC_V: value });
+}
+
+/** Returns the issues, those of patterns last. */
+async function allIssues(declarations: Record<string, unknown>, environment: Environment): Promise<readonly string[]> {
+  const { issues, patterns } = apply(declarations, environment);
+  return [...issues, ...await checkPatterns(patterns)];
 }
 
 Deno.test("applyManifest() adds the defaults of optional variables that are not set", () => {
@@ -33,6 +40,7 @@ Deno.test("applyManifest() adds the defaults of optional variables that are not 
     ],
     issues: [],
     deprecated: [],
+    patterns: [],
   });
 });
 
@@ -46,6 +54,7 @@ Deno.test("applyManifest() keeps variables that the manifest does not declare", 
     variables: [{ name: "V", tier: "public", value: "x" }],
     issues: [],
     deprecated: [],
+    patterns: [],
   });
 });
 
@@ -149,28 +158,29 @@ const TYPES:
     ],
     [{ pattern: "[a-z]+" }, "a value that matches [a-z]+", ["abc"], ["", "abc1", "ABC"]],
     [{ pattern: "a|b" }, "a value that matches a|b", ["a", "b"], ["ab", "xa", "bx"]],
-    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+\\-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "^\\d+\\-\\d+$" }, "a value that matches ^\\d+-\\d+$", ["1-2"], ["1"]],
+    [{ pattern: "(?i)[[:alpha:]]z" }, "a value that matches (?i:[A-Za-z]z)", ["Az"], ["1z"]],
     [{ pattern: "\\p{Lu}." }, "a value that matches \\p{Lu}.", ["Ä😀"], ["ä😀"]],
   ];
 
 for (const [declaration, expected, valid, invalid] of TYPES) {
   const declared = JSON.stringify(declaration);
   for (const value of valid) {
-    Deno.test(`applyManifest() accepts ${JSON.stringify(value)} for ${declared}`, () => {
-      assertEquals(issuesFor(declaration, value), []);
+    Deno.test(`applyManifest() accepts ${JSON.stringify(value)} for ${declared}`, async () => {
+      assertEquals(await issuesFor(declaration, value), []);
     });
   }
   for (const value of invalid) {
-    Deno.test(`applyManifest() rejects ${JSON.stringify(value)} for ${declared}`, () => {
-      assertEquals(issuesFor(declaration, value), [
+    Deno.test(`applyManifest() rejects ${JSON.stringify(value)} for ${declared}`, async () => {
+      assertEquals(await issuesFor(declaration, value), [
         `Cannot use REP_PUBLIC_V: expected ${expected}, got ${JSON.stringify(value)}`,
       ]);
     });
   }
 }
 
-Deno.test("applyManifest() reports both the type and the pattern", () => {
-  assertEquals(issuesFor({ type: "number", pattern: "\\d" }, "ten"), [
+Deno.test("applyManifest() reports both the type and the pattern", async () => {
+  assertEquals(await issuesFor({ type: "number", pattern: "\\d" }, "ten"), [
     'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
     'Cannot use REP_PUBLIC_V: expected a value that matches \\d, got "ten"',
   ]);
@@ -188,7 +198,7 @@ Deno.test("applyManifest() reports an invalid default as such", () => {
 });
 
 for (const tier of ["sensitive", "server"]) {
-  Deno.test(`applyManifest() reports neither the value of a ${tier} variable nor its allowed values`, () => {
+  Deno.test(`applyManifest() reports neither the value of a ${tier} variable nor its allowed values`, async () => {
     const types = {
       A: { tier, type: "url" },
       B: { tier, type: "number" },
@@ -199,7 +209,7 @@ for (const tier of ["sensitive", "server"]) {
     };
     const prefix = `REP_${tier.toUpperCase()}_`;
     const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
-    assertEquals(apply(types, environment).issues, [
+    assertEquals(await allIssues(types, environment), [
       `Cannot use ${prefix}A: expected a URL, got a value that is not shown`,
       `Cannot use ${prefix}B: expected a number, got a value that is not shown`,
       `Cannot use ${prefix}C: expected true or false, got a value that is not shown`,

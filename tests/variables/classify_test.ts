@@ -49,7 +49,7 @@ Deno.test("classify() strips one prefix only", () => {
 
 Deno.test("classify() reports both names of a collision, and no value", () => {
   assertEquals(classify({ REP_SENSITIVE_KEY: "s3cret", REP_PUBLIC_KEY: "p", REP_PUBLIC_OTHER: "o" }).issues, [
-    "Cannot tell REP_PUBLIC_KEY and REP_SENSITIVE_KEY apart: expected a name to be in one tier only",
+    "Cannot use REP_PUBLIC_KEY and REP_SENSITIVE_KEY: expected a name in one tier only",
   ]);
 });
 
@@ -62,8 +62,8 @@ Deno.test("classify() reports all names of a collision, and all collisions", () 
     REP_PUBLIC_B: "5",
   };
   assertEquals(classify(environment).issues, [
-    "Cannot tell REP_PUBLIC_A and REP_SENSITIVE_A and REP_SERVER_A apart: expected a name to be in one tier only",
-    "Cannot tell REP_PUBLIC_B and REP_SERVER_B apart: expected a name to be in one tier only",
+    "Cannot use REP_PUBLIC_A and REP_SENSITIVE_A and REP_SERVER_A: expected a name in one tier only",
+    "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
   ]);
 });
 

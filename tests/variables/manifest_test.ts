@@ -52,6 +52,7 @@ Deno.test("parseManifest() reads every key of a declaration", () => {
     required: false,
     deprecated: true,
     default: "b",
+    description: "What it is",
     pattern: /^(?:[ab])$/u,
     values: ["a", "b"],
     deprecatedMessage: "Use B",
@@ -72,7 +73,6 @@ Deno.test("parseManifest() accepts a byte order mark", () => {
   assertEquals(parseValid(`\uFEFF${withVariables({})}`).variables.size, 0);
 });
 
-const STRING = "a string (put it in quotes)";
 const TIER = "expected one of public, sensitive, server";
 const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
 const KEYS =
@@ -100,7 +100,7 @@ const WRONG_TEXTS: Record<string, readonly [text: string, ...issues: string[]]> 
   "empty settings": ['version: "0.1.0"\nvariables: {}\nsettings:', "settings: expected a mapping, got nothing"],
   "an unknown key": [
     'version: "0.1.0"\nvariables: {}\nsetings: {}',
-    "setings: expected one of version, variables, settings",
+    "setings: expected one of version, variables, settings; did you mean settings?",
   ],
 };
 
@@ -114,39 +114,43 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
   [[], "variables.A: expected a mapping with a tier, got an empty list"],
   [{}, `variables.A.tier: ${TIER}, got nothing`],
   [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
-  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got "Public"`],
+  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got a string`],
   [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
   [{ tier: "public", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
   [{ tier: "public", type: null }, `variables.A.type: ${TYPE}, got nothing`],
   [{ tier: "public", required: "yes" }, 'variables.A.required: expected true or false, got "yes"'],
   [{ tier: "public", required: 1 }, "variables.A.required: expected true or false, got 1"],
   [{ tier: "public", required: null }, "variables.A.required: expected true or false, got nothing"],
-  [{ tier: "public", default: 5 }, `variables.A.default: expected ${STRING}, got 5`],
-  [{ tier: "public", default: true }, `variables.A.default: expected ${STRING}, got true`],
-  [{ tier: "public", default: null }, `variables.A.default: expected ${STRING}, got nothing`],
-  [{ tier: "public", default: {} }, `variables.A.default: expected ${STRING}, got a mapping`],
-  [{ tier: "public", description: 5 }, `variables.A.description: expected ${STRING}, got 5`],
-  [{ tier: "public", example: [5] }, `variables.A.example: expected ${STRING}, got a list`],
-  [{ tier: "public", pattern: 5 }, `variables.A.pattern: expected ${STRING}, got 5`],
+  [{ tier: "public", default: null }, `variables.A.default: expected text, got nothing`],
+  [{ tier: "public", default: {} }, `variables.A.default: expected text, got a mapping`],
+  [{ tier: "public", example: [5] }, `variables.A.example: expected text, got a list`],
   [{ tier: "public", pattern: "(" }, 'variables.A.pattern: expected a regular expression, got "("'],
   [{ tier: "public", pattern: "a)|(b" }, 'variables.A.pattern: expected a regular expression, got "a)|(b"'],
-  [{ tier: "public", values: "a" }, `variables.A.values: expected a list of at least one ${STRING.slice(2)}, got "a"`],
+  [{ tier: "public", values: "a" }, `variables.A.values: expected a list of at least one text, got "a"`],
   [
     { tier: "public", values: [] },
-    `variables.A.values: expected a list of at least one ${STRING.slice(2)}, got an empty list`,
+    `variables.A.values: expected a list of at least one text, got an empty list`,
   ],
-  [
-    { tier: "public", values: [1] },
-    `variables.A.values: expected a list of at least one ${STRING.slice(2)}, got a list`,
-  ],
+  [{ tier: "public", values: [[]] }, "variables.A.values: expected a list of at least one text, got a list"],
+  [{ tier: "public", values: ["a", null] }, "variables.A.values: expected a list of at least one text, got a list"],
+  [{ tier: "public", pattern: "a\\Z" }, 'variables.A.pattern: expected a regular expression without \\Z, got "a\\\\Z"'],
+  [{ tier: "server", pattern: "a\\Z" }, "variables.A.pattern: expected a regular expression, got a string"],
   [{ tier: "public", type: "enum" }, "variables.A.values: expected the allowed values of the enum, got nothing"],
   [{ tier: "public", deprecated: "no" }, 'variables.A.deprecated: expected true or false, got "no"'],
-  [{ tier: "public", deprecated_message: 5 }, `variables.A.deprecated_message: expected ${STRING}, got 5`],
   [
     { tier: "public", required: true, default: "x" },
     "variables.A.default: expected no default for a required variable",
   ],
-  [{ tier: "public", requird: true }, `variables.A.requird: ${KEYS}`],
+  [{ tier: "public", requird: true }, `variables.A.requird: ${KEYS}; did you mean required?`],
+  [{ tier: "public", comment: "" }, `variables.A.comment: ${KEYS}`],
+  [{ tier: "sensitive", requird: true }, `variables.A: ${KEYS}, got a key that is not shown`],
+  [{ tier: "sensitive", type: "int" }, `variables.A.type: ${TYPE}, got a string`],
+  [
+    { tier: "sensitive", "default:x": null },
+    "variables.A.default: expected a colon and a space between key and value",
+  ],
+  [{ tier: "public", "default=x": null }, "variables.A.default: expected a colon and a space between key and value"],
+  [{ tier: "public", "defaults:x": null }, `variables.A.defaults…: ${KEYS}`],
 ];
 
 for (const [fields, ...issues] of WRONG_FIELDS) {
@@ -155,9 +159,63 @@ for (const [fields, ...issues] of WRONG_FIELDS) {
   });
 }
 
-Deno.test("parseManifest() rejects a default that YAML parses as a date", () => {
-  const text = 'version: "0.1.0"\nvariables:\n  A:\n    tier: public\n    default: 2026-11-21\n';
-  assertEquals(issuesOf(text), [`variables.A.default: expected ${STRING}, got a date`]);
+/** Scalars as YAML writes them, and their texts. */
+const SCALARS: readonly (readonly [yaml: string, text: string])[] = [
+  ["10", "10"],
+  ["1.0", "1.0"],
+  ["010", "010"],
+  ["0x1F", "0x1F"],
+  ["1e3", "1e3"],
+  ["true", "true"],
+  ["True", "True"],
+  ["2026-11-21", "2026-11-21"],
+  ["'10'", "10"],
+  ['"a\\tb"', "a\tb"],
+  [">-\n      a\n      b", "a b"],
+  ["&x 10", "10"],
+  ["", ""],
+];
+
+for (const [yaml, text] of SCALARS) {
+  Deno.test(`parseManifest() reads the default ${JSON.stringify(yaml)} as the text ${JSON.stringify(text)}`, () => {
+    const manifest = `version: "0.1.0"\nvariables:\n  A:\n    tier: public\n    default: ${yaml}\n`;
+    assertEquals(parseValid(manifest).variables.get("A")?.default, text);
+  });
+}
+
+Deno.test("parseManifest() reads the values of an enum as text", () => {
+  const manifest = 'version: "0.1.0"\nvariables: {A: {tier: public, type: enum, values: [1.0, true, x], default: 1.0}}';
+  const { values, default: defaultValue } = parseValid(manifest).variables.get("A") ?? {};
+  assertEquals([values, defaultValue], [["1.0", "true", "x"], "1.0"]);
+});
+
+Deno.test("parseManifest() reads a merged scalar, whose text is elsewhere, from its value", () => {
+  const manifest = 'version: "0.1.0"\nvariables: {B: &b {tier: public, default: 10}, A: {<<: *b}}';
+  assertEquals(parseValid(manifest).variables.get("A")?.default, "10");
+});
+
+Deno.test("parseManifest() reads keys for readers without a value as absent", () => {
+  const manifest = `version: "0.1.0"
+variables:
+  A:
+    tier: public
+    description:
+    example:
+    deprecated_message:
+`;
+  assertEquals(parseValid(manifest).variables.get("A"), MINIMAL);
+});
+
+for (const null_ of ["~", "null"]) {
+  Deno.test(`parseManifest() rejects ${null_} as a default`, () => {
+    const manifest = `version: "0.1.0"\nvariables: {A: {tier: public, default: ${null_}}}`;
+    assertEquals(issuesOf(manifest), ["variables.A.default: expected text, got nothing"]);
+  });
+}
+
+Deno.test("parseManifest() translates a pattern of RE2", () => {
+  const { pattern } = parseDeclaration({ tier: "public", pattern: "(?i)\\A[[:alpha:]]+\\z" }) ?? {};
+  assertEquals(["Abc", "ab1", "A[:alpha:]z"].map((value) => pattern?.test(value)), [true, false, false]);
 });
 
 Deno.test("parseManifest() rejects a variable without a name", () => {
@@ -181,6 +239,17 @@ const LEAKS: Record<string, string> = {
   "a value in pattern": withVariables({ A: { tier: "sensitive", pattern: `(${SECRET}` } }),
   "a value in example": withVariables({ A: { tier: "sensitive", example: [SECRET] } }),
   "a value in __proto__": `version: "0.1.0"\nvariables: {A: {tier: sensitive, __proto__: ${SECRET}}}`,
+  "a value as the type": withVariables({ A: { tier: "sensitive", type: SECRET } }),
+  "a value as the tier": withVariables({ A: { tier: SECRET } }),
+  "a default without a space": `version: "0.1.0"\nvariables: {A: {tier: sensitive, default:${SECRET}}}`,
+  "a default without a space and without a tier": `version: "0.1.0"\nvariables: {A: {default:${SECRET}}}`,
+  "a default without a space in a block": `version: "0.1.0"\nvariables:\n  A:\n    default:${SECRET}`,
+  "a default with an equals sign": `version: "0.1.0"\nvariables: {A: {tier: server, default=${SECRET}}}`,
+  "a value as a key": `version: "0.1.0"\nvariables: {A: {tier: sensitive, ${SECRET}}}`,
+  "a value as a key of a mapping": withVariables({ A: { tier: "sensitive", [SECRET]: { [SECRET]: SECRET } } }),
+  "a variable without a space": `version: "0.1.0"\nvariables: {A:${SECRET}}`,
+  "a variable without a space, but with a tier": `version: "0.1.0"\nvariables: {"A:${SECRET}": {tier: x}}`,
+  "a key at the top without a space": `{version: "0.1.0", variables: {}, A:${SECRET}}`,
   "a default of a required variable": withVariables({ A: { tier: "sensitive", required: true, default: SECRET } }),
   "an open quote": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: "${SECRET}`,
   "a broken line": `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    ${SECRET}`,
@@ -199,7 +268,7 @@ for (const [what, text] of Object.entries(LEAKS)) {
 
 Deno.test("parseManifest() terminates for circular aliases", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
-    `variables.A.A: ${KEYS}`,
+    `variables.A: ${KEYS}, got a key that is not shown`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
@@ -211,12 +280,12 @@ Deno.test("parseManifest() accepts names of properties that all objects have", (
 
 Deno.test("parseManifest() does not read a tier from __proto__", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'), [
-    `variables.A.__proto__: ${KEYS}`,
+    `variables.A: ${KEYS}, got a key that is not shown`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
 
 Deno.test("parseManifest() reports each issue on one short line", () => {
-  const [issue = ""] = issuesOf(withVariables({ A: { tier: `public\n${"x".repeat(1_000)}` } }));
-  assertEquals(issue, `variables.A.tier: ${TIER}, got "public\\n${"x".repeat(51)}…`);
+  const [issue = ""] = issuesOf(withVariables({ A: { tier: "public", type: `string\n${"x".repeat(1_000)}` } }));
+  assertEquals(issue, `variables.A.type: ${TYPE}, got "string\\n${"x".repeat(51)}…`);
 });

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { setVariables } from "../../src/variables/stored.ts";
@@ -55,11 +55,12 @@ Deno.test("StoredSource.read() returns no variables until the store has been ava
   assertEquals([await source.read(), source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
 });
 
-Deno.test("StoredSource.refresh() rejects if the store is unavailable, StoredSource.read() on other errors only", async () => {
+Deno.test("StoredSource.throwIfStale() throws if the store was unavailable, StoredSource.read() rejects on other errors only", async () => {
   const { failing } = setUp();
   const source = new StoredSource(failing);
   failing.error = DOWN;
-  assertEquals(await assertRejects(() => source.refresh()), DOWN);
+  await source.read();
+  assertEquals(assertThrows(() => source.throwIfStale()), DOWN);
   failing.error = new TypeError("a bug");
   await assertRejects(() => source.read(), TypeError, "a bug");
   assertEquals(source.isKnown, false);

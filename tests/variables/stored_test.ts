@@ -251,7 +251,7 @@ testStored("storedEnvironment() returns an environment that overrides others", a
     ["REP_PUBLIC_THEME", "dark"],
     ["REP_PUBLIC___proto__", "an ordinary name"],
   ]);
-  const snapshot = buildSnapshot({ environment: { REP_PUBLIC_THEME: "light", ...environment }, strict: true });
+  const snapshot = await buildSnapshot({ environment: { REP_PUBLIC_THEME: "light", ...environment }, strict: true });
   assertEquals(snapshot.public.get("THEME"), "dark");
 });
 

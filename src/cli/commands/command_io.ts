@@ -2,6 +2,7 @@ import { type Clock, systemClock } from "../../clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Environment } from "../../variables/classify.ts";
 import { readEnvironment } from "../../variables/environment.ts";
+import { STOP_SIGNALS } from "../signals.ts";
 import { openPersistentStore } from "./persistent_store.ts";
 
 /** Everything outside the process that a command uses. */
@@ -19,16 +20,12 @@ export interface CommandIo {
   /** Resolves when the user stops `watch`. */
   stopped: () => Promise<void>;
   clock: Clock;
-  /** Source of numbers from 0 to below 1, for backoff. */
+  /** Source of numbers in [0, 1), for backoff. */
   random: () => number;
 }
 
 /** Width of a table that is written to a file or a pipe. */
 const FILE_COLUMNS = 200;
-
-const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
-  ? ["SIGINT", "SIGBREAK"]
-  : ["SIGINT", "SIGTERM"];
 
 /** Returns the implementation for a command that runs as a process. */
 export function systemIo(): CommandIo {

@@ -1,25 +1,10 @@
 import { parseArgs } from "@std/cli/parse-args";
-import { closestString } from "@std/text/closest-string";
 import type { Environment } from "../../variables/classify.ts";
 import { formatValue } from "../../variables/format_value.ts";
 import { MAX_HISTORY } from "../../variables/stored.ts";
 import { environmentVariable } from "../option_table.ts";
-import { singleValue, UsageError } from "../read_options.ts";
-
-/** The commands, with their arguments and their descriptions for `--help`. */
-export const COMMANDS = {
-  set: { args: "KEY=VALUE ...", help: "Set PUBLIC variables" },
-  unset: { args: "KEY ...", help: "Delete variables from the store" },
-  list: { args: "", help: "Print the variables in the store" },
-  history: { args: "", help: "Print the latest writes, newest first" },
-  watch: { args: "", help: "Print every new write, until SIGINT" },
-} as const;
-
-/** The name of a command. */
-export type CommandName = keyof typeof COMMANDS;
-
-/** The names of all commands, in the order of `--help`. */
-export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
+import { closestFlag, singleValue, UsageError } from "../read_options.ts";
+import { COMMAND_NAMES, type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
 
 interface Flag {
   /** Placeholder of the value in `--help`; a switch has none. */
@@ -27,6 +12,8 @@ interface Flag {
   readonly help: string;
   /** The commands that have this flag. */
   readonly commands: readonly CommandName[];
+  /** Whether the flag may be repeated. */
+  readonly isRepeatable?: boolean;
 }
 
 const DEFAULT_LIMIT = 20;
@@ -35,17 +22,33 @@ const DEFAULT_LIMIT = 20;
 export const FLAGS = {
   "kv": {
     value: "PATH|URL",
-    commands: COMMAND_NAMES,
-    help: "Deno KV database of the gateway; by default Deno's own for this program",
+    commands: STORE_COMMANDS,
+    help: "Deno KV database; by default Deno's own for this program",
   },
-  "json": { commands: COMMAND_NAMES, help: "Print JSON; watch prints one object per line" },
+  "manifest": {
+    value: "FILE",
+    commands: ["set", "validate", "typegen", "inject"],
+    help: "Manifest; .rep.yaml by default, except for set",
+  },
+  "env-file": {
+    value: "PATH",
+    commands: ["validate", "inject"],
+    isRepeatable: true,
+    help: "Env file; of several, the later takes precedence",
+  },
+  "strict": { commands: ["validate", "inject", "lint"], help: "Fail if PUBLIC values look like secrets" },
+  "out": { value: "FILE", commands: ["typegen"], help: "Write to this file" },
+  "config-js": { value: "FILE", commands: ["inject"], help: "Also write a script for pages to load" },
+  "dir": { value: "DIR", commands: ["lint"], isRepeatable: true, help: "Same as the argument DIR (dist)" },
+  "pattern": { value: "GLOB", commands: ["lint"], isRepeatable: true, help: "Check these files only" },
+  "exclude": { value: "GLOB,…", commands: ["lint"], isRepeatable: true, help: "Skip these files" },
+  "json": { commands: [...STORE_COMMANDS, "validate", "lint"], help: "Print JSON" },
   "if-id": {
     value: "ID",
     commands: ["set", "unset"],
-    help: "Write only if the variable has this id, or, with 0, does not exist",
+    help: "Write only if the variable has this id; 0: does not exist",
   },
   "force": { commands: ["set"], help: "Set values that look like secrets" },
-  "manifest": { value: "FILE", commands: ["set"], help: "Manifest (.rep.yaml) to validate the values" },
   "limit": { value: "N", commands: ["history"], help: `Number of writes, 1 to ${MAX_HISTORY} (${DEFAULT_LIMIT})` },
 } as const satisfies Record<string, Flag>;
 
@@ -54,34 +57,55 @@ type FlagName = keyof typeof FLAGS;
 const FLAG_NAMES = Object.keys(FLAGS) as FlagName[];
 
 /** The flags that have a value. */
-const VALUE_FLAGS = ["kv", "if-id", "manifest", "limit"] as const satisfies FlagName[];
+const VALUE_FLAGS = [
+  "kv",
+  "manifest",
+  "env-file",
+  "out",
+  "config-js",
+  "dir",
+  "pattern",
+  "exclude",
+  "if-id",
+  "limit",
+] as const satisfies FlagName[];
+
+/** Other names of flags, as REP's own command-line tool has them. */
+const ALIASES = { manifest: "m", out: ["o", "output"], dir: "d" };
 
 /** A parsed command line. */
-export interface VariableCommandLine {
+export interface CommandArguments {
   readonly command: CommandName;
   /** The arguments after the command that are not flags. */
   readonly args: readonly string[];
   readonly help: boolean;
   readonly json: boolean;
   readonly force: boolean;
+  readonly strict: boolean;
   readonly limit: number;
   readonly ifId: number | undefined;
   readonly kv: string | undefined;
   readonly manifest: string | undefined;
+  /** In ascending order of precedence. */
+  readonly envFiles: readonly string[];
+  readonly out: string | undefined;
+  readonly configJs: string | undefined;
+  readonly pattern: readonly string[];
+  readonly exclude: readonly string[];
 }
 
-/** Whether a command line begins with one of the commands, so that it is not for the gateway itself. */
-export function isVariableCommand(args: readonly string[]): boolean {
+/** Whether a command line begins with one of the commands, so that it does not start the gateway. */
+export function isCommand(args: readonly string[]): boolean {
   return commandIn(args) !== undefined;
 }
 
 /**
  * Parses the command line of a command.
  *
- * @param environment Variables; `REP_GATEWAY_KV` and `REP_GATEWAY_MANIFEST` are used if the flags are not set.
+ * @param environment Variables; `REP_GATEWAY_KV`, `_MANIFEST` and `_ENV_FILE` are used if the flags are not set.
  * @throws {UsageError} If it is invalid.
  */
-export function parseVariableCommandLine(args: readonly string[], environment: Environment): VariableCommandLine {
+export function parseCommandArguments(args: readonly string[], environment: Environment): CommandArguments {
   const command = commandIn(args);
   if (command === undefined) {
     throw new UsageError(`Cannot run ${formatValue(args[0])}: expected ${COMMAND_NAMES.join(", ")}`);
@@ -89,20 +113,28 @@ export function parseVariableCommandLine(args: readonly string[], environment: E
   const { _: [, ...rest], h, help, ...flags } = parseArgs(withoutDashes(args), {
     string: ["_", ...VALUE_FLAGS],
     collect: [...VALUE_FLAGS],
-    boolean: ["json", "force", "help", "h"],
+    boolean: ["json", "force", "strict", "help", "h"],
+    alias: ALIASES,
     unknown: rejectUnknown,
   });
+  const globs: readonly string[] = flags.exclude;
   rejectOtherFlags(command, FLAG_NAMES.filter((name) => isGiven(flags[name])));
   const line = {
     command,
-    args: rest.map(String),
+    args: [...rest.map(String), ...flags.dir],
     help: help || h,
     json: flags.json,
     force: flags.force,
+    strict: flags.strict,
     limit: integer("limit", flags.limit, [1, MAX_HISTORY]) ?? DEFAULT_LIMIT,
     ifId: integer("if-id", flags["if-id"], [0, Number.MAX_SAFE_INTEGER]),
     kv: text("kv", flags.kv, environment),
     manifest: text("manifest", flags.manifest, environment),
+    envFiles: texts("env-file", flags["env-file"], environment),
+    out: text("out", flags.out ?? [], {}),
+    configJs: text("config-js", flags["config-js"], {}),
+    pattern: flags.pattern,
+    exclude: globs.flatMap((list) => list.split(",")).map((glob) => glob.trim()),
   };
   if (!line.help) checkArgs(line);
   return line;
@@ -120,11 +152,11 @@ function commandIn(args: readonly string[]): CommandName | undefined {
 
 function rejectUnknown(arg: string, key?: string): never | true {
   if (key === undefined) return true; // not a flag
-  const closest = closestString(key, [...FLAG_NAMES, "help"]);
+  const closest = closestFlag(key, [...FLAG_NAMES, "help"]);
   throw new UsageError(`Cannot use ${arg.split("=")[0]}: there is no such option; did you mean --${closest}?`);
 }
 
-function isGiven(flag: boolean | readonly string[]): boolean {
+function isGiven(flag: boolean | readonly string[] = false): boolean {
   return typeof flag === "boolean" ? flag : flag.length > 0;
 }
 
@@ -132,18 +164,21 @@ function rejectOtherFlags(command: CommandName, given: readonly FlagName[]): voi
   for (const name of given) {
     const { commands }: Flag = FLAGS[name];
     if (!commands.includes(command)) {
-      throw new UsageError(`Cannot ${command} with --${name}: it is an option of ${commands.join(" and ")}`);
+      throw new UsageError(
+        `Cannot ${command} with --${name}: it is an option of ${commands.join(", ").replace(/, ([^,]*)$/, " and $1")}`,
+      );
     }
   }
 }
 
-function checkArgs({ command, args, ifId }: Pick<VariableCommandLine, "command" | "args" | "ifId">): void {
+function checkArgs({ command, args, ifId, configJs }: CommandArguments): void {
   const { args: expected } = COMMANDS[command];
+  const isOptional = expected.startsWith("[") || configJs !== undefined;
   if (expected === "" && args.length > 0) {
     throw new UsageError(`Cannot ${command} ${formatValue(args[0])}: expected options only; see --help`);
   }
-  if (expected !== "" && args.length === 0) {
-    throw new UsageError(`Cannot ${command} nothing: expected ${command} ${expected}; see --help`);
+  if (expected !== "" && args.length === 0 && !isOptional) {
+    throw new UsageError(`Cannot ${command}: expected ${expected}; see --help`);
   }
   if (ifId !== undefined && args.length > 1) {
     throw new UsageError(`Cannot ${command} with --if-id: expected one variable, got ${args.length}`);
@@ -160,6 +195,12 @@ function integer(name: FlagName, values: readonly string[], [min, max]: [number,
 
 function text(name: FlagName, values: readonly string[], environment: Environment): string | undefined {
   const value = singleValue(name, values);
-  if (value === "") throw new UsageError(`Cannot read --${name}: expected some text, got ""`);
+  if (value === "") throw new UsageError(`Cannot read --${name}: expected a non-empty value, got ""`);
   return value ?? (environment[environmentVariable(name)] || undefined); // in Compose files, empty means "not set"
+}
+
+function texts(name: FlagName, values: readonly string[], environment: Environment): readonly string[] {
+  if (values.includes("")) throw new UsageError(`Cannot read --${name}: expected a non-empty value, got ""`);
+  const variable = environment[environmentVariable(name)];
+  return values.length > 0 || !variable ? values : [variable];
 }

@@ -1,28 +1,53 @@
+import { formatRows, type HelpRow, wrap } from "../help_rows.ts";
 import { environmentVariable } from "../option_table.ts";
-import { COMMAND_NAMES, COMMANDS, FLAGS } from "./command_line.ts";
+import { FLAGS } from "./command_line.ts";
+import { type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
 
-/** Returns the text of `--help` after one of the commands. */
-export function variableHelp(): string {
-  const commands = COMMAND_NAMES.map((name) => [`${name} ${COMMANDS[name].args}`.trim(), COMMANDS[name].help] as const);
-  const flags = Object.entries(FLAGS).map(([name, flag]) => {
-    const isCommon = flag.commands.length === COMMAND_NAMES.length;
-    const help = isCommon ? flag.help : `${flag.commands.join(", ")}: ${flag.help}`;
-    return ["value" in flag ? `--${name} ${flag.value}` : `--${name}`, help] as const;
-  });
-  const rows = [...commands, ...flags, ["-h, --help", "Print this help"] as const];
-  const width = Math.max(...rows.map(([name]) => name.length));
-  const lines = rows.map(([name, help]) => `  ${name.padEnd(width)}  ${help}`);
-  return [
-    "Manages PUBLIC variables in the store that all gateways share.",
-    "",
-    "Usage: deno run -A --unstable-kv jsr:@rep/gateway COMMAND [OPTION ...]",
-    "",
-    ...lines.slice(0, commands.length),
-    "",
-    ...lines.slice(commands.length),
-    "",
+/** Remarks on the commands. */
+const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
+  validate: [
+    "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
+    "that look like secrets, are not printed.",
+    exitCodes("there is an issue"),
+  ],
+  typegen: [
+    "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
+    exitCodes("the manifest is invalid"),
+  ],
+  lint: ["Without DIR, checks dist. Values that look like secrets are not printed.", exitCodes("there is a finding")],
+  inject: [
+    "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. Pages load " +
+    'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
+    exitCodes("the configuration is invalid, or there is no page"),
+  ],
+  ...Object.fromEntries(STORE_COMMANDS.map((name) => [name, [
     "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
     `${environmentVariable("kv")} and ${environmentVariable("manifest")} are used if the flags are not set.`,
-    "Exit codes: 0 success; 1 rejected, a conflict, or the store is unavailable; 2 invalid usage.",
+    exitCodes("it is rejected, in conflict, or the store is unavailable"),
+  ]])) as Record<typeof STORE_COMMANDS[number], string[]>,
+};
+
+function exitCodes(failure: string): string {
+  return `Exit codes: 0 success; 1 if ${failure}; 2 invalid usage.`;
+}
+
+/** Returns the text of `--help` after a command. */
+export function commandHelp(command: CommandName): string {
+  const { args, help } = COMMANDS[command];
+  const needsStore = STORE_COMMANDS.some((name) => name === command);
+  const usage = `deno run -A ${needsStore ? "--unstable-kv " : ""}jsr:@rep/gateway ${command}`;
+  const flags = Object.entries(FLAGS).filter(([, { commands }]) => commands.some((name) => name === command));
+  return [
+    `${help}.`,
+    "",
+    `Usage: ${usage} ${`${args} [OPTION ...]`.trim()}`,
+    "",
+    ...formatRows([...flags.map(([name, flag]) => toRow(name, flag)), ["-h, --help", "Print this help"]]),
+    "",
+    ...NOTES[command].flatMap((note) => wrap(note)),
   ].join("\n");
+}
+
+function toRow(name: string, flag: { readonly value?: string; readonly help: string }): HelpRow {
+  return [flag.value === undefined ? `--${name}` : `--${name} ${flag.value}`, flag.help];
 }

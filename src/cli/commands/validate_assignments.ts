@@ -1,4 +1,5 @@
 import { applyManifest } from "../../variables/apply_manifest.ts";
+import { checkPatterns } from "../../variables/check_patterns.ts";
 import type { Environment } from "../../variables/classify.ts";
 import { scanForSecrets } from "../../variables/guardrails.ts";
 import { formatValue } from "../../variables/format_value.ts";
@@ -23,14 +24,17 @@ interface ValidateOptions {
  * @returns Warnings.
  * @throws {ConfigurationError} If a variable is rejected. Its issues do not include values that look like secrets.
  */
-export function validateAssignments(values: ReadonlyMap<string, string>, options: ValidateOptions): string[] {
+export async function validateAssignments(
+  values: ReadonlyMap<string, string>,
+  options: ValidateOptions,
+): Promise<string[]> {
   const variables = [...values].map(([name, value]): Variable => ({ name, tier: "public", value }));
   const secrets = scanForSecrets(variables).map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
   if (!options.force) {
     rejectIfAny(secrets.map((secret) => `Cannot set ${secret}; anyone could read it; use --force to set it anyway`));
   }
-  checkSizesAndTiers(variables, options.environment);
-  const deprecated = options.manifest === undefined ? [] : checkManifest(variables, options.manifest);
+  await checkSizesAndTiers(variables, options.environment);
+  const deprecated = options.manifest === undefined ? [] : await checkManifest(variables, options.manifest);
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
     ...deprecated.map((variable) => `Deprecated: ${variable}`),
@@ -46,44 +50,44 @@ export function validateAssignments(values: ReadonlyMap<string, string>, options
 export function publicName(key: string): string {
   const name = key.replace(/^REP_PUBLIC_/, "");
   const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
-  const cannot = `Cannot use the name ${formatValue(key)}:`;
+  const failure = `Cannot use the name ${formatValue(key)}:`;
   if (tier !== undefined) {
     const reason = "anyone with access to the database could read the value; set it in the environment of the gateway";
-    rejectIfAny([`${cannot} ${tier.toUpperCase()} variables cannot be in the store: ${reason}`]);
+    rejectIfAny([`${failure} ${tier.toUpperCase()} variables cannot be in the store: ${reason}`]);
   }
   if (/^REP_GATEWAY_/i.test(name)) {
-    rejectIfAny([`${cannot} it is an option of the gateway; set it in the environment of the gateway`]);
+    rejectIfAny([`${failure} it is an option of the gateway; set it in the environment of the gateway`]);
   }
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    rejectIfAny([`${cannot} expected letters, digits and _, not beginning with a digit`]);
+    rejectIfAny([`${failure} expected letters, digits and _, not beginning with a digit`]);
   }
   if (name.length > MAX_NAME_BYTES) {
-    rejectIfAny([`${cannot} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
+    rejectIfAny([`${failure} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
   }
   return name;
 }
 
 /** Builds a snapshot as the gateway would, from the variables and from those that they may conflict with. */
-function checkSizesAndTiers(variables: readonly Variable[], environment: Environment): void {
+async function checkSizesAndTiers(variables: readonly Variable[], environment: Environment): Promise<void> {
   const assigned = variables.map((variable) => [environmentName(variable), variable.value]);
   const conflicting = variables.flatMap(({ name }) =>
     OTHER_TIERS.map((tier) => environmentName({ name, tier })).filter((other) => environment[other] !== undefined)
   );
   const others = conflicting.map((name) => [name, ""]); // the values do not matter
-  buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false });
+  await buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false });
 }
 
 const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
 
 /** Applies the declarations of these variables only: others may be set in the environment of the gateway. */
-function checkManifest(variables: readonly Variable[], text: string): readonly string[] {
+async function checkManifest(variables: readonly Variable[], text: string): Promise<readonly string[]> {
   const { manifest, issues } = parseCommandManifest(text);
   rejectIfAny(issues);
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));
   const relevant: Manifest = { ...manifest, variables: new Map(declared) };
   const result = applyManifest(variables, relevant);
-  rejectIfAny(result.issues);
+  rejectIfAny([...result.issues, ...await checkPatterns(result.patterns)]);
   return result.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }
 

@@ -1,5 +1,6 @@
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import { withTimeout } from "../../store/with_timeout.ts";
 import { formatValue } from "../../variables/format_value.ts";
 import {
   listVariables,
@@ -14,39 +15,23 @@ import { watchVariables } from "../../variables/watch_stored.ts";
 import { UsageError } from "../read_options.ts";
 import { readTextFile } from "../sources.ts";
 import type { CommandIo } from "./command_io.ts";
-import { type CommandName, parseVariableCommandLine, type VariableCommandLine } from "./command_line.ts";
-import { variableHelp } from "./help.ts";
-import { openWithTimeout } from "./persistent_store.ts";
+import type { CommandArguments } from "./command_line.ts";
+import type { StoreCommandName } from "./command_names.ts";
 import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
 
-type Run = (line: VariableCommandLine, io: CommandIo) => Promise<void>;
+/** Timeout for opening a database: a server may accept the connection and never respond. */
+const OPEN_TIMEOUT_MS = 10_000;
 
-const COMMANDS: Readonly<Record<CommandName, Run>> = { set, unset, list, history, watch };
+type Run = (line: CommandArguments, io: CommandIo) => Promise<void>;
 
-/**
- * Runs `set`, `unset`, `list`, `history` or `watch`.
- *
- * @param args The command line, beginning with the name of the command.
- * @returns The exit code: 0; 1 if it was rejected, in conflict, or the store is unavailable; 2 if the usage is invalid.
- */
-export async function runVariableCommand(args: readonly string[], io: CommandIo): Promise<number> {
-  try {
-    const line = parseVariableCommandLine(args, io.environment);
-    if (line.help) io.print(variableHelp());
-    else await COMMANDS[line.command](line, io);
-    return 0;
-  } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
-    io.printError(error instanceof Error ? error.message : String(error));
-    return error instanceof UsageError ? 2 : 1;
-  }
-}
+/** The commands that use the store. */
+export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set, unset, list, history, watch };
 
-async function set(line: VariableCommandLine, io: CommandIo): Promise<void> {
+async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const warnings = validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
   const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));
@@ -54,7 +39,7 @@ async function set(line: VariableCommandLine, io: CommandIo): Promise<void> {
   for (const warning of warnings) io.printError(warning);
 }
 
-async function unset(line: VariableCommandLine, io: CommandIo): Promise<void> {
+async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
   const names = new Set(line.args.map(publicName));
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
@@ -64,7 +49,7 @@ async function unset(line: VariableCommandLine, io: CommandIo): Promise<void> {
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
 
-async function list(line: VariableCommandLine, io: CommandIo): Promise<void> {
+async function list(line: CommandArguments, io: CommandIo): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
   if (variables.length === 0) return io.printError("There are no variables in the store");
@@ -72,14 +57,14 @@ async function list(line: VariableCommandLine, io: CommandIo): Promise<void> {
   printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
 }
 
-async function history(line: VariableCommandLine, io: CommandIo): Promise<void> {
+async function history(line: CommandArguments, io: CommandIo): Promise<void> {
   const writes = await withStore(line, io, (store) => readHistory(store, line.limit));
   if (line.json) return printJson(writes, io);
   if (writes.length === 0) return io.printError("There are no writes yet");
   printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)], 4, io);
 }
 
-async function watch(line: VariableCommandLine, io: CommandIo): Promise<void> {
+async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
   const onChange = (failure?: Error) => io.printError(failure?.message ?? "The store is available again");
   await withStore(line, { ...io, onChange }, async (store) => {
     const stop = new AbortController();
@@ -112,11 +97,11 @@ interface StoreIo extends Pick<CommandIo, "openStore" | "clock"> {
 }
 
 async function withStore<T>(
-  { kv }: VariableCommandLine,
+  { kv }: CommandArguments,
   { openStore, clock, onChange = () => {} }: StoreIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = withCircuitBreaker(await openWithTimeout(openStore(kv), clock), { clock, onChange });
+  const store = withCircuitBreaker(await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock), { clock, onChange });
   try {
     return await run(store);
   } finally {
@@ -136,7 +121,7 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
   return values;
 }
 
-function printWritten(writes: readonly StoredWrite[], { json }: VariableCommandLine, io: CommandIo): void {
+function printWritten(writes: readonly StoredWrite[], { json }: CommandArguments, io: CommandIo): void {
   if (json) printJson(writes, io);
   else if (writes.length > 0) printTable([["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])], 0, io);
 }

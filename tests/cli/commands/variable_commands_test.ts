@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { isVariableCommand } from "../../../src/cli/commands/command_line.ts";
+import { isCommand } from "../../../src/cli/commands/command_line.ts";
 import { openPersistentStore } from "../../../src/cli/commands/persistent_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
-import { runVariableCommand } from "../../../src/cli/commands/variable_commands.ts";
+import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import { listVariables } from "../../../src/variables/stored.ts";
 import { stdFlags } from "../../../tools/std.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -39,7 +39,7 @@ function setUp(overrides: Partial<CommandIo> = {}, store = persistentMemory()): 
   const clock = new FakeClock(START);
   async function run(...args: string[]): Promise<Outcome> {
     const [out, err]: [string[], string[]] = [[], []];
-    const code = await runVariableCommand(args, {
+    const code = await runCommand(args, {
       environment: {},
       openStore: () => Promise.resolve(store),
       columns: 80,
@@ -56,11 +56,14 @@ function setUp(overrides: Partial<CommandIo> = {}, store = persistentMemory()): 
   return { store, clock, run, values };
 }
 
-Deno.test("isVariableCommand() recognizes the five commands only", () => {
-  const valid = [["set", "A=1"], ["unset"], ["list", "--json"], ["history"], ["watch"], ["--", "list"]];
-  assertEquals(valid.map(isVariableCommand), valid.map(() => true));
+Deno.test("isCommand() recognizes commands only", () => {
+  const valid = [["set", "A=1"], ["unset"], ["list", "--json"], ["history"], ["watch"], ["--", "list"], [
+    "lint",
+    "dist",
+  ]];
+  assertEquals(valid.map(isCommand), valid.map(() => true));
   const invalid = [[], ["--kv", "list"], ["lists"], ["LIST"], ["toString"], ["--"], ["--help"], ["--", "--", "list"]];
-  assertEquals(invalid.map(isVariableCommand), invalid.map(() => false));
+  assertEquals(invalid.map(isCommand), invalid.map(() => false));
 });
 
 Deno.test("set writes variables with or without the prefix, and prints their ids", async () => {
@@ -258,8 +261,8 @@ Deno.test("set rejects a name that is in another tier of its environment", async
     code: 1,
     out: [],
     err: [
-      "Cannot tell REP_PUBLIC_A and REP_SENSITIVE_A apart: expected a name to be in one tier only\n" +
-      "Cannot tell REP_PUBLIC_B and REP_SERVER_B apart: expected a name to be in one tier only",
+      "Cannot use REP_PUBLIC_A and REP_SENSITIVE_A: expected a name in one tier only\n" +
+      "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
     ],
   });
   assertEquals((await run("set", "C=3")).code, 0);
@@ -302,10 +305,10 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
     err: [[
       'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
-      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
       "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
       "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
     ].join("\n")],
   });
   assertEquals(await values(), {});
@@ -328,8 +331,8 @@ Deno.test("set rejects a manifest that does not exist or is invalid", async () =
 
 /** Invalid command lines and their error messages. */
 const INVALID_USAGE: [string, string][] = [
-  ["set", "Cannot set nothing: expected set KEY=VALUE ...; see --help"],
-  ["unset", "Cannot unset nothing: expected unset KEY ...; see --help"],
+  ["set", "Cannot set: expected KEY=VALUE ...; see --help"],
+  ["unset", "Cannot unset: expected KEY ...; see --help"],
   ["set A", 'Cannot set "A": expected KEY=VALUE'],
   ["set A=1 REP_PUBLIC_A=2", "Cannot set A twice: expected one value"],
   ["list A", 'Cannot list "A": expected options only; see --help'],
@@ -337,10 +340,10 @@ const INVALID_USAGE: [string, string][] = [
   ["history 5", 'Cannot history "5": expected options only; see --help'],
   ["list --jsno", "Cannot use --jsno: there is no such option; did you mean --json?"],
   ["list --kv.a=1", "Cannot use --kv.a: there is no such option; did you mean --kv?"],
-  ["set A=1 -f", "Cannot use -f: there is no such option; did you mean --kv?"],
-  ["set A=1 --port 80", "Cannot use --port: there is no such option; did you mean --force?"],
+  ["set A=1 -f", "Cannot use -f: there is no such option; did you mean --force?"],
+  ["set A=1 --port 80", "Cannot use --port: there is no such option; did you mean --out?"],
   ["unset A --force", "Cannot unset with --force: it is an option of set"],
-  ["unset A --manifest x", "Cannot unset with --manifest: it is an option of set"],
+  ["unset A --manifest x", "Cannot unset with --manifest: it is an option of set, validate, typegen and inject"],
   ["list --if-id 1", "Cannot list with --if-id: it is an option of set and unset"],
   ["set A=1 --limit 5", "Cannot set with --limit: it is an option of history"],
   ["set A=1 B=2 --if-id 0", "Cannot set with --if-id: expected one variable, got 2"],
@@ -357,33 +360,28 @@ const INVALID_USAGE: [string, string][] = [
   ["set A=1 --if-id 1 --if-id=1", "Cannot use --if-id twice: expected one value"],
   ["set A=1 --manifest a --manifest b", "Cannot use --manifest twice: expected one value"],
   ["history --limit 1 --limit=2", "Cannot use --limit twice: expected one value"],
-  ["list --kv=", 'Cannot read --kv: expected some text, got ""'],
-  ["set A=1 --manifest=", 'Cannot read --manifest: expected some text, got ""'],
-  ["move A", 'Cannot run "move": expected set, unset, list, history, watch'],
+  ["list --kv=", 'Cannot read --kv: expected a non-empty value, got ""'],
+  ["set A=1 --manifest=", 'Cannot read --manifest: expected a non-empty value, got ""'],
+  ["move A", 'Cannot run "move": expected validate, typegen, lint, inject, set, unset, list, history, watch'],
 ];
 
-Deno.test("runVariableCommand() exits with 2 for an invalid command line, without opening the store", async () => {
+Deno.test("runCommand() exits with 2 for an invalid command line, without opening the store", async () => {
   const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
   for (const [words, message] of INVALID_USAGE) {
     assertEquals([words, await run(...words.split(" "))], [words, { code: 2, out: [], err: [message] }]);
   }
 });
 
-Deno.test("--help prints all commands and flags, for every command", async () => {
+Deno.test("--help prints the usage and the flags of a command", async () => {
   const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
   const { code, out, err } = await run("set", "--help");
   assertEquals([code, err], [0, []]);
-  for (const command of ["set KEY=VALUE ...", "unset KEY ...", "list", "history", "watch"]) {
-    assert(out.some((line) => line.startsWith(`  ${command} `)), command);
-  }
-  for (
-    const flag of ["--kv PATH|URL", "--json", "--if-id ID", "--force", "--manifest FILE", "--limit N", "-h, --help"]
-  ) {
+  assert(out.includes("Usage: deno run -A --unstable-kv jsr:@rep/gateway set KEY=VALUE ... [OPTION ...]"));
+  for (const flag of ["--kv PATH|URL", "--json", "--if-id ID", "--force", "--manifest FILE", "-h, --help"]) {
     assert(out.some((line) => line.startsWith(`  ${flag} `)), flag);
   }
-  for (const command of ["unset", "list", "history", "watch"]) {
-    assertEquals([await run(command, "--help"), await run(command, "-h")], [{ code, out, err }, { code, out, err }]);
-  }
+  assertEquals(out.filter((line) => /--(limit|out|dir)/.test(line)), []);
+  assertEquals(await run("set", "-h"), { code, out, err });
 });
 
 Deno.test("--kv selects the store; REP_GATEWAY_KV does if the flag is not set, unless it is empty", async () => {
@@ -407,7 +405,7 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
     out: [],
     err: [
       "Cannot keep variables in memory, where no gateway would see them: " +
-      "it ends with this command; expected --kv with a file or a URL",
+      "it is deleted when this command ends; expected --kv with a file or a URL",
     ],
   };
   for (const words of [["set", "A=1"], ["unset", "A"], ["list"], ["history"], ["watch"]]) {
@@ -444,7 +442,7 @@ Deno.test("list has a timeout for a store that does not open", async () => {
   const { run, clock } = setUp({ openStore: () => new Promise(() => {}) });
   const running = run("list");
   await clock.tick(10_000);
-  assertEquals(await running, { code: 1, out: [], err: ["Cannot open the store: no answer within 10000 ms"] });
+  assertEquals(await running, { code: 1, out: [], err: ["Cannot use the store: no answer within 10000 ms"] });
 });
 
 /** Starts a watch on a store. */
@@ -557,7 +555,9 @@ Deno.test("the commands as processes share a file, and watch prints the writes o
   assertEquals([conflict.code, conflict.out, conflict.err.length], [1, [], 1]);
   const list = await runProcess(["list", "--json", ...kv]);
   assertEquals([list.code, JSON.parse(list.out.join("\n"))], [0, [written]]);
-  assertEquals((await runProcess(["lst", ...kv])).code, 2);
+  assertEquals((await runProcess(["lst", ...kv])).err, [
+    'Cannot run "lst": there is no such command; did you mean list?',
+  ]);
 
   watch.kill("SIGINT");
   assertEquals((await watch.status).code, 0);

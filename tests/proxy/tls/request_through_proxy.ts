@@ -2,7 +2,7 @@ import { ReverseProxy } from "../../../src/proxy/reverse_proxy.ts";
 
 /** Sends requests to an upstream through the proxy, and prints the responses: for a test of what a process trusts. */
 if (import.meta.main) {
-  const proxy = new ReverseProxy({ upstream: Deno.args[0]! });
+  const proxy = new ReverseProxy({ upstream: new URL(Deno.args[0]!) });
   const client = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
   const request = async (path: string, init?: RequestInit) => {
     await new Promise(setImmediate); // a connection becomes idle one turn after its last byte

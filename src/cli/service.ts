@@ -4,7 +4,7 @@ import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.t
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
-import { createLog, type Log } from "../log.ts";
+import { createLog, type Log, messageOf } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -22,8 +22,8 @@ import { checkTriggers, startTriggers } from "./triggers.ts";
 /** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
 
-/** Settings of {@linkcode Service}. */
-export interface ServiceOptions {
+/** Options of {@linkcode Service}. */
+interface ServiceOptions {
   log: Log;
   /** The time. @default {systemClock} */
   clock?: Clock;
@@ -34,7 +34,10 @@ type GatewayFetch = (gateway: Gateway) => Promise<Response>;
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
 
-/** A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the shutdown. */
+/**
+ * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
+ * shutdown.
+ */
 export class Service {
   readonly #command: ServeCommand;
   readonly #log: Log;
@@ -75,22 +78,25 @@ export class Service {
   }
 
   /**
-   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store are closed.
+   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store
+   * are closed.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
+    logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
     try {
+      const options = { clock: this.#clock, log: this.#log };
+      this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
       this.#ready.resolve(this.#gateway = await this.#createGateway());
     } catch (error) {
       this.#ready.reject(error);
+      this.#stopTriggers();
       this.#store?.close();
       await this.#unbind();
       throw error;
     }
-    const options = { clock: this.#clock, log: this.#log };
-    this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
   }
 
   /** Answers every request. */
@@ -105,17 +111,20 @@ export class Service {
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
 
-  /** Reads the variables and the certificate again. The log has what was wrong, if anything was. */
+  /**
+   * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
+   * are any.
+   */
   reload(): void {
-    this.#gateway?.reload().catch(() => {}); // logged as rep.config.refused
+    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
     this.#reloadTls().catch((error) => {
-      this.#log.error("rep.tls.refused", { detail: `the previous certificate stays: ${messageOf(error)}` });
+      this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
   }
 
   /**
-   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within `--drain`, and
-   * closes the store. A start that is still under way is waited for.
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. A start that is still under way is waited for.
    */
   async stop(): Promise<void> {
     const gateway = await this.#ready.promise;
@@ -133,7 +142,13 @@ export class Service {
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    return await createGateway({ ...toGatewayOptions(options), masterKey, instanceId, store: this.#store, log });
+    return await createGateway({
+      ...toGatewayOptions(options, this.#clock),
+      masterKey,
+      instanceId,
+      store: this.#store,
+      log,
+    });
   }
 
   #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {
@@ -182,15 +197,10 @@ function resolveInstanceId({ hostname, port }: CommandOptions): string | undefin
   return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
-/** Creates the log of a command, which also gets errors that nothing caught, and writes the command's warnings to it. */
+/** Creates the log of a command, and writes the command's warnings to it. */
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
   const log = createLog({ format: options["log-format"], level: options["log-level"] });
-  logUncaughtErrors(log);
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

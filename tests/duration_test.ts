@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { formatDuration, parseDuration } from "../../src/cli/duration.ts";
+import { formatDuration, parseDuration } from "../src/duration.ts";
 
 Deno.test("parseDuration() parses hours, minutes, seconds and milliseconds, alone and combined", () => {
   const texts = ["0s", "30s", "5m", "1h", "500ms", "1h30m", "1m30s500ms", "90m", "24h", "720h"];

@@ -1,0 +1,64 @@
+/** The simulated world, and what things cost in it. */
+export const WORLD = {
+  clients: 1_000_000,
+  processes: 1_000,
+  seed: 1,
+  rounds: 3,
+  /** PUBLIC variables: publishing reads them all. */
+  variables: 50,
+  /** From a process to the store and back. */
+  rttMs: 1,
+  getUs: 40,
+  listUs: 70,
+  entryUs: 5,
+  commitUs: 250,
+  /** The number of stores over which the load is spread evenly. */
+  lanes: 1,
+  /** A process's own time to deliver an event to a stream, and to open a stream. */
+  deliveryUs: 8,
+  openUs: 140,
+  streamKiB: 65,
+  /** The memory of a process; Deno Deploy's default. */
+  memoryMiB: 768,
+  /** How often an idle client asks for a session key. */
+  keyEveryS: 600,
+  /** The share of clients that ask for a key after a reconnect. */
+  keyShare: 1,
+  /** The number of processes that sweep; 0 is all of them. */
+  sweepers: 1,
+};
+
+/** The parameters of a simulation. */
+export type World = typeof WORLD;
+/** Returns numbers in [0, 1). */
+export type Random = () => number;
+/** One result of a simulated scenario. */
+export type Finding = readonly [name: string, unit: string, value: number];
+
+/** How often a process polls for events and stored variables: `src/live_configuration.ts`. */
+export const POLL_MS = 1_000;
+/** The mean period of heartbeats, and how many representatives a configuration has: `src/rollout/`. */
+export const HEARTBEAT_MS = 4_500;
+export const MAX_REPRESENTATIVES = 8;
+/** Rate limit windows and their sweep: `src/http/rate_limit.ts`. */
+export const WINDOW_S = 60;
+export const SWEEP_S = 60;
+export const SWEEP_PAGE = 500;
+export const SWEEP_BATCH = 10;
+/** When clients reconnect: `src/events/hub.ts`. */
+export const RETRY_MS = [2_000, 8_000] as const;
+/** Commits that meet a conflict: `src/store/retry.ts`. */
+export const MAX_TRIES = 40;
+export const MAX_PAUSE_MS = 100;
+/** The circuit breaker: `src/store/circuit_breaker.ts`. */
+export const TIMEOUT_MS = 5_000;
+export const OPEN_MS = 1_000;
+
+/** Returns the share of the store's time that idle processes take: polls, heartbeats, and the lease of the sweep. */
+export function idleLoad({ processes, getUs, listUs, entryUs, commitUs, lanes }: World): number {
+  const representatives = Math.min(MAX_REPRESENTATIVES, processes);
+  const heartbeats = processes * (listUs + representatives * entryUs) + representatives * commitUs;
+  const polls = processes * (listUs + getUs);
+  const usPerS = polls * 1_000 / POLL_MS + heartbeats * 1_000 / HEARTBEAT_MS + processes * getUs / SWEEP_S;
+  return usPerS / 1e6 / lanes;
+}

@@ -1,0 +1,37 @@
+import { join } from "@std/path";
+import { messageOf } from "../../log.ts";
+import { ConfigurationError } from "../../variables/snapshot.ts";
+import { missingRead } from "../sources.ts";
+
+/**
+ * Lists the files of a build in the order of their paths, or a single file. Links to directories are not followed, since
+ * they could form a cycle.
+ *
+ * @throws {ConfigurationError} If the directory or the permission to read it is missing.
+ */
+export async function listBuildFiles(path: string): Promise<string[]> {
+  const missing = missingRead({ flag: "DIR", path });
+  if (missing !== undefined) throw new ConfigurationError([missing]);
+  try {
+    const { isDirectory } = await Deno.stat(path);
+    return isDirectory ? await listDirectory(path) : [path];
+  } catch (cause) {
+    throw new ConfigurationError([`Cannot read DIR "${path}": ${messageOf(cause)}`], { cause });
+  }
+}
+
+async function listDirectory(directory: string): Promise<string[]> {
+  const entries = await Array.fromAsync(Deno.readDir(directory));
+  entries.sort((a, b) => a.name < b.name ? -1 : 1);
+  const lists = entries.map((entry) => {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory) return listDirectory(path);
+    return entry.isSymlink ? listLink(path) : Promise.resolve([path]);
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+async function listLink(path: string): Promise<string[]> {
+  const target = await Deno.stat(path).catch(() => undefined); // a broken link
+  return target?.isFile ? [path] : [];
+}

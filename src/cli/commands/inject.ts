@@ -1,0 +1,102 @@
+import { type ConfigScript, renderConfigScript } from "../../pages/config_script.ts";
+import { makePayload, type Payload } from "../../pages/payload.ts";
+import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
+import { buildSnapshot, ConfigurationError, type Snapshot } from "../../variables/snapshot.ts";
+import { environmentName } from "../../variables/tier.ts";
+import { parseCommandManifest } from "../manifest_settings.ts";
+import { readOptions } from "../read_options.ts";
+import { listBuildFiles } from "./build_files.ts";
+import type { CommandArguments } from "./command_line.ts";
+import type { CommandIo } from "./command_io.ts";
+import { readConfigJs, renderConfigJs } from "./config_js.ts";
+import { readSources } from "./read_sources.ts";
+import { escapeInvisible } from "./table.ts";
+import { writeFile } from "./write_file.ts";
+
+/** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
+export async function inject(line: CommandArguments, io: CommandIo): Promise<void> {
+  const snapshot = await readSnapshot(line, io);
+  const lists = await Promise.all(line.args.map(listBuildFiles));
+  const pages = lists.flat().filter((path) => /\.html?$/i.test(path));
+  if (line.args.length > 0 && pages.length === 0) {
+    throw new TypeError(`Cannot inject into ${line.args.join(", ")}: expected .html files, got none`);
+  }
+  for (const path of pages) await injectInto(path, snapshot, io);
+  if (line.configJs !== undefined) await writeConfigJs(line.configJs, snapshot, io);
+}
+
+async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
+  const { environment, manifest, issues, warnings } = await readSources(line, io.environment);
+  const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest);
+  const allIssues = [...issues, ...parsed?.issues ?? []];
+  if (allIssues.length > 0) throw new ConfigurationError(allIssues);
+  const flags = new Map(line.strict ? [["strict", "true"] as const] : []);
+  const { strict } = readOptions({ flags, environment: io.environment, manifest: parsed?.manifest.settings ?? {} });
+  const snapshot = await buildSnapshot({ environment, manifest, strict });
+  const secrets = snapshot.warnings.map(({ name, detail }) =>
+    `${environmentName({ name, tier: "public" })}: ${detail}`
+  );
+  for (const warning of [...warnings, ...secrets]) io.printError(`Warning: ${warning}`);
+  if (snapshot.sensitive.size > 0) {
+    io.printError("Warning: SENSITIVE variables are left out: only a gateway issues the keys to read them");
+  }
+  return snapshot;
+}
+
+async function injectInto(path: string, snapshot: Snapshot, io: CommandIo): Promise<void> {
+  const page = await Deno.readFile(path);
+  const before = readConfigScript(page);
+  const { bytes } = await render(snapshot, before, io);
+  const result = await replaceScript(page, bytes);
+  if (result === undefined) return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
+  const isWritten = await writeFile("DIR", path, result);
+  const action = isWritten ? before === undefined ? "injected" : "replaced" : "up to date";
+  io.print(escapeInvisible(`${path}: ${action}`));
+  if (isWritten) await warnOfCompressed(path, io);
+}
+
+/** Servers prefer these files, which still have the previous page. */
+async function warnOfCompressed(path: string, { printError }: CommandIo): Promise<void> {
+  for (const compressed of [`${path}.br`, `${path}.gz`, `${path}.zst`]) {
+    const isThere = await Deno.stat(compressed).then(() => true, () => false);
+    if (isThere) printError(`Warning: ${compressed} has the previous page: compress it again, or delete it`);
+  }
+}
+
+async function writeConfigJs(path: string, snapshot: Snapshot, io: CommandIo): Promise<void> {
+  const before = await Deno.readTextFile(path).catch(() => ""); // it does not exist, or the write reports why
+  const script = await render(snapshot, readConfigJs(before), io);
+  const isWritten = await writeFile("--config-js", path, await renderConfigJs(script));
+  io.print(escapeInvisible(`${path}: ${isWritten ? "written" : "up to date"}`));
+}
+
+/** Nobody verifies the token of such a payload: there is no gateway that would. */
+const INTEGRITY_KEY = new Uint8Array(32);
+const NO_VALUES: ReadonlyMap<string, string> = new Map();
+
+/**
+ * Renders the element.
+ *
+ * @param before The text of the previous one. If it has the same values, so does its time, so that nothing changes.
+ */
+async function render(snapshot: Snapshot, before: string | undefined, { clock }: CommandIo): Promise<ConfigScript> {
+  const payload = await makePayload({
+    public: snapshot.public,
+    sensitive: NO_VALUES,
+    keys: { kid: "0", blobKey: INTEGRITY_KEY, integrityKey: INTEGRITY_KEY },
+    cursor: undefined,
+    now: clock.now(),
+  });
+  const previous = parsePayload(before);
+  const isSame = previous?._meta?.integrity === payload._meta.integrity;
+  const injected_at = isSame ? previous._meta.injected_at : payload._meta.injected_at;
+  return await renderConfigScript({ ...payload, _meta: { ...payload._meta, injected_at } });
+}
+
+function parsePayload(text: string | undefined): Payload | undefined {
+  try {
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined; // somebody else's element, which is replaced
+  }
+}

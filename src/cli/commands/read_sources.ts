@@ -1,0 +1,69 @@
+import { isGranted } from "../../permissions.ts";
+import type { Environment } from "../../variables/classify.ts";
+import { ConfigurationError } from "../../variables/snapshot.ts";
+import { readEnvPath, readTextFile } from "../sources.ts";
+import type { CommandArguments } from "./command_line.ts";
+
+/** The sources of the variables, as a gateway would read them, except its store. */
+export interface CommandSources {
+  /** The text of the manifest, if there is one. */
+  readonly manifest: string | undefined;
+  /** The variables of all sources. */
+  readonly environment: Environment;
+  /** Where each of them is set: the path of an env file, or `environment`. */
+  readonly setIn: ReadonlyMap<string, string>;
+  /** The files that cannot be read. */
+  readonly issues: readonly string[];
+  /** What is not read for want of a permission. */
+  readonly warnings: readonly string[];
+}
+
+/** The manifest of a project, as in REP's own command-line tool. */
+const DEFAULT_MANIFEST = ".rep.yaml";
+
+/** Returns the manifest of a command: by default the one in the current directory, if there is one. */
+export async function findManifest({ manifest }: Pick<CommandArguments, "manifest">): Promise<string | undefined> {
+  if (manifest !== undefined) return manifest;
+  if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
+  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(() => true, () => false);
+  return isThere ? DEFAULT_MANIFEST : undefined;
+}
+
+/** Reads the sources of a command, and goes on if one of them cannot be read. */
+export async function readSources(
+  line: Pick<CommandArguments, "manifest" | "envFiles">,
+  processEnvironment: Environment,
+): Promise<CommandSources> {
+  const issues: string[] = [];
+  const path = await findManifest(line);
+  const manifest = path && await orIssue(readTextFile(path, "--manifest"), issues);
+  const files = await Promise.all(line.envFiles.map(async (path) => {
+    return [path, await orIssue(readEnvPath({ flag: "--env-file", path }), issues) ?? {}] as const;
+  }));
+  const all = [...files, ["environment", processEnvironment] as const];
+  return {
+    manifest,
+    environment: Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment))),
+    setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
+    issues,
+    warnings: permissionWarnings(line),
+  };
+}
+
+function permissionWarnings({ manifest }: Pick<CommandArguments, "manifest">): string[] {
+  const isManifestMissing = manifest === undefined && !isGranted({ name: "read", path: DEFAULT_MANIFEST });
+  return [
+    ...(isGranted({ name: "env" }) ? [] : ["without --allow-env, environment variables are not read"]),
+    ...(isManifestMissing ? [`without --allow-read, ${DEFAULT_MANIFEST} is not read`] : []),
+  ];
+}
+
+async function orIssue<T>(reading: Promise<T>, issues: string[]): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    issues.push(...error.issues);
+    return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/** Headers that let a cache store or reuse a response, whatever its `Cache-Control` says. */
+const CACHING_HEADERS = [
+  "age",
+  "edge-control",
+  "expires",
+  "pragma",
+  "surrogate-control",
+  "warning",
+  "x-accel-expires",
+];
+
+/** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
+const TARGETED_SUFFIX = "-cache-control";
+
+/** Decides whether an HTML document is sent as a page, with the configuration, or as a fragment. */
+const DECIDING_HEADER = "Sec-Fetch-Dest";
+
+/**
+ * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the
+ * script inserts into a page that has the configuration.
+ */
+export function isFragmentRequest(headers: Headers): boolean {
+  return headers.get(DECIDING_HEADER) === "empty";
+}
+
+/**
+ * Replaces the caching headers of an HTML document: caches have to revalidate it, and may not store it if it is secret.
+ * A stricter original directive is kept. A fragment gets the same headers, since caches that ignore `Vary` would use it
+ * as a page.
+ */
+export function replaceCachingHeaders(headers: Headers, isSecret: boolean): void {
+  const targeted = [...headers.keys()].filter((name) => name.endsWith(TARGETED_SUFFIX));
+  for (const name of [...CACHING_HEADERS, ...targeted]) headers.delete(name);
+  headers.set("cache-control", cacheControl(headers.get("cache-control") ?? "", isSecret));
+  headers.set("vary", withDecidingHeader(headers.get("vary")));
+}
+
+function cacheControl(original: string, isSecret: boolean): string {
+  if (isSecret || /\bno-store\b/i.test(original)) return "no-store";
+  return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
+}
+
+function withDecidingHeader(vary: string | null): string {
+  const names = (vary ?? "").split(",").map((name) => name.trim().toLowerCase());
+  if (vary !== null && (names.includes("*") || names.includes(DECIDING_HEADER.toLowerCase()))) return vary;
+  return vary ? `${vary}, ${DECIDING_HEADER}` : DECIDING_HEADER;
+}

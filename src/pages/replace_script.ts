@@ -1,0 +1,74 @@
+import { HtmlTokenizer, type MarkupListener, type Tag } from "./html_tokenizer.ts";
+import { injectScript } from "./inject_script.ts";
+
+/** A range of a document, in bytes. */
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the insertion
+ * point of {@linkcode injectScript}. No other byte changes, so doing it again with the same element changes nothing.
+ *
+ * @returns The document; `undefined` if it is UTF-16, into which nothing can be inserted.
+ */
+export async function replaceScript(
+  document: Uint8Array<ArrayBuffer>,
+  script: Uint8Array,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const without = removeRanges(document, findConfigScripts(document).map(({ element }) => element));
+  const result = await new Response(injectScript(new Blob([without]).stream(), script)).bytes();
+  return result.length === without.length ? undefined : result;
+}
+
+/** Returns the text of the script element that was injected into a document earlier, if there is one. */
+export function readConfigScript(document: Uint8Array): string | undefined {
+  const [found] = findConfigScripts(document);
+  return found && new TextDecoder().decode(document.subarray(found.text.start, found.text.end));
+}
+
+interface ConfigScriptRange {
+  readonly element: Range;
+  readonly text: Range;
+}
+
+function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
+  const found: ConfigScriptRange[] = [];
+  let open: Tag | undefined;
+  const listener: MarkupListener = {
+    text() {},
+    cdata() {},
+    utf16() {},
+    startTag: (tag) => open = tag.name === "script" && hasConfigId(document, tag) ? tag : undefined,
+    endTag: ({ start, end }) => {
+      if (open) found.push({ element: { start: open.start, end }, text: { start: open.end, end: start } });
+      open = undefined;
+    },
+  };
+  const tokenizer = new HtmlTokenizer(listener);
+  for (const byte of document) tokenizer.read(byte);
+  return found;
+}
+
+function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
+  const tag = new TextDecoder("latin1").decode(document.subarray(start, end));
+  return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
+}
+
+function removeRanges(document: Uint8Array<ArrayBuffer>, ranges: readonly Range[]): Uint8Array<ArrayBuffer> {
+  const starts = [0, ...ranges.map(({ end }) => end)];
+  const ends = [...ranges.map(({ start }) => start), document.length];
+  const pieces = starts.map((start, index) => document.subarray(start, ends[index]));
+  return pieces.length === 1 ? document : concat(pieces);
+}
+
+function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const result = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let offset = 0;
+  for (const piece of pieces) {
+    result.set(piece, offset);
+    offset += piece.length;
+  }
+  return result;
+}

@@ -1,0 +1,18 @@
+import { assertEquals } from "@std/assert";
+import { didYouMean } from "../src/did_you_mean.ts";
+
+const WORDS = ["list", "lint", "validate", "set"];
+
+for (
+  const [word, suggestion] of [["lst", "list"], ["lnit", "lint"], ["vaildate", "validate"], ["sett", "set"]] as const
+) {
+  Deno.test(`didYouMean() suggests ${suggestion} for ${word}`, () => {
+    assertEquals(didYouMean(word, WORDS), `; did you mean ${suggestion}?`);
+  });
+}
+
+for (const word of ["dev", "serve", "start", "", "x".repeat(1_000)]) {
+  Deno.test(`didYouMean() suggests nothing for ${word.slice(0, 10) || "an empty word"}`, () => {
+    assertEquals(didYouMean(word, WORDS), "");
+  });
+}

@@ -1,0 +1,114 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { openPersistentStore } from "../../src/cli/commands/persistent_store.ts";
+import { openStore } from "../../src/store/open.ts";
+import { restrictToOwner, withPrivateUmask } from "../../src/store/private_file.ts";
+import { bareProcess } from "../_bare_process.ts";
+import { captureLog } from "../_gateway.ts";
+import { TempDirectory } from "../_temp.ts";
+import { modesIn } from "./_modes.ts";
+
+const FILES = ["kv.sqlite3", "kv.sqlite3-shm", "kv.sqlite3-wal"];
+const PRIVATE = Object.fromEntries(FILES.map((name) => [name, "600"]));
+
+/** Opens the database, and returns the modes of its files while it is open. */
+async function modesWhileOpen(directory: TempDirectory): Promise<Record<string, string>> {
+  const { log, lines } = captureLog();
+  const store = await openStore(directory.at("kv.sqlite3"), log);
+  await store.commit([], [{ key: ["master-key"], value: 1 }]);
+  const modes = await modesIn(directory.path);
+  store.close();
+  assertEquals(lines, []);
+  return modes;
+}
+
+Deno.test("openStore() creates a database and the files beside it for their owner only", async () => {
+  await using directory = await TempDirectory.make();
+  assertEquals(await modesWhileOpen(directory), PRIVATE);
+});
+
+Deno.test("openStore() makes a database private that others could read, with the files that a crash left beside it", async () => {
+  await using directory = await TempDirectory.make();
+  const kv = await Deno.openKv(directory.at("kv.sqlite3"));
+  await kv.set(["a"], 1);
+  await using copy = await TempDirectory.make();
+  for (const name of FILES) await Deno.copyFile(directory.at(name), copy.at(name)); // as after SIGKILL
+  kv.close();
+  assertEquals(await modesIn(copy.path), Object.fromEntries(FILES.map((name) => [name, "644"])));
+  assertEquals(await modesWhileOpen(copy), PRIVATE);
+  const reopened = await Deno.openKv(copy.at("kv.sqlite3"));
+  assertEquals((await reopened.get(["a"])).value, 1);
+  reopened.close();
+});
+
+Deno.test("restrictToOwner() leaves the contents and a stricter mode as they are", async () => {
+  await using directory = await TempDirectory.make({ "kv.sqlite3": "text" });
+  await Deno.chmod(directory.at("kv.sqlite3"), 0o400);
+  assertEquals(await restrictToOwner(directory.at("kv.sqlite3")).catch(() => undefined), undefined); // root may write
+  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "400" });
+  assertEquals(await Deno.readTextFile(directory.at("kv.sqlite3")), "text");
+});
+
+Deno.test("restrictToOwner() makes the target of a symlink private", async () => {
+  await using directory = await TempDirectory.make({ "real.sqlite3": "" });
+  await Deno.symlink("real.sqlite3", directory.at("kv.sqlite3"));
+  assertEquals(await restrictToOwner(directory.at("kv.sqlite3")), undefined);
+  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "600", "real.sqlite3": "600" });
+});
+
+Deno.test("restrictToOwner() returns why it could not change the mode", async () => {
+  await using directory = await TempDirectory.make({ "kv.sqlite3": "" });
+  assertEquals(await withoutChmod(() => restrictToOwner(directory.at("kv.sqlite3"))), "chmod is not permitted");
+});
+
+Deno.test("openStore() opens a database all the same whose mode cannot be changed, with a warning", async () => {
+  await using directory = await TempDirectory.make({ "kv.sqlite3": "" });
+  const { log, lines } = captureLog();
+  const path = directory.at("kv.sqlite3");
+  const store = await withoutChmod(() => openStore(path, log));
+  store.close();
+  assertEquals(lines.map(({ time: _time, ...line }) => line), [{
+    level: "WARN",
+    msg: "rep.store.not_private",
+    detail: `other users may read "${path}": chmod is not permitted`,
+  }]);
+  (await withoutChmod(() => openPersistentStore(path))).close();
+});
+
+Deno.test("restrictToOwner() leaves files beside the database for which it has no permission", async () => {
+  await using directory = await TempDirectory.make({ "kv.sqlite3": "", "kv.sqlite3-wal": "" });
+  const path = directory.at("kv.sqlite3");
+  const program = `
+    import { restrictToOwner } from "src/store/private_file.ts";
+    say(await restrictToOwner(${JSON.stringify(path)}) ?? "no problem");`;
+  const flags = [`--allow-read=${directory.path}`, `--allow-write=${path}`];
+  await using process = await bareProcess(program, { flags });
+  assertEquals(await Array.fromAsync(process.lines), [["no problem"]]);
+  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "600", "kv.sqlite3-wal": "644" });
+});
+
+Deno.test("restrictToOwner() fails in a directory that does not exist", async () => {
+  await using directory = await TempDirectory.make();
+  await assertRejects(() => restrictToOwner(directory.at("nowhere/kv.sqlite3")), Deno.errors.NotFound);
+});
+
+/** Runs a function as on a file system that has no modes, or as a user that does not own the file. */
+async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
+  const { chmod } = Deno;
+  Deno.chmod = () => Promise.reject(new Deno.errors.PermissionDenied("chmod is not permitted"));
+  try {
+    return await run();
+  } finally {
+    Deno.chmod = chmod;
+  }
+}
+
+Deno.test("withPrivateUmask() restores the umask, also after an error", async () => {
+  const before = Deno.umask();
+  assertEquals(await withPrivateUmask(() => Promise.resolve(Deno.umask())), 0o077);
+  await assertRejects(() => withPrivateUmask(() => Promise.reject(new Error("no"))));
+  assertEquals(Deno.umask(), before);
+});
+
+Deno.test("withPrivateUmask() needs no permission", { permissions: {} }, async () => {
+  assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
+});

@@ -1,0 +1,83 @@
+/** The certificate of the command: served, reloaded when it is renewed, and kept when the new one cannot be used. */
+import { assertEquals } from "@std/assert";
+import { type RunningCommand, startCommand } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const FIXTURES = new URL("./proxy/tls/", import.meta.url);
+const read = (name: string) => Deno.readTextFile(new URL(name, FIXTURES));
+
+/** A running command with its own copy of the certificate, and a client that trusts the certificate's authority. */
+interface TlsCommand extends AsyncDisposable {
+  readonly command: RunningCommand;
+  readonly directory: TempDirectory;
+  fetch(path: string): Promise<Response>;
+}
+
+async function startTlsCommand(...flags: string[]): Promise<TlsCommand> {
+  const directory = await TempDirectory.make({
+    "cert.pem": await read("localhost.crt"),
+    "key.pem": await read("localhost.key"),
+    "app.env": "REP_PUBLIC_A=1\n",
+  });
+  const files = ["--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
+  const sources = ["--env-file", directory.at("app.env"), "--kv", ":memory:", "--hot-reload"];
+  const command = await startCommand([...files, ...sources, ...flags]);
+  const client = Deno.createHttpClient({ caCerts: [await read("ca.crt")] });
+  return {
+    command,
+    directory,
+    fetch: (path) => fetch(`${command.url}${path}`, { client }),
+    async [Symbol.asyncDispose]() {
+      client.close();
+      await command[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The same certificate with a comment: another file, as after a renewal. */
+async function renew({ directory }: TlsCommand): Promise<void> {
+  await directory.write("cert.pem", `# renewed\n${await read("localhost.crt")}`);
+}
+
+async function statusOf({ fetch }: TlsCommand): Promise<string> {
+  return (await (await fetch("/rep/health")).json()).status;
+}
+
+const isReloaded = ({ msg }: { msg: string }) => msg === "rep.tls.reloaded";
+
+Deno.test("SIGHUP reloads a renewed certificate on the same port, and open streams stay", async () => {
+  await using tls = await startTlsCommand();
+  const stream = await tls.fetch("/rep/changes");
+  const reader = stream.body!.getReader();
+  await reader.read();
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+  await tls.directory.write("app.env", "REP_PUBLIC_A=2\n");
+  tls.command.signal("SIGHUP");
+  const { value } = await reader.read();
+  assertEquals(new TextDecoder().decode(value).split("\n")[0], "event: rep:config:update");
+  await reader.cancel();
+});
+
+Deno.test("file_watch notices a renewed certificate", async () => {
+  await using tls = await startTlsCommand("--hot-reload-mode", "file_watch");
+  await renew(tls);
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+});
+
+Deno.test("a certificate that cannot be used is rejected, and the previous one stays", async () => {
+  await using tls = await startTlsCommand();
+  await tls.directory.write("cert.pem", "half a certif");
+  tls.command.signal("SIGHUP");
+  const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
+  assertEquals(
+    detail,
+    `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +
+      `"${tls.directory.at("key.pem")}": No certificates found in certificate data`,
+  );
+  assertEquals(await statusOf(tls), "healthy");
+});

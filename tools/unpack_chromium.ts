@@ -1,0 +1,82 @@
+import { join } from "@std/path";
+import { homedir } from "node:os";
+
+/** A browser of the Chromium family. */
+export interface Browser {
+  readonly path: string;
+  /** Environment variables that it needs in addition. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The package's major version is Chromium's. */
+const VERSION = "153.0.0";
+
+/**
+ * Runs in a process of its own, for two reasons: the package unpacks into the folder that `TMPDIR` names, and an import
+ * would make every type check download its 70 MB.
+ */
+const PROGRAM = `import chromium from "npm:@sparticuz/chromium@${VERSION}"; await chromium.executablePath();`;
+
+/** `--no-config` keeps the child away from the configuration of whatever folder the cache is in. */
+const ARGS = ["eval", "--quiet", "--no-config", "--no-lock", "--node-modules-dir=none", PROGRAM];
+
+/**
+ * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs use again. It needs neither
+ * root nor system libraries; it is the headless shell, which has no back/forward cache.
+ *
+ * @param cache The folder of all versions.
+ * @param extract Writes the browser's files into a folder; replaced in tests.
+ * @throws {Error} If the package cannot be downloaded, or its browser does not run on this machine.
+ */
+export async function unpackChromium(cache: string = cacheFolder(), extract = extractChromium): Promise<Browser> {
+  const folder = join(cache, `chromium-${VERSION}`);
+  if (!await exists(folder)) await unpackInto(folder, cache, extract);
+  return browserIn(folder);
+}
+
+function browserIn(folder: string): Browser {
+  return { path: join(folder, "chromium"), env: { LD_LIBRARY_PATH: join(folder, "al2023", "lib") } };
+}
+
+/** XDG Base Directory Specification. */
+function cacheFolder(): string {
+  return join(Deno.env.get("XDG_CACHE_HOME") || join(homedir(), ".cache"), "rep-gateway");
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** A rename is atomic: no process sees a folder that is not complete, and of several at once one wins. */
+async function unpackInto(folder: string, cache: string, extract: typeof extractChromium): Promise<void> {
+  await Deno.mkdir(cache, { recursive: true });
+  const staging = await Deno.makeTempDir({ dir: cache, prefix: "unpacking-" });
+  try {
+    await extract(staging);
+    await Deno.rename(staging, folder);
+  } catch (error) {
+    await Deno.remove(staging, { recursive: true });
+    if (!await exists(folder)) throw error;
+  }
+}
+
+async function extractChromium(folder: string): Promise<void> {
+  // AWS_EXECUTION_ENV makes the package unpack the libraries too that a machine without a browser lacks.
+  const env = { TMPDIR: folder, AWS_EXECUTION_ENV: "AWS_Lambda_nodejs24.x", NO_COLOR: "1" };
+  await run(Deno.execPath(), ARGS, env, "Cannot unpack Chromium from npm");
+  const { path, env: browserEnv } = browserIn(folder);
+  await run(path, ["--version"], browserEnv, "Cannot run Chromium from npm");
+}
+
+async function run(command: string, args: string[], env: Record<string, string>, failure: string): Promise<void> {
+  const { success, stderr } = await new Deno.Command(command, { args, env, stdout: "null" }).output();
+  if (success) return;
+  const [firstLine] = new TextDecoder().decode(stderr).trim().split("\n");
+  throw new Error(`${failure}: ${firstLine}`);
+}

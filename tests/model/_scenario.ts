@@ -4,7 +4,7 @@ import { setVariables, unsetVariables } from "../../src/variables/stored.ts";
 import { ConfigurationError } from "../../src/variables/snapshot.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
-import { Simulation } from "./_simulation.ts";
+import type { Simulation } from "./_simulation.ts";
 
 const NAMES = ["A", "B", "C", "D", "E"];
 /** Enough for dead processes to be noticed, and for every pause before a retry: heartbeats, backoff, reconnection. */

@@ -19,10 +19,11 @@ import { readCommand } from "./src/cli/command.ts";
 import { systemIo } from "./src/cli/commands/command_io.ts";
 import { isCommand } from "./src/cli/commands/command_line.ts";
 import { runCommand } from "./src/cli/commands/run_command.ts";
-import { exitWithError } from "./src/cli/exit_with_error.ts";
+import { exitWithError, exitWithStartError } from "./src/cli/exit_with_error.ts";
 import { helpText } from "./src/cli/help.ts";
+import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, Service } from "./src/cli/service.ts";
+import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/service.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -30,6 +31,8 @@ export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/variables/snapshot.ts";
 export type { Environment } from "./src/variables/classify.ts";
 export type { Clock } from "./src/clock.ts";
+export { openTelemetry } from "./src/metrics/open_telemetry.ts";
+export type { GaugeValue, MetricsSink, Telemetry } from "./src/metrics/metrics.ts";
 export { createLog, type Log, type LogFields, type LogOptions } from "./src/log.ts";
 export { kvStore } from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
@@ -44,19 +47,24 @@ export {
   type Write,
 } from "./src/store/store.ts";
 
-/** Runs the command from its arguments to the last signal. */
+/** Runs the gateway from its arguments to the last signal. */
 async function main(): Promise<void> {
-  if (isCommand(Deno.args)) Deno.exit(await runCommand(Deno.args, systemIo()));
   const command = await readCommand(Deno.args);
   if (command.kind === "help") return print(helpText());
   if (command.kind === "version") return print(config.version);
 
+  await loadKvToken();
   checkStart(command.options);
   const log = openCommandLog(command);
-  const service = new Service(command, { log });
+  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
   await service.bind();
   onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
   await service.start();
+}
+
+async function runCommandAlone(): Promise<number> {
+  await loadKvToken();
+  return await runCommand(Deno.args, systemIo());
 }
 
 function print(text: string): void {
@@ -64,4 +72,7 @@ function print(text: string): void {
   console.log(text);
 }
 
-if (import.meta.main) await main().catch(exitWithError);
+if (import.meta.main) {
+  if (isCommand(Deno.args)) Deno.exit(await runCommandAlone().catch(exitWithError));
+  await main().catch(exitWithStartError);
+}

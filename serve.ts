@@ -9,12 +9,13 @@
  * @module
  */
 import { readCommand } from "./src/cli/command.ts";
-import { exitWithError } from "./src/cli/exit_with_error.ts";
+import { exitWithStartError } from "./src/cli/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/listen.ts";
 import type { OptionName } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
+import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, type ServeCommand, Service } from "./src/cli/service.ts";
+import { checkStart, openCommandLog, openTelemetryIfEnabled, type ServeCommand, Service } from "./src/cli/service.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 
 /** Options that only the command itself can follow, and why. */
@@ -25,9 +26,9 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "stop-delay": "Deno closes the port at the first signal",
 };
 
-const command = await readServeCommand().catch(exitWithError);
+const command = await readServeCommand().catch(exitWithStartError);
 const log = openCommandLog(command);
-const service = new Service(command, { log });
+const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 
@@ -41,7 +42,7 @@ const timer = setTimeout(start, BOUND_AFTER_MS);
 
 function start(): Promise<void> {
   clearTimeout(timer);
-  return starting ??= service.start().catch(exitWithError);
+  return starting ??= service.start().catch(exitWithStartError);
 }
 
 async function stop(): Promise<void> {
@@ -59,6 +60,7 @@ async function readServeCommand(): Promise<ServeCommand> {
     const value = command.options[name as OptionName];
     if (value !== undefined && value !== 0) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
+  await loadKvToken();
   checkStart(command.options);
   return command;
 }

@@ -58,7 +58,7 @@ export const OPEN_MS = 1_000;
 export function idleLoad({ processes, getUs, listUs, entryUs, commitUs, lanes }: World): number {
   const representatives = Math.min(MAX_REPRESENTATIVES, processes);
   const heartbeats = processes * (listUs + representatives * entryUs) + representatives * commitUs;
-  const polls = processes * (listUs + getUs);
+  const polls = processes * 2 * getUs; // the newest event's id, and the version of the stored variables
   const usPerS = polls * 1_000 / POLL_MS + heartbeats * 1_000 / HEARTBEAT_MS + processes * getUs / SWEEP_S;
   return usPerS / 1e6 / lanes;
 }

@@ -7,6 +7,7 @@
  * Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
  * floor that was measured in the same run say more.
  */
+import { ENGINE_SIZES, engines } from "./engines.ts";
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
 import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
@@ -20,6 +21,7 @@ import { WORLD } from "./_world.ts";
 type Run = (args: readonly string[]) => Report | Promise<Report>;
 
 const PROGRAMS: Readonly<Record<string, Run>> = {
+  engines: (args) => engines(readSizes(args, ENGINE_SIZES)),
   fan_out: (args) => fanOut(readSizes(args, FAN_OUT_SIZES)),
   large: (args) => large(readSizes(args, LARGE_SIZES)),
   replay: (args) => replay(readSizes(args, REPLAY_SIZES)),

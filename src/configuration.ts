@@ -1,6 +1,7 @@
 import { type Clock, sleep } from "./clock.ts";
 import type { Publication } from "./events/publisher.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, noMetrics } from "./metrics/metrics.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -22,6 +23,8 @@ interface ConfigurationOptions {
   publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
   clock: Clock;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
 }
 
 /** The first and the longest pause before a failed publication is retried, in milliseconds. */
@@ -30,6 +33,7 @@ const RETRY_MS = [1_000, 30_000] as const;
 /** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
+  readonly #metrics: Metrics;
   readonly #stop = new AbortController();
   #snapshot = EMPTY_SNAPSHOT;
   #isLoaded = false;
@@ -45,6 +49,7 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
+    this.#metrics = options.metrics ?? noMetrics;
   }
 
   /**
@@ -108,8 +113,9 @@ export class Configuration {
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
     await this.publish();
-    // A poll that finds no change is not worth a line.
-    const level = hasSameVariables(this.#snapshot, before) ? "debug" : "info";
+    const isUnchanged = hasSameVariables(this.#snapshot, before);
+    this.#metrics.count("rep.config.reloads", 1, isUnchanged ? "unchanged" : "applied");
+    const level = isUnchanged ? "debug" : "info"; // a poll that finds no change is not worth a line
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 
@@ -118,12 +124,13 @@ export class Configuration {
     const rejection = issues.join("\n");
     if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
     this.#rejection = rejection;
+    this.#metrics.count("rep.config.reloads", 1, "refused");
     this.#options.log.error("rep.config.refused", { detail: "the previous configuration stays active", issues });
     return error;
   }
 
-  /** Logs the guardrail warnings and deprecations that the previous snapshot did not have. */
-  #logFindings({ warnings, deprecated }: Snapshot, before: Snapshot | undefined): void {
+  /** Logs the guardrail warnings, deprecations and suspicious names that the previous snapshot did not have. */
+  #logFindings({ warnings, deprecated, suspicious }: Snapshot, before: Snapshot | undefined): void {
     const known = new Set([...before?.warnings ?? []].map(({ name, detail }) => `${name} ${detail}`));
     for (const { name, detection, detail } of warnings) {
       if (known.has(`${name} ${detail}`)) continue;
@@ -132,6 +139,10 @@ export class Configuration {
     const old = new Set(before?.deprecated.map(({ name }) => name));
     for (const { name, message } of deprecated.filter(({ name }) => !old.has(name))) {
       this.#options.log.warn("rep.config.deprecated", { variable_name: name, detail: message });
+    }
+    const suspected = new Set(before?.suspicious.map(({ name }) => name));
+    for (const { name, detail } of suspicious.filter(({ name }) => !suspected.has(name))) {
+      this.#options.log.warn("rep.config.suspicious_name", { variable_name: name, detail });
     }
   }
 
@@ -179,6 +190,7 @@ export class Configuration {
     if (publication === undefined) return;
     const { events, head } = publication;
     this.#cursor = head;
+    this.#metrics.count("rep.events.published", events.length);
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
       this.#options.log.info("rep.config.changed", { key: name, tier: "public", action, id });

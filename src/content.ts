@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, noMetrics } from "./metrics/metrics.ts";
 import { headersToOmit, isPage } from "./pages/page_response.ts";
 import { ReverseProxy } from "./proxy/reverse_proxy.ts";
 import { StaticFiles } from "./static/static_files.ts";
@@ -20,9 +21,15 @@ export interface Content {
 export interface ContentOptions {
   staticDir?: string | undefined;
   upstream?: URL | undefined;
+  /** Removed from the path of each request. @default {""} */
+  basePath?: string;
+  /** Whether the upstream gets the client's `Host` header. @default {false} */
+  preserveHost?: boolean;
   upstreamTimeoutMs: number;
   clock: Clock;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
 }
 
 /**
@@ -31,12 +38,14 @@ export interface ContentOptions {
  * @throws {TypeError} If there are both.
  */
 export async function openContent(options: ContentOptions): Promise<Content | undefined> {
-  const { staticDir, upstream, upstreamTimeoutMs: timeoutMs, clock, log } = options;
+  const { staticDir, upstream, upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics } = options;
+  const { basePath = "", preserveHost = false } = options;
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
-  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock }));
-  return upstream && proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log }));
+  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock, basePath }));
+  return upstream &&
+    proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost }));
 }
 
 const resolved = () => Promise.resolve();

@@ -3,6 +3,8 @@ import { waitAtMost } from "./clock.ts";
 import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
+import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
+import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
 import { RejectionLog } from "./endpoints/rejection_log.ts";
 import { handleSessionKey } from "./endpoints/session_key.ts";
@@ -11,8 +13,18 @@ import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_host
 import type { OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
-import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
+import {
+  findRoute,
+  type Handler,
+  isOwnPath,
+  notFound,
+  type Route,
+  type RouteContext,
+  type Routes,
+  type RouteTable,
+} from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
+import type { ConfigScript } from "./pages/config_script.ts";
 import { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import { injectPage, type PageRequest } from "./pages/page_response.ts";
 
@@ -33,7 +45,7 @@ export interface Gateway extends AsyncDisposable {
    * 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
-  /** Answers `GET /rep/health` only, for a port of its own. */
+  /** Answers `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
   fetchHealth(request: Request): Promise<Response>;
   /**
    * Reads the variables again.
@@ -119,12 +131,13 @@ class RunningGateway implements Gateway {
   readonly #content: Content | undefined;
   readonly #startedAt: number;
   readonly #respond: Responder;
+  readonly #respondHealth: Responder;
   readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
   readonly #rejections: RejectionLog;
-  readonly #routes: Routes;
-  readonly #healthRoutes: Routes = { [HEALTH_PATH]: (request) => this.#health(request) };
-  readonly #fallback: Handler;
+  readonly #all: RouteTable;
+  readonly #own: RouteTable;
+  readonly #internal: RouteTable;
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
@@ -134,30 +147,31 @@ class RunningGateway implements Gateway {
     this.#content = content;
     this.#startedAt = settings.clock.now();
     this.#respond = createResponder({ ...settings, onRequest: createProxyWarning(settings) });
+    this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
     this.#rejections = new RejectionLog(settings);
-    this.#routes = {
-      ...(settings.separateHealth ? {} : this.#healthRoutes),
-      "/rep/session-key": (request, context) => this.#sessionKey(request, context),
-      "/rep/changes": (request, context) => this.#changes(request, context),
-      "/rep/client.js": handleClientScript,
-    };
-    this.#fallback = content ? (request, context) => this.#page(content, request, context) : notFound;
+    this.#own = { routes: this.#publicRoutes(), fallback: notFound, basePath: settings.basePath };
+    this.#all = content
+      ? { ...this.#own, fallback: (request, context) => this.#page(content, request, context) }
+      : this.#own;
+    this.#internal = { routes: this.#internalRoutes(), fallback: notFound };
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) =>
-    this.#respond(request, info, (path) => this.#handlerFor(path, this.#fallback));
+    this.#respond(request, info, (path) => this.#routeFor(path, this.#all));
 
   readonly handle: Gateway["handle"] = async (request, info) =>
-    isOwnPath(request) ? await this.#respond(request, info, (path) => this.#handlerFor(path, notFound)) : undefined;
+    isOwnPath(request, this.#settings.basePath)
+      ? await this.#respond(request, info, (path) => this.#routeFor(path, this.#own))
+      : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => this.#configScripts.get(), this.#settings.log);
+    injectPage(response, request, () => this.#configScript(), this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
-    this.#respond(request, undefined, (path) => findHandler(this.#healthRoutes, path) ?? notFound);
+    this.#respondHealth(request, undefined, (path) => findRoute(path, this.#internal));
 
   readonly reload: Gateway["reload"] = () => this.#live.reload();
 
@@ -186,34 +200,60 @@ class RunningGateway implements Gateway {
     await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
-  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
-  #handlerFor(path: string, fallback: Handler): Handler {
-    const handler = findHandler(this.#routes, path) ?? fallback;
-    if (path === HEALTH_PATH) return handler;
-    return (request, context) => {
-      requireAllowedHost(context.client.origin, this.#isAllowedHost);
-      return handler(request, context);
+  #publicRoutes(): Routes {
+    return {
+      ...(this.#settings.separateHealth ? {} : { [HEALTH_PATH]: (request) => this.#health(request) }),
+      "/rep/session-key": (request, context) => this.#sessionKey(request, context),
+      "/rep/changes": (request, context) => this.#changes(request, context),
+      "/rep/client.js": handleClientScript,
     };
   }
 
+  #internalRoutes(): Routes {
+    return {
+      [HEALTH_PATH]: (request) => this.#health(request),
+      [LIVE_PATH]: handleLive,
+      [READY_PATH]: (request) => handleReady(request, this.#status),
+      [METRICS_PATH]: (request) => handleMetrics(request, this.#settings.registry),
+    };
+  }
+
+  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
+  #routeFor(path: string, table: RouteTable): Route {
+    const { handler, pattern } = findRoute(path, table);
+    if (path === this.#settings.basePath + HEALTH_PATH) return { handler, pattern };
+    const handlerForHost: Handler = (request, context) => {
+      requireAllowedHost(context.client.origin, this.#isAllowedHost);
+      return handler(request, context);
+    };
+    return { handler: handlerForHost, pattern };
+  }
+
+  #configScript(): Promise<ConfigScript> {
+    this.#settings.metrics.count("rep.pages.served", 1);
+    return this.#configScripts.get();
+  }
+
   #health(request: Request): Response {
-    const { snapshot, blocked } = this.#live;
+    const { snapshot, blocked, problems } = this.#live;
     const uptimeMs = this.#settings.clock.now() - this.#startedAt;
-    const report = createHealthReport({ status: this.#status, version: config.version, snapshot, blocked, uptimeMs });
+    const { version } = config;
+    const report = createHealthReport({ status: this.#status, version, snapshot, blocked, uptimeMs, problems });
     return handleHealth(request, report);
   }
 
   get #status(): HealthStatus {
     if (this.#isStopping) return "stopping";
-    return this.#live.isDegraded ? "degraded" : "healthy";
+    return this.#live.problems.length > 0 ? "degraded" : "healthy";
   }
 
   #sessionKey(request: Request, { client }: RouteContext): Promise<Response> {
     const { epochs, rateLimit, snapshot } = this.#live;
-    const { clock, log, sessionKeyTtlMs: ttlMs } = this.#settings;
+    const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, originContext: this.#originContext(request, client.origin) };
     const rejections = this.#rejections;
-    const options = { sensitiveCount: snapshot.sensitive.size, epochs, rateLimit, rejections, clock, log, ttlMs };
+    const common = { epochs, rateLimit, rejections, clock, log, metrics, ttlMs };
+    const options = { ...common, sensitiveCount: snapshot.sensitive.size };
     return handleSessionKey(request, caller, options);
   }
 

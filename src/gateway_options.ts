@@ -1,9 +1,12 @@
+import { EXPECTED_BASE_PATH, parseBasePath } from "./base_path.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
 import { type Log, silentLog } from "./log.ts";
+import { combineMetrics, type Metrics, noTelemetry, type Telemetry } from "./metrics/metrics.ts";
+import { Registry } from "./metrics/registry.ts";
 import { redactUrl } from "./redact_url.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
@@ -61,10 +64,19 @@ export interface GatewayOptions {
   maxStreamAgeMs?: number;
   /** Whether `GET /rep/health` is served by {@linkcode Gateway.fetchHealth} only. @default {false} */
   separateHealth?: boolean;
+  /** Path under which everything is served, such as `/app`. @default {""} */
+  basePath?: string;
   /** Directory of static files to serve, with the configuration injected into HTML. @default {undefined} */
   staticDir?: string | undefined;
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
+  /**
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
+   * does not let it be set.
+   *
+   * @default {false}
+   */
+  preserveHost?: boolean;
   /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
   /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
@@ -80,6 +92,10 @@ export interface GatewayOptions {
   store?: Store;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
+  /** Whether to log every request. @default {false} */
+  accessLog?: boolean;
+  /** Where measurements and routes are exported as well; `GET /metrics` needs none. @default {none} */
+  telemetry?: Telemetry | undefined;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
   /** Source of numbers in [0, 1) for backoff and jitter; not used for secrets. @default {Math.random} */
@@ -122,13 +138,27 @@ export const NUMBER_OPTIONS = {
 type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
 
 /** The options that are resolved to another type or another name. */
-type Converted = "variables" | "manifest" | "trustedProxies" | "maxStreamsPerClient" | "upstream";
+type Converted =
+  | "variables"
+  | "manifest"
+  | "trustedProxies"
+  | "maxStreamsPerClient"
+  | "upstream"
+  | "telemetry"
+  | "basePath";
 
 /** The options after validation, with defaults applied. */
 export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
   readonly isTrusted: TrustRule;
   readonly maxStreamsPerClient: number;
   readonly upstream: URL | undefined;
+  /** Without a slash at its end: an empty string if everything is served under `/`. */
+  readonly basePath: string;
+  readonly telemetry: Telemetry;
+  /** Keeps the measurements for `GET /metrics`. */
+  readonly registry: Registry;
+  /** Receives measurements for both {@linkcode registry} and {@linkcode telemetry}. */
+  readonly metrics: Metrics;
   /** Reads the variables and the manifest. */
   readonly read: () => Promise<SnapshotInput>;
 }
@@ -139,7 +169,8 @@ export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, 
  * @throws {RangeError} If an option has an invalid value.
  */
 export function checkOptions(options: GatewayOptions): ResolvedOptions {
-  const { strict = false, masterKey } = options;
+  const { strict = false, masterKey, telemetry = noTelemetry } = options;
+  const registry = new Registry();
   checkMasterKey(masterKey);
   const maxStreams = checkNumber("maxStreams", options);
   return {
@@ -156,13 +187,19 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     maxStreamsPerClient: checkNumber("maxStreamsPerClient", options, Math.ceil(maxStreams / 2)),
     maxStreamAgeMs: checkNumber("maxStreamAgeMs", options),
     separateHealth: options.separateHealth ?? false,
+    basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
     upstream: checkUpstream(options.upstream),
+    preserveHost: options.preserveHost ?? false,
     upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
     masterKey,
     instanceId: options.instanceId,
     store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
+    accessLog: options.accessLog ?? false,
+    telemetry,
+    registry,
+    metrics: combineMetrics(registry, telemetry.metrics),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     read: () => readSources(options, strict),
@@ -211,6 +248,12 @@ function checkHosts(hosts: readonly string[]): readonly string[] {
 }
 
 const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
+
+function checkBasePath(basePath: string): string {
+  const path = parseBasePath(basePath);
+  if (path !== undefined) return path;
+  throw new RangeError(`Cannot use basePath: expected ${EXPECTED_BASE_PATH}, got ${formatValue(basePath)}`);
+}
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;

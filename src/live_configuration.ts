@@ -2,6 +2,7 @@ import { every, waitAtMost } from "./clock.ts";
 import { Configuration } from "./configuration.ts";
 import { Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
+import { HEALTH_PROBLEMS, type HealthProblem } from "./endpoints/health.ts";
 import { EventLog } from "./events/event_log.ts";
 import { Hub } from "./events/hub.ts";
 import type { Publication } from "./events/publisher.ts";
@@ -10,6 +11,7 @@ import type { ResolvedOptions } from "./gateway_options.ts";
 import { logTaskError } from "./log.ts";
 import { RateLimit } from "./http/rate_limit.ts";
 import { WINDOW_MS } from "./http/sliding_window.ts";
+import type { GaugeValue } from "./metrics/metrics.ts";
 import { type ActiveConfiguration, Replica } from "./rollout/replica.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
 import { StoreUnavailableError } from "./store/store.ts";
@@ -41,11 +43,14 @@ export class LiveConfiguration {
   #stopPolling: readonly (() => void)[] = [];
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
+  /** The newest event whose loss was logged. */
+  #loggedLoss: number | undefined;
 
   constructor(settings: ResolvedOptions) {
-    const { clock, random, log, instanceId, masterKey, hotReload } = settings;
+    const { clock, random, log, metrics, instanceId, masterKey, hotReload } = settings;
     this.#settings = settings;
-    const store = withCircuitBreaker(settings.store, { clock, onChange: (failure) => this.#onStoreChange(failure) });
+    const onChange = (failure: Error | undefined) => this.#onStoreChange(failure);
+    const store = withCircuitBreaker(settings.store, { clock, metrics, onChange });
     this.#store = store;
     this.#eventLog = new EventLog(store, { clock });
     this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
@@ -63,7 +68,8 @@ export class LiveConfiguration {
     const onReactivated = () => void this.#configuration.publish();
     this.#replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
     const publish = hotReload ? (snapshot: Snapshot) => this.#publish(snapshot) : () => Promise.resolve(NO_PUBLICATION);
-    this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log });
+    this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log, metrics });
+    this.#observe();
   }
 
   /**
@@ -90,9 +96,12 @@ export class LiveConfiguration {
     return this.#settings.hotReload ? this.#replica.activeConfiguration(configuration) : configuration;
   }
 
-  /** Whether the last reload was rejected, or the store is unavailable. */
-  get isDegraded(): boolean {
-    return this.#configuration.isRejected || !this.#store.isAvailable;
+  /** Why the gateway is degraded: the last reload was rejected, or the store is unavailable. */
+  get problems(): readonly HealthProblem[] {
+    return [
+      ...(this.#configuration.isRejected ? ["config_refused"] as const : []),
+      ...(this.#store.isAvailable ? [] : ["store_unavailable"] as const),
+    ];
   }
 
   /** The number of changes that strict mode has rejected. */
@@ -126,6 +135,16 @@ export class LiveConfiguration {
     await this.tail.close();
   }
 
+  #observe(): void {
+    const { metrics, hotReload } = this.#settings;
+    metrics.observe("rep.streams.open", () => this.hub.size);
+    metrics.observe("rep.store.up", () => Number(this.#store.isAvailable));
+    metrics.observe("rep.health.problem", () => {
+      return new Map(HEALTH_PROBLEMS.map((type) => [type, Number(this.problems.includes(type))]));
+    });
+    if (hotReload) metrics.observe("rep.rollout.active", () => activeRollout(this.#replica));
+  }
+
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async #readSources(): Promise<SnapshotInput> {
     const [input, environment] = await Promise.all([this.#settings.read(), this.#stored.read()]);
@@ -153,7 +172,8 @@ export class LiveConfiguration {
     this.#stopPolling = [
       repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep()),
       repeat(POLL_MS, "probe", () => this.#store.probe()),
-      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.tail.readNew()), this.#watchEvents()] : []),
+      repeat(POLL_MS, "save", () => this.#saveCounts()),
+      ...(hotReload ? [repeat(POLL_MS, "poll", () => this.#poll()), this.#watchEvents()] : []),
     ];
     // Variables that could not be read at startup are a change, even if there are none.
     const after = this.#stored.isKnown ? 0 : -1;
@@ -183,10 +203,30 @@ export class LiveConfiguration {
 
   /** Makes up for what could not be done while the store was unavailable. */
   #recover(): void {
-    if (this.#settings.hotReload) void this.#run("poll", () => this.tail.readNew());
+    if (this.#settings.hotReload) void this.#run("poll", () => this.#poll());
     if (this.#stored.isKnown) this.#configuration.retryNow();
     else void this.#run("reload", () => this.#reloadStored());
     void this.#run("save", () => this.#saveCounts());
+  }
+
+  /**
+   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the store has lost
+   * events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   */
+  async #poll(): Promise<void> {
+    const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
+    const newest = isLoaded ? await this.#eventLog.newestId() : Infinity;
+    if (newest > head) return await this.tail.readNew();
+    if (newest === head) return;
+    this.#logLoss(head, newest);
+    await this.#reloadStored(); // the store may have lost variables as well
+  }
+
+  #logLoss(delivered: number, stored: number): void {
+    if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
+    this.#loggedLoss = delivered;
+    const detail = "publishing them again: the store came back without the latest events";
+    this.#settings.log.error("rep.store.lost_events", { detail, delivered, stored });
   }
 
   async #saveCounts(): Promise<void> {
@@ -202,6 +242,15 @@ export class LiveConfiguration {
       if (!(error instanceof StoreUnavailableError)) logTaskError(this.#settings.log, name)(error);
     }
   }
+}
+
+/** How much of a hash identifies a configuration in a label. */
+const HASH_LENGTH = 12;
+
+function activeRollout({ active }: Replica): GaugeValue {
+  if (active === undefined) return new Map();
+  const configuration = active.hash.replace(/^sha256-/, "").slice(0, HASH_LENGTH);
+  return new Map([[configuration, Number(active.isOwn)]]);
 }
 
 const NO_PUBLICATION: Publication = { events: [], head: 0 };

@@ -1,3 +1,4 @@
+import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 
 /** A store that counts operations. */
@@ -50,5 +51,33 @@ export function delegate(store: Store): Store {
     commit: (checks, writes) => store.commit(checks, writes),
     watch: (key, hint) => store.watch(key, hint),
     close: () => store.close(),
+  };
+}
+
+/** A store with a replica that can lag behind, and take over. */
+export interface ReplicatedStore extends Store {
+  /** From now on, commits do not reach the replica any more. */
+  stopReplication(): void;
+  /** Makes the replica answer instead. */
+  failOver(): void;
+}
+
+/** Creates a {@linkcode ReplicatedStore} that gives no hints. */
+export function replicatedStore(): ReplicatedStore {
+  const [primary, replica] = [memoryStore(), memoryStore()];
+  let current = primary;
+  let isReplicating = true;
+  return {
+    get: (key) => current.get(key),
+    list: (prefix, options) => current.list(prefix, options),
+    async commit(checks, writes) {
+      const version = await current.commit(checks, writes);
+      if (version !== undefined && isReplicating) await replica.commit([], writes);
+      return version;
+    },
+    watch: () => () => {},
+    close: () => {},
+    stopReplication: () => void (isReplicating = false),
+    failOver: () => void (current = replica),
   };
 }

@@ -89,3 +89,10 @@ Deno.test("deno.json lists npm packages in scopes only: deno task downloads what
   const packages: string[] = Object.values(config.imports);
   assertEquals(packages.filter((specifier) => specifier.startsWith("npm:")), []);
 });
+
+Deno.test("no source names an npm package in an import: Deno would download it for every gateway", async () => {
+  const paths = await modulesIn("src");
+  const texts = await Promise.all(paths.map((path) => Deno.readTextFile(new URL(path, ROOT))));
+  const imported = /(?:\bfrom|\bimport|\bimport\()\s*"npm:/;
+  assertEquals(paths.filter((_, index) => imported.test(texts[index] ?? "")), []);
+});

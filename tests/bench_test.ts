@@ -75,11 +75,11 @@ Deno.test("store_load counts the figures in docs/scale.md", async () => {
     .filter(({ unit }) => !unit.includes("bytes"))
     .map(({ name, unit, median }) => `${name}: ${median} ${unit}`);
   assertEquals(counts, [
-    "one idle minute, each process: 61 gets",
-    "one idle minute, each process: 73 lists",
+    "one idle minute, each process: 121 gets",
+    "one idle minute, each process: 13 lists",
     "one idle minute, each process: 104 entries listed",
-    "one idle minute, each of the eight representatives: 61 gets",
-    "one idle minute, each of the eight representatives: 73 lists",
+    "one idle minute, each of the eight representatives: 121 gets",
+    "one idle minute, each of the eight representatives: 13 lists",
     "one idle minute, each of the eight representatives: 104 entries listed",
     "one idle minute, each of the eight representatives: 13 commits",
     "one idle minute, each of the eight representatives: 13 entries written",
@@ -154,7 +154,7 @@ Deno.test("runBenchmarks() rejects an unknown benchmark and an unknown or malfor
   await assertRejects(
     () => runBenchmarks(["fanout"]),
     RangeError,
-    'Cannot run "fanout": expected one of fan_out, large, replay',
+    'Cannot run "fanout": expected one of engines, fan_out, large, replay',
   );
   await assertRejects(
     () => runBenchmarks(["replay", "--client", "2"]),

@@ -9,7 +9,7 @@ import { TempDirectory } from "./_temp.ts";
 /** A page that loads the client module, and records every change once `listen()` is called. */
 const PAGE = `<!doctype html>
 <html><head><meta charset="utf-8"><title>test</title><script type="module">
-import { rep } from "/rep/client.js";
+import { rep } from "./rep/client.js";
 window.rep = rep;
 window.seen = [];
 window.listen = () => void rep.onAnyChange((key, value) => window.seen.push([key, value ?? null]));
@@ -20,7 +20,7 @@ window.isReady = true;
 const PAGE_WITH_BASE = PAGE
   .replace("<head>", '<head><base href="http://127.0.0.1:9/base/">')
   .replace(
-    'import { rep } from "/rep/client.js";',
+    'import { rep } from "./rep/client.js";',
     'const { rep } = await import(location.origin + "/rep/client.js");',
   );
 
@@ -94,6 +94,16 @@ testBrowser("a page reads PUBLIC values synchronously and decrypts SENSITIVE one
   assert(!(await page.content()).includes("never"));
   const { sensitiveAvailable, publicCount } = await page.evaluate(() => globalThis.rep.meta()) ?? {};
   assertEquals({ sensitiveAvailable, publicCount }, { sensitiveAvailable: true, publicCount: 1 });
+});
+
+testBrowser("a page under a base path loads its client, decrypts, and receives changes", async (browser) => {
+  await using gate = await serve({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" }, { basePath: "/app" });
+  const page = await ready(await browser.open(`${gate.url}app`));
+  assertEquals(page.url(), `${gate.url}app/`);
+  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret");
+  await listenOn(page);
+  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
+  assertEquals(await seenBy(page, 1), [["A", "2"]]);
 });
 
 testBrowser("a page of another origin gets no session key", async (browser) => {

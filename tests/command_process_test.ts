@@ -42,26 +42,31 @@ Deno.test("the command prints its help, without any permission", async () => {
   assertEquals(await run(["--help"]), { code: 0, stdout: `${helpText()}\n`, stderr: "" });
 });
 
+/** Runs a command that cannot start. The last line of its log has the same message as standard error. */
+async function fail(...args: Parameters<typeof run>): Promise<{ code: number; stderr: string }> {
+  const { code, stdout, stderr } = await run(...args);
+  const { level, msg, detail } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  assertEquals([level, msg, `${detail}\n`], ["ERROR", "rep.start.failed", stderr]);
+  return { code, stderr };
+}
+
 Deno.test("the command ends with 2 for an unknown flag", async () => {
-  assertEquals(await run(["--prot=8080"]), {
+  assertEquals(await fail(["--prot=8080"]), {
     code: 2,
-    stdout: "",
     stderr: "Cannot use --prot: there is no such option; did you mean --port?\n",
   });
 });
 
 Deno.test("the command ends with 2 for a value that is not right", async () => {
-  assertEquals(await run(["--port", "80a"]), {
+  assertEquals(await fail(["--port", "80a"]), {
     code: 2,
-    stdout: "",
     stderr: 'Cannot read --port: expected an integer from 0 to 65535, got "80a"\n',
   });
 });
 
 Deno.test("the command ends with 2 for a value in the environment that is not right", async () => {
-  assertEquals(await run([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }), {
+  assertEquals(await fail([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }), {
     code: 2,
-    stdout: "",
     stderr: 'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "1m"\n',
   });
 });
@@ -73,9 +78,8 @@ Deno.test("the command ends with 1 for a configuration that is rejected, and lis
     REP_PUBLIC_: "x",
     REP_PUBLIC_KEY: "AKIAIOSFODNN7EXAMPLE",
   };
-  assertEquals(await run(["--strict", "--kv=:memory:", "--port=0"], ["--allow-env", "--allow-net"], env), {
+  assertEquals(await fail(["--strict", "--kv=:memory:", "--port=0"], ["--allow-env", "--allow-net"], env), {
     code: 1,
-    stdout: "",
     stderr: [
       "Cannot use REP_PUBLIC_: expected a name after the prefix",
       "Cannot use REP_PUBLIC_A and REP_SERVER_A: expected a name in one tier only",
@@ -86,18 +90,16 @@ Deno.test("the command ends with 1 for a configuration that is rejected, and lis
 });
 
 Deno.test("the command ends with 1 for a file that it may not read, and says what it needs", async () => {
-  assertEquals(await run(["--manifest=.rep.yaml"]), {
+  assertEquals(await fail(["--manifest=.rep.yaml"]), {
     code: 1,
-    stdout: "",
     stderr: 'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
   });
 });
 
 Deno.test("the command without any permission asks nobody, and says that it needs --allow-net", async () => {
-  const { code, stdout, stderr } = await run(["--kv=:memory:", "--log-level=error"]);
-  assertEquals({ code, stdout, stderr }, {
+  const { code, stderr } = await fail(["--kv=:memory:", "--log-level=error"]);
+  assertEquals({ code, stderr }, {
     code: 1,
-    stdout: "",
     stderr: "Cannot listen on 0.0.0.0:8080: expected --allow-net\n",
   });
 });

@@ -17,7 +17,7 @@ Deno.test("the command runs on Deno Deploy without files and without a database,
   const { variables } = await (await fetch(`${command.url}/rep/health`)).json();
   assertEquals(variables, { public: 1, sensitive: 0, server: 0 });
   const warnings = command.output.map((line) => JSON.parse(line)).filter(({ level }) => level !== "INFO");
-  assertEquals(warnings.map(({ msg }) => msg), ["rep.store.memory"]);
+  assertEquals(warnings.map(({ msg }) => msg), ["rep.store.memory", "rep.start.warning", "rep.start.warning"]);
 
   const stream = readSse(await fetch(`${command.url}/rep/changes`));
   await stream.pull();

@@ -7,6 +7,7 @@ import {
   type NumberOption,
   type NumberRange,
 } from "../src/gateway_options.ts";
+import { noTelemetry } from "../src/metrics/metrics.ts";
 import { silentLog } from "../src/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 
@@ -44,7 +45,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 16);
+  assertEquals(documented.length, 18);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -76,12 +77,16 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   maxStreamsPerClient: 2_501,
   maxStreamAgeMs: 1_800_001,
   separateHealth: true,
+  basePath: "/app",
+  preserveHost: true,
   staticDir: "dist",
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
   store: { ...memoryStore() },
   log: { ...silentLog },
+  accessLog: true,
+  telemetry: { ...noTelemetry },
   clock: { ...systemClock },
   random: () => 0,
 };

@@ -2,17 +2,9 @@ import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../src/cli/option_table.ts";
 import { optionTable, withOptionTable } from "../tools/option_table.ts";
 import { startProgram } from "./_command.ts";
+import { readLogEvents } from "./_log_events.ts";
 
 const README = await Deno.readTextFile("README.md");
-
-/** Returns the concatenated text of every source file. */
-async function readSources(directory = "src"): Promise<string> {
-  const texts = await Array.fromAsync(Deno.readDir(directory), ({ name, isDirectory }) => {
-    const path = `${directory}/${name}`;
-    return isDirectory ? readSources(path) : Deno.readTextFile(path);
-  });
-  return texts.join("\n");
-}
 
 Deno.test("README.md contains the option table that the code generates", () => {
   assertEquals(README.includes(optionTable()), true, "run: deno run -A tools/option_table.ts");
@@ -37,17 +29,15 @@ Deno.test("optionTable() lists the flag, the environment variable, the setting a
 });
 
 Deno.test("README.md lists every log event", async () => {
-  const entryPoints = await Promise.all(["main.ts", "serve.ts"].map((path) => Deno.readTextFile(path)));
-  const sources = [await readSources(), ...entryPoints].join("\n");
-  const events = new Set([...sources.matchAll(/"(rep\.[a-z_]+(?:\.[a-z_]+)?)"/g)].map(([, event]) => String(event)));
-  assertEquals([...events].filter((event) => !README.includes(`\`${event}\``)).sort(), []);
-  assertEquals(events.size > 30, true);
+  const events = [...await readLogEvents()];
+  assertEquals(events.filter((event) => !README.includes(`\`${event}\``)).sort(), []);
+  assertEquals(events.length > 30, true);
 });
 
 Deno.test("README.md names only log events that the code writes", async () => {
-  const sources = await readSources();
+  const events = await readLogEvents();
   const named = new Set(README.match(/\brep\.[a-z_]+\.[a-z_]+\b|\brep\.(listening|stopping|stopped)\b/g));
-  assertEquals([...named].filter((event) => !sources.includes(`"${event}"`)), []);
+  assertEquals([...named].filter((event) => !events.has(event)), []);
   assertEquals(named.size > 10, true);
 });
 

@@ -88,18 +88,33 @@ const FAILURES: readonly [
   ],
 ];
 
+/** Returns what the last line of the log says about the start. */
+function startErrorIn(stdout: string): string {
+  const { level, msg, detail } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
+  return detail;
+}
+
 for (const [what, flags, code, message] of FAILURES) {
   Deno.test(`a start that fails because of ${what} publishes nothing, and its message says why`, async () => {
     await using replica = await startLiveReplica();
     const outcome = await replica.startOther(...await flags(replica));
     assertEquals(outcome.code, code, outcome.stderr);
     assertStringIncludes(outcome.stderr, message(replica));
+    assertStringIncludes(startErrorIn(outcome.stdout), message(replica));
     assertEquals(await publishedValues(replica), ["live", "end"]);
     const { status } = await (await fetch(`${replica.live.url}/rep/health`)).json();
     assertEquals(status, "healthy");
     assert(!replica.live.output.some((line) => line.includes("rep.rollout.superseded")));
   });
 }
+
+Deno.test("a start that fails because of an invalid option is logged in the configured format", async () => {
+  const message = 'Cannot read --port: expected an integer from 0 to 65535, got "x"';
+  const { code, stdout, stderr } = await runCommand(["--port=x", "--log-format=text"]);
+  assertEquals([code, stderr.trim()], [2, message]);
+  assertStringIncludes(stdout, ` ERROR rep.start.failed detail=${JSON.stringify(message)}`);
+});
 
 Deno.test("deno serve publishes nothing if its port is in use", async () => {
   await using replica = await startLiveReplica();
@@ -182,4 +197,34 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
   assertEquals(script.status, 200);
   const { status } = await (await fetch(`${command.url}/rep/health`)).json();
   assertEquals(status, "degraded");
+});
+
+Deno.test("while a gateway starts, its health port is live but not ready; then it has metrics", async () => {
+  using store = silentServer();
+  const [port, healthPort] = [freePort(), freePort()].map(String);
+  const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16) };
+  const starting = startCommand(["--port", port!, "--health-port", healthPort!, "--kv", store.url], env);
+  const probe = async (path: string) => {
+    const response = await fetchWhenBound(`http://127.0.0.1:${healthPort}${path}`);
+    return [response.status, await response.text()];
+  };
+  assertEquals([await probe("/readyz"), await probe("/livez")], [[503, "starting\n"], [200, "live\n"]]);
+  await using _command = await starting;
+  assertEquals(await probe("/readyz"), [200, "degraded\n"]);
+  const [status, text] = await probe("/metrics");
+  assertEquals([status, String(text).includes("\nrep_store_up 0\n")], [200, true]);
+});
+
+Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to the store", async () => {
+  await using directory = await TempDirectory.make({ token: "token-in-a-file\n" });
+  const received = Promise.withResolvers<string | null>();
+  const respond = ({ headers }: Request) => {
+    received.resolve(headers.get("authorization"));
+    return new Response(null, { status: 401 });
+  };
+  await using store = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, respond);
+  const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
+  const args = ["--hostname", "127.0.0.1", "--port", "0", "--kv", `http://127.0.0.1:${store.addr.port}`];
+  const { code } = await runCommand(args, env);
+  assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);
 });

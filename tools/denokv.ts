@@ -1,10 +1,12 @@
 /**
- * Finds the `denokv` server, or builds it, which takes minutes and needs Rust:
+ * Finds the `denokv` server and runs it for tests and benchmarks, or builds it, which takes minutes and needs Rust:
  *
  *     deno run -A tools/denokv.ts
  */
+import { deadline } from "@std/async/deadline";
 import { join } from "@std/path";
 import { findProgram, foldersOnPath, THIS_MACHINE } from "./find_program.ts";
+import { TextLineStream } from "./text_lines.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
@@ -20,6 +22,78 @@ function cargoFolders(): string[] {
   const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
   const roots = [Deno.env.get("CARGO_INSTALL_ROOT"), Deno.env.get("CARGO_HOME"), home && join(home, ".cargo")];
   return roots.flatMap((root) => root ? [join(root, "bin")] : []);
+}
+
+/** How long a start may take. */
+const START_TIMEOUT_MS = 60_000;
+
+/** Options of {@linkcode Denokv.launch}. */
+export interface DenokvOptions {
+  /** The path of the program. */
+  program: string;
+  /** The path of the database. */
+  path: string;
+  token: string;
+}
+
+/** A running server process. */
+interface ServerProcess {
+  readonly child: Deno.ChildProcess;
+  /** Settles when its standard error ends. */
+  readonly read: Promise<void>;
+  readonly port: number;
+}
+
+/** A `denokv` server over one file, on a free port of 127.0.0.1, that can be killed and started again. */
+export class Denokv implements AsyncDisposable {
+  readonly port: number;
+  readonly #options: DenokvOptions;
+  #process: ServerProcess | undefined;
+
+  private constructor(options: DenokvOptions, process: ServerProcess) {
+    this.#options = options;
+    this.#process = process;
+    this.port = process.port;
+  }
+
+  static async launch(options: DenokvOptions): Promise<Denokv> {
+    return new Denokv(options, await spawn(options, 0));
+  }
+
+  /** Ends it with SIGKILL. */
+  async kill(): Promise<void> {
+    const running = this.#process;
+    if (running === undefined) return;
+    this.#process = undefined;
+    running.child.kill("SIGKILL");
+    await running.child.status;
+    await running.read;
+  }
+
+  /** Starts it again with the same port and file. */
+  async start(): Promise<void> {
+    this.#process = await spawn(this.#options, this.port);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+}
+
+async function spawn({ program, path, token }: DenokvOptions, port: number): Promise<ServerProcess> {
+  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
+  const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
+  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
+  return { child, read, port: await deadline(promise, START_TIMEOUT_MS) };
+}
+
+async function readPort(stderr: ReadableStream<Uint8Array<ArrayBuffer>>, found: (port: number) => void): Promise<void> {
+  for await (const line of stderr.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+    const [, port] = /Listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line) ?? [];
+    if (port !== undefined) found(Number(port));
+  }
 }
 
 async function installDenokv(): Promise<void> {

@@ -1,8 +1,9 @@
 import { isGranted } from "../permissions.ts";
 import { formatKvPath, isUrl, missingPermission } from "../store/open.ts";
+import { isPostgresUrl, parsePostgresUrl, type PostgresHost } from "../store/postgres_url.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { resolveContent } from "./resolve_content.ts";
-import { missingRead, resolveEnvPath } from "./sources.ts";
+import { missingRead, resolveEnvPaths } from "./sources.ts";
 
 /**
  * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
@@ -13,10 +14,11 @@ import { missingRead, resolveEnvPath } from "./sources.ts";
  */
 export function checkPermissions(options: CommandOptions): string[] {
   const { staticDir, upstream } = resolveContent(options);
+  const { flag, paths } = resolveEnvPaths(options);
   const issues = [
     readIssue("--static-dir", staticDir),
     readIssue("--manifest", options.manifest),
-    envFileIssue(options),
+    ...paths.map((path) => missingRead(flag, path)),
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
     storeIssue(options.kv),
@@ -26,24 +28,36 @@ export function checkPermissions(options: CommandOptions): string[] {
 }
 
 function readIssue(flag: string, path: string | undefined): string | undefined {
-  return path === undefined ? undefined : missingRead({ flag, path });
-}
-
-function envFileIssue(options: CommandOptions): string | undefined {
-  const envPath = resolveEnvPath(options);
-  return envPath && missingRead(envPath);
+  return path === undefined ? undefined : missingRead(flag, path);
 }
 
 function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const url = isUrl(kv) ? URL.parse(kv) : null;
   const failure = `Cannot open --kv "${formatKvPath(kv)}"`;
   const missing = missingPermission(kv);
   if (missing !== undefined) return `${failure}: expected ${missing}`;
-  return url === null ? undefined : netIssue(failure, url);
+  return storeAddresses(kv).map((address) => netIssue(failure, address)).find((issue) => issue !== undefined);
 }
 
-function netIssue(failure: string, { hostname, port, protocol }: URL): string | undefined {
+/** Returns the servers of a store; none if it is a file. */
+function storeAddresses(kv: string): Address[] {
+  if (isPostgresUrl(kv)) return parsePostgresUrl(kv).hosts.map(withBrackets);
+  const url = isUrl(kv) ? URL.parse(kv) : null;
+  return url === null ? [] : [url];
+}
+
+/** `--allow-net` needs the brackets of an IPv6 address, connecting does not. */
+function withBrackets({ hostname, port }: PostgresHost): Address {
+  return { hostname: hostname.includes(":") ? `[${hostname}]` : hostname, port };
+}
+
+interface Address {
+  readonly hostname: string;
+  readonly port: string | number;
+  readonly protocol?: string;
+}
+
+function netIssue(failure: string, { hostname, port, protocol }: Address): string | undefined {
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
   return isGranted({ name: "net", host }) ? undefined : `${failure}: expected --allow-net=${host}`;
 }

@@ -7,7 +7,15 @@ import { ConfigurationError } from "../variables/snapshot.ts";
 import { parseCommandManifest } from "./manifest_settings.ts";
 import { type CommandOptions, OPTIONS } from "./option_table.ts";
 import { isOnDeploy } from "./platform.ts";
-import { MASTER_KEY_VARIABLE, parseCommandLine, readOptions, unknownVariables, UsageError } from "./read_options.ts";
+import {
+  isSet,
+  MASTER_KEY_VARIABLE,
+  parseCommandLine,
+  readOptions,
+  unknownVariables,
+  UsageError,
+} from "./read_options.ts";
+import { readSecret } from "./secret_files.ts";
 import { readTextFile } from "./sources.ts";
 
 /** What the command was asked to do. */
@@ -20,6 +28,8 @@ export type Command =
     readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
     /** Problems that do not prevent the start. */
     readonly warnings: readonly string[];
+    /** Whether `--hot-reload-mode` is set anywhere. */
+    readonly isModeSet: boolean;
   };
 
 /** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
@@ -47,8 +57,9 @@ export async function readCommand(
   const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
     kind: "serve",
+    isModeSet: isSet("hot-reload-mode", { flags, environment, manifest }),
     options: { ...options, drain },
-    masterKey: readMasterKey(environment),
+    masterKey: await readMasterKey(environment),
     warnings: [...environmentWarnings(environment), ...drainWarnings(options.drain, drain)],
   };
 }
@@ -61,13 +72,14 @@ async function readManifestSettings(path: string | undefined): Promise<ManifestS
   return manifest.settings;
 }
 
-function readMasterKey(environment: Environment): Uint8Array<ArrayBuffer> | undefined {
-  const text = environment[MASTER_KEY_VARIABLE];
-  if (!text) return undefined;
+async function readMasterKey(environment: Environment): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const text = await readSecret(MASTER_KEY_VARIABLE, environment);
+  if (text === undefined) return undefined;
   try {
     return parseMasterKey(text);
   } catch (error) {
-    throw new UsageError(`Cannot read ${MASTER_KEY_VARIABLE}: ${(error as Error).message}`, { cause: error });
+    const name = environment[MASTER_KEY_VARIABLE] ? MASTER_KEY_VARIABLE : `${MASTER_KEY_VARIABLE}_FILE`;
+    throw new UsageError(`Cannot read ${name}: ${(error as Error).message}`, { cause: error });
   }
 }
 

@@ -1,4 +1,5 @@
 import { join } from "@std/path";
+import { messageOf } from "../log.ts";
 import type { Environment } from "../variables/classify.ts";
 import { isRepName, pickRepVariables } from "../variables/environment.ts";
 import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
@@ -13,22 +14,53 @@ export interface EnvFile {
   readonly isTerminated: boolean;
 }
 
-/** A file that is not a valid env file. Its issues never contain a value. */
+/** An issue, and where it is: a path, or `path:line`. */
+export interface LocatedIssue {
+  readonly where: string;
+  readonly detail: string;
+}
+
+/** Env files that cannot be read or are invalid. The issues never contain a value. */
 export class EnvFileError extends SyntaxError {
   /** The name of the class. */
   override name = "EnvFileError";
-  /** Where each issue is, as `path:line`, and what it is. */
-  readonly issues: readonly { readonly where: string; readonly detail: string }[];
+  /** All issues of all files. */
+  readonly issues: readonly LocatedIssue[];
 
-  /** Creates an error about the file at a path, which may be in a directory of variables. */
-  constructor(path: string, issues: readonly EnvFileIssue[]) {
-    const located = issues.map(({ line, detail }) => ({
-      where: line === undefined ? path : `${path}:${line}`,
-      detail,
-    }));
-    super(located.map(({ where, detail }) => `${where}: ${detail}`).join("\n"));
-    this.issues = located;
+  /** Creates an error with all issues. */
+  constructor(issues: readonly LocatedIssue[]) {
+    super(issues.map(({ where, detail }) => `${where}: ${detail}`).join("\n"));
+    this.issues = issues;
   }
+}
+
+/**
+ * Reads several env files or directories, in order.
+ *
+ * @throws {EnvFileError} If any of them cannot be read or is invalid; the error has the issues of all.
+ */
+export async function readEnvFiles(paths: readonly string[]): Promise<readonly EnvFile[]> {
+  const issues: LocatedIssue[][] = [];
+  const files = await Promise.all(paths.map(async (path, index) => {
+    try {
+      return await readEnvFile(path);
+    } catch (error) {
+      issues[index] = [...issuesOf(error, path)]; // in the order of the paths, not of the failures
+    }
+  }));
+  if (issues.length > 0) throw new EnvFileError(issues.flat());
+  return files.filter((file) => file !== undefined);
+}
+
+function issuesOf(error: unknown, path: string): readonly LocatedIssue[] {
+  return error instanceof EnvFileError ? error.issues : [{ where: path, detail: messageOf(error) }];
+}
+
+/** Creates an error about the file at a path, which may be in a directory of variables. */
+function invalidFile(path: string, issues: readonly EnvFileIssue[]): EnvFileError {
+  return new EnvFileError(issues.map(({ line, detail }) => {
+    return { where: line === undefined ? path : `${path}:${line}`, detail };
+  }));
 }
 
 /**
@@ -46,7 +78,7 @@ export async function readEnvFile(path: string): Promise<EnvFile> {
 async function readFile(path: string): Promise<EnvFile> {
   const text = await readText(path);
   const { variables, issues } = parseEnvFile(text);
-  if (issues.length > 0) throw new EnvFileError(path, issues);
+  if (issues.length > 0) throw invalidFile(path, issues);
   return {
     kind: "file",
     variables: pickRepVariables(Object.fromEntries(variables)),
@@ -68,7 +100,7 @@ async function readValue(path: string): Promise<string> {
   const text = await readText(path);
   const nul = text.indexOf("\0");
   if (nul < 0) return text.replace(/\r?\n$/, "");
-  throw new EnvFileError(path, [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }]);
+  throw invalidFile(path, [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }]);
 }
 
 /** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
@@ -77,7 +109,7 @@ async function readText(path: string): Promise<string> {
   try {
     return decode(bytes);
   } catch {
-    throw new EnvFileError(path, [{ line: firstInvalidLine(bytes), detail: "expected UTF-8" }]);
+    throw invalidFile(path, [{ line: firstInvalidLine(bytes), detail: "expected UTF-8" }]);
   }
 }
 

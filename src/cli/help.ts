@@ -10,7 +10,9 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "port": "Network",
   "hostname": "Network",
   "health-port": "Network",
+  "base-path": "Content",
   "mode": "Content",
+  "preserve-host": "Content",
   "static-dir": "Content",
   "upstream": "Content",
   "upstream-timeout": "Content",
@@ -36,6 +38,7 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "drain": "Shutdown",
   "tls-cert": "Network",
   "tls-key": "Network",
+  "access-log": "Log",
   "log-format": "Log",
   "log-level": "Log",
 };

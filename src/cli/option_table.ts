@@ -1,3 +1,4 @@
+import { EXPECTED_BASE_PATH, parseBasePath } from "../base_path.ts";
 import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_options.ts";
 import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
@@ -131,6 +132,16 @@ function upstream(description: Description): Option<URL | undefined> {
   return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
 }
 
+function basePath(description: Description): Option<string> {
+  const expected = EXPECTED_BASE_PATH;
+  const parse = (given: string) => {
+    const path = given === "" ? undefined : parseBasePath(given);
+    if (path === undefined) throw new InvalidValue(expected);
+    return path;
+  };
+  return { ...description, default: "", value: "PATH", expected, type: "string", parse };
+}
+
 function parseProxy(item: string): string | undefined {
   try {
     trustRule([item]);
@@ -158,17 +169,23 @@ const PORTS = { min: 0, max: 65_535 } as const;
 export const OPTIONS = {
   "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
   "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": optionalPort({ help: "Port for /rep/health, which then leaves --port; 0 means none" }),
+  "health-port": optionalPort({ help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" }),
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
+  "base-path": basePath({ help: "Path under which everything is served" }),
   "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
   "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
+  "preserve-host": toggle({ help: "Send the client's Host header to the upstream" }),
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
     help: "Timeout for the response headers of the upstream",
   }),
   "manifest": text("FILE", { help: "Manifest that declares the variables (.rep.yaml)" }),
-  "env-file": text("PATH", { help: "File of NAME=value lines, or directory with a file per variable" }),
+  "env-file": list("PATH,…", {
+    expected: "paths",
+    parseItem: (path) => path.includes("\0") ? undefined : path,
+    help: "File of NAME=value lines, or directory with a file per variable",
+  }),
   "strict": toggle({ manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" }),
   "hot-reload": toggle({ manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" }),
   "hot-reload-mode": choice(["signal", "file_watch", "poll"], {
@@ -199,7 +216,7 @@ export const OPTIONS = {
     mayBeEmpty: true,
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
-  "kv": text("PATH|URL|:memory:", { help: "Deno KV database; by default Deno's own for this program" }),
+  "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
     help: "Advertised lifetime of a session key",
@@ -225,6 +242,7 @@ export const OPTIONS = {
   }),
   "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
   "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
+  "access-log": toggle({ help: "Log every request" }),
   "log-format": choice(["json", "text"], { default: "json", ignoreCase: true, help: "Log format" }),
   "log-level": choice(["debug", "info", "warn", "error"], {
     default: "info",

@@ -180,6 +180,13 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   return setting ?? option.default;
 }
 
+/** Returns whether an option is set, even if to its default. */
+export function isSet(name: OptionName, { flags, environment, manifest }: OptionSources): boolean {
+  const { manifest: setting }: Option<unknown> = OPTIONS[name];
+  if (flags.has(name) || environment[environmentVariable(name)]) return true;
+  return setting !== undefined && manifest[setting] !== undefined;
+}
+
 function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
   try {
     return parse(text);
@@ -198,7 +205,7 @@ function isServiceLink(name: OptionName, value: string): boolean {
 
 /** Returns the names of `REP_GATEWAY_…` variables that are not options and so probably misspelled. */
 export function unknownVariables(environment: Readonly<Record<string, string>>): string[] {
-  const known = new Set([...OPTION_NAMES.map(environmentVariable), MASTER_KEY_VARIABLE]);
+  const known = new Set([...OPTION_NAMES.map(environmentVariable), MASTER_KEY_VARIABLE, `${MASTER_KEY_VARIABLE}_FILE`]);
   return Object.keys(environment)
     .filter((name) => name.startsWith("REP_GATEWAY_") && !known.has(name))
     .filter((name) => !/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)); // service links, as above

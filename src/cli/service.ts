@@ -1,12 +1,17 @@
 import config from "../../deno.json" with { type: "json" };
 import { type Clock, sleep, systemClock, waitAtMost } from "../clock.ts";
 import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.ts";
+import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
 import { type ConnectionInfo, createResponder } from "../http/respond.ts";
+import type { Handler, Routes } from "../http/routes.ts";
 import { createLog, type Log, messageOf } from "../log.ts";
+import type { Telemetry } from "../metrics/metrics.ts";
+import { openTelemetry } from "../metrics/open_telemetry.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
+import { isMemoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import type { Command } from "./command.ts";
@@ -15,6 +20,7 @@ import { checkPermissions } from "./check_permissions.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
+import { startWarnings } from "./start_warnings.ts";
 import { toGatewayOptions } from "./to_gateway_options.ts";
 import { readTls, type Tls } from "./tls.ts";
 import { checkTriggers, startTriggers } from "./triggers.ts";
@@ -25,6 +31,8 @@ export type ServeCommand = Extract<Command, { kind: "serve" }>;
 /** Options of {@linkcode Service}. */
 interface ServiceOptions {
   log: Log;
+  /** @default {none} */
+  telemetry?: Telemetry | undefined;
   /** The time. @default {systemClock} */
   clock?: Clock;
 }
@@ -41,17 +49,25 @@ const FLUSH_MS = 1_000;
 export class Service {
   readonly #command: ServeCommand;
   readonly #log: Log;
+  readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
   readonly #startedAt: number;
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
   #store: Store | undefined;
+  readonly #startingHealth: Handler = (request) => handleHealth(request, this.#startingReport());
+  readonly #startingProbes: Routes = {
+    [HEALTH_PATH]: this.#startingHealth,
+    [LIVE_PATH]: handleLive,
+    [READY_PATH]: (request) => handleReady(request, "starting"),
+  };
   #stopTriggers = () => {};
 
-  constructor(command: ServeCommand, { log, clock = systemClock }: ServiceOptions) {
+  constructor(command: ServeCommand, { log, telemetry, clock = systemClock }: ServiceOptions) {
     this.#command = command;
     this.#log = log;
+    this.#telemetry = telemetry;
     this.#clock = clock;
     this.#startedAt = clock.now();
     this.#ready.promise.catch(() => {}); // start() throws the same error
@@ -101,15 +117,17 @@ export class Service {
 
   /** Answers every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
-    const isHealthServed = this.#command.options["health-port"] === undefined;
-    return this.#gateway?.fetch(request, info) ??
-      this.#fetchWhileStarting(request, isHealthServed, (gateway) => gateway.fetch(request, info));
+    if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
+    const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
+    const path = `${basePath}${HEALTH_PATH}`;
+    const routes: Routes = healthPort === undefined ? { [path]: this.#startingHealth } : {};
+    return this.#fetchWhileStarting(request, routes, (gateway) => gateway.fetch(request, info));
   };
 
-  /** Answers `GET /rep/health` only. */
+  /** Answers health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
-      this.#fetchWhileStarting(request, true, (gateway) => gateway.fetchHealth(request));
+      this.#fetchWhileStarting(request, this.#startingProbes, (gateway) => gateway.fetchHealth(request));
 
   /**
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
@@ -138,24 +156,20 @@ export class Service {
   }
 
   async #createGateway(): Promise<Gateway> {
-    const { options, masterKey } = this.#command;
+    const { options, masterKey, isModeSet } = this.#command;
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
+    const context = { isStoreShared: !isMemoryStore(this.#store), isModeSet };
+    for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    return await createGateway({
-      ...toGatewayOptions(options, this.#clock),
-      masterKey,
-      instanceId,
-      store: this.#store,
-      log,
-    });
+    const process = { masterKey, instanceId, store: this.#store, log, telemetry: this.#telemetry };
+    return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
   }
 
-  #fetchWhileStarting(request: Request, isHealthServed: boolean, fetch: GatewayFetch): Promise<Response> {
+  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Promise<Response> {
     const respond = createResponder({ isTrusted: () => false, log: this.#log });
     return respond(request, undefined, (path) => {
-      const isHealth = isHealthServed && path === HEALTH_PATH;
-      return isHealth ? (request) => handleHealth(request, this.#startingReport()) : () => this.#whenReady(fetch);
+      return { handler: Object.hasOwn(routes, path) ? routes[path]! : () => this.#whenReady(fetch), pattern: "/*" };
     });
   }
 
@@ -203,4 +217,14 @@ export function openCommandLog({ options, warnings }: ServeCommand): Log {
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
+}
+
+/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
+export async function openTelemetryIfEnabled(log: Log): Promise<Telemetry | undefined> {
+  try {
+    return await openTelemetry();
+  } catch (error) {
+    log.warn("rep.telemetry.unavailable", { detail: messageOf(error) });
+    return undefined;
+  }
 }

@@ -18,13 +18,15 @@ interface Sources {
 /** The options that name a source. */
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
-/** Creates the sources. The environment of the process overrides the env file (REP-RFC-0001 §4.2). */
+/**
+ * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
+ * ones before it.
+ */
 export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
-  const envPath = resolveEnvPath(options);
-  const readFile = envPath === undefined ? () => Promise.resolve({}) : createEnvReader(envPath, clock);
+  const readFiles = createEnvReader(resolveEnvPaths(options), clock);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...await readFile(), ...readEnvironment() }),
+    variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest),
   };
 }
@@ -37,22 +39,23 @@ async function readManifest(path: string): Promise<string> {
   return text;
 }
 
-/** A path, and the flag that sets it. */
-interface FlagPath {
+/** Paths, and the flag that sets them. */
+interface FlagPaths {
   readonly flag: string;
-  readonly path: string;
+  readonly paths: readonly string[];
 }
 
-/** Returns the path of the env file. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
-export function resolveEnvPath(options: SourceOptions): FlagPath | undefined {
-  const { "env-file": envFile, "watch-path": watchPath, "hot-reload-mode": mode } = options;
-  if (envFile !== undefined) return { flag: "--env-file", path: envFile };
-  return mode === "file_watch" && watchPath !== undefined ? { flag: "--watch-path", path: watchPath } : undefined;
+/** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPaths(options: SourceOptions): FlagPaths {
+  const { "env-file": envFiles, "watch-path": watchPath, "hot-reload-mode": mode } = options;
+  const isMount = envFiles.length === 0 && mode === "file_watch" && watchPath !== undefined;
+  return isMount ? { flag: "--watch-path", paths: [watchPath] } : { flag: "--env-file", paths: envFiles };
 }
 
 /** Returns the paths to watch for changes of the variables. */
 export function watchedPaths(options: SourceOptions): string[] {
-  const paths = options["watch-path"] === undefined ? [options["env-file"], options.manifest] : [options["watch-path"]];
+  const { "watch-path": watchPath, "env-file": envFiles, manifest } = options;
+  const paths = watchPath === undefined ? [...envFiles, manifest] : [watchPath];
   return paths.filter((path) => path !== undefined);
 }
 
@@ -61,14 +64,14 @@ export function watchedPaths(options: SourceOptions): string[] {
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export async function readEnvPath(envPath: FlagPath): Promise<Environment> {
-  const { variables } = await readPath(envPath, () => readEnvFile(envPath.path));
+export async function readEnvPath(path: string, flag: string): Promise<Environment> {
+  const { variables } = await readPaths({ flag, paths: [path] }, () => readEnvFile(path));
   return variables;
 }
 
-function createEnvReader(envPath: FlagPath, clock: Clock): () => Promise<Environment> {
-  const source = new EnvSource(envPath.path, clock);
-  return () => readPath(envPath, () => source.read());
+function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Environment> {
+  const source = new EnvSource(envPaths.paths, clock);
+  return () => readPaths(envPaths, () => source.read());
 }
 
 /**
@@ -77,26 +80,26 @@ function createEnvReader(envPath: FlagPath, clock: Clock): () => Promise<Environ
  * @throws {ConfigurationError} If it cannot be read.
  */
 export function readTextFile(path: string, flag: string): Promise<string> {
-  return readPath({ flag, path }, () => Deno.readTextFile(path));
+  return readPaths({ flag, paths: [path] }, () => Deno.readTextFile(path));
 }
 
 /** Returns a message if the permission to read the path is missing. Reading it would prompt. */
-export function missingRead({ flag, path }: FlagPath): string | undefined {
+export function missingRead(flag: string, path: string): string | undefined {
   if (isGranted({ name: "read", path })) return undefined;
   return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
 }
 
-async function readPath<T>({ flag, path }: FlagPath, read: () => Promise<T>): Promise<T> {
-  const missing = missingRead({ flag, path });
-  if (missing !== undefined) throw new ConfigurationError([missing]);
+async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>): Promise<T> {
+  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) => issue !== undefined);
+  if (missing.length > 0) throw new ConfigurationError(missing);
   try {
     return await read();
   } catch (cause) {
-    throw new ConfigurationError(issuesOf(cause, path).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
+    throw new ConfigurationError(issuesOf(cause, paths).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }
 }
 
-function issuesOf(error: unknown, path: string): readonly string[] {
+function issuesOf(error: unknown, paths: readonly string[]): readonly string[] {
   if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
-  return [`"${path}": ${messageOf(error)}`];
+  return paths.map((path) => `"${path}": ${messageOf(error)}`);
 }

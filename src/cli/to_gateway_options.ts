@@ -18,7 +18,7 @@ type ProcessOption =
   | "log-level";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
-type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "clock" | "random";
+type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "telemetry" | "clock" | "random";
 
 /** All other options of the gateway. None may be missing. */
 type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
@@ -32,6 +32,8 @@ type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
  */
 export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock?: Clock): FromCommand {
   const {
+    "base-path": basePath,
+    "preserve-host": preserveHost,
     "upstream-timeout": upstreamTimeoutMs,
     strict,
     "hot-reload": hotReload,
@@ -46,12 +48,15 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
     "max-streams-per-client": maxStreamsPerClient,
     "max-stream-age": maxStreamAgeMs,
     "health-port": healthPort,
+    "access-log": accessLog,
     ...others
   }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
   others satisfies Record<string, never>;
   return {
     ...createSources(options, clock),
     ...resolveContent(options),
+    basePath,
+    preserveHost,
     upstreamTimeoutMs,
     strict,
     hotReload,
@@ -65,6 +70,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
     maxStreams,
     maxStreamsPerClient,
     maxStreamAgeMs,
+    accessLog,
     separateHealth: healthPort !== undefined,
   };
 }

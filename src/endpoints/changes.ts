@@ -1,6 +1,6 @@
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import { type Hub, type Position, STORE_UNAVAILABLE } from "../events/hub.ts";
+import type { Hub, Position } from "../events/hub.ts";
 import type { StreamClient } from "../events/stream_limits.ts";
 import type { Tail } from "../events/tail.ts";
 
@@ -41,7 +41,7 @@ export async function handleChanges(
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const position = await readPosition(request, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = position ? hub.subscribe(client, position) : hub.reject(STORE_UNAVAILABLE);
+  const stream = position ? hub.subscribe(client, position) : hub.reject("store_unavailable");
   return new Response(stream, { headers });
 }
 

@@ -1,4 +1,5 @@
 import { methodNotAllowed } from "../http/problem.ts";
+import { INSTRUMENTS } from "../metrics/instruments.ts";
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../variables/snapshot.ts";
 import type { Tier } from "../variables/tier.ts";
 
@@ -9,6 +10,16 @@ import type { Tier } from "../variables/tier.ts";
  * - `stopping`: shutdown has begun.
  */
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
+
+/**
+ * Why a gateway is `degraded`:
+ * - `config_refused`: the last reload was rejected, and the previous configuration stays active.
+ * - `store_unavailable`: the last read or write of the store failed.
+ */
+export const HEALTH_PROBLEMS = INSTRUMENTS["rep.health.problem"].values;
+
+/** The type of a problem. */
+export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 
 /** The report of `GET /rep/health` (endpoint specification, Health report). */
 interface HealthReport {
@@ -24,6 +35,8 @@ interface HealthReport {
     readonly blocked: number;
   };
   readonly uptime_seconds: number;
+  /** An addition to the spec, only if the status is `degraded`. */
+  readonly problems?: readonly HealthProblem[];
 }
 
 /** What a health report is made from. */
@@ -33,16 +46,20 @@ interface HealthInput {
   snapshot: Snapshot;
   blocked: number;
   uptimeMs: number;
+  /** @default {[]} */
+  problems?: readonly HealthProblem[];
 }
 
 /** Makes a health report. */
-export function createHealthReport({ status, version, snapshot, blocked, uptimeMs }: HealthInput): HealthReport {
+export function createHealthReport(input: HealthInput): HealthReport {
+  const { status, version, snapshot, blocked, uptimeMs, problems = [] } = input;
   return {
     status,
     version,
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: Math.floor(uptimeMs / 1_000),
+    ...(status === "degraded" ? { problems } : {}),
   };
 }
 
@@ -56,8 +73,10 @@ export const HEALTH_PATH = "/rep/health";
 
 const METHODS = ["GET", "HEAD"];
 
-/** Statuses for which a load balancer should send requests elsewhere. */
-const UNAVAILABLE: readonly HealthStatus[] = ["starting", "stopping"];
+/** Whether a load balancer should send requests elsewhere. */
+export function isUnavailable(status: HealthStatus): boolean {
+  return status === "starting" || status === "stopping";
+}
 
 /**
  * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because
@@ -67,5 +86,5 @@ export function handleHealth(request: Request, report: HealthReport): Response {
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
   const headers = { "content-type": "application/json", "cache-control": "no-store" };
   const body = request.method === "HEAD" ? null : JSON.stringify(report);
-  return new Response(body, { status: UNAVAILABLE.includes(report.status) ? 503 : 200, headers });
+  return new Response(body, { status: isUnavailable(report.status) ? 503 : 200, headers });
 }

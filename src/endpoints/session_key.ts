@@ -7,6 +7,8 @@ import { corsHeaders, type OriginContext, originRejection } from "../http/origin
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
 import type { Log } from "../log.ts";
+import type { LabelOf } from "../metrics/instruments.ts";
+import { type Metrics, noMetrics } from "../metrics/metrics.ts";
 import type { Rejection, RejectionLog } from "./rejection_log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
@@ -18,6 +20,8 @@ interface SessionKeyOptions {
   rejections: RejectionLog;
   clock: Clock;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
 }
@@ -55,25 +59,32 @@ export async function handleSessionKey(
 ): Promise<Response> {
   const headers = corsHeaders(caller.originContext);
   headers.set("cache-control", CACHE_CONTROL);
-  const problem = (status: StatusCode, detail: string) => new Problem(status, { detail, headers });
+  const { metrics = noMetrics } = options;
+  const reject: Reject = (reason, status, detail) => {
+    metrics.count("rep.session_keys.refused", 1, reason);
+    return new Problem(status, { detail, headers });
+  };
 
   if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS, headers);
-  if (options.sensitiveCount === 0) throw problem(404, "No SENSITIVE variables are configured");
-  checkOrigin(caller, options.rejections, problem);
+  if (options.sensitiveCount === 0) throw reject("not_configured", 404, "No SENSITIVE variables are configured");
+  checkOrigin(caller, options.rejections, reject);
   if (request.method === "OPTIONS") return preflight(headers);
   const kid = new URL(request.url).searchParams.get("kid");
-  if (kid !== null) requireValidKid(kid, caller, options, problem);
-  await checkRate(caller.client, options, headers);
-  return Response.json(await issue(kid, caller, options, problem), { headers });
+  if (kid !== null) requireValidKid(kid, caller, options, reject);
+  await checkRate(caller.client, options, headers, reject);
+  const key = await issue(kid, caller, options, reject);
+  metrics.count("rep.session_keys.issued", 1);
+  return Response.json(key, { headers });
 }
 
-type ProblemFactory = (status: StatusCode, detail: string) => Problem;
+/** Counts a rejection, and returns its problem. */
+type Reject = (reason: LabelOf<"rep.session_keys.refused">, status: StatusCode, detail: string) => Problem;
 
-function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, problem: ProblemFactory): void {
+function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, reject: Reject): void {
   const detail = originRejection(caller.originContext);
   if (detail === undefined) return;
   rejections.report(caller.client, rejection(caller, "origin_mismatch", detail));
-  throw problem(403, `Cannot issue a session key: ${detail}`);
+  throw reject("origin", 403, `Cannot issue a session key: ${detail}`);
 }
 
 function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
@@ -82,41 +93,44 @@ function rejection({ originContext }: SessionKeyCaller, reason: string, detail?:
 }
 
 const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
+const UNAVAILABLE = "Cannot issue a session key: the store is unavailable, try again in a few seconds";
 
 function requireValidKid(
   kid: string,
   caller: SessionKeyCaller,
   { epochs, rejections }: SessionKeyOptions,
-  problem: ProblemFactory,
+  reject: Reject,
 ): void {
   const check = epochs.checkKid(kid);
   if (check === "valid") return;
   rejections.report(caller.client, rejection(caller, check));
-  if (check === "expired") throw problem(410, TOO_OLD);
-  throw problem(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
+  if (check === "expired") throw reject(check, 410, TOO_OLD);
+  throw reject(check, 400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
 
-async function checkRate(client: Client, { rateLimit, rejections }: SessionKeyOptions, headers: Headers) {
+async function checkRate(
+  client: Client,
+  { rateLimit, rejections }: SessionKeyOptions,
+  headers: Headers,
+  reject: Reject,
+): Promise<void> {
   const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
   if (isAllowed) return;
   const fields = { requests_in_window: used };
   rejections.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
-  throw new Problem(429, {
-    detail: `Cannot issue a session key: too many requests, try again in ${seconds} s`,
-    headers,
-  });
+  throw reject("rate_limited", 429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
 }
 
 async function issue(
   kid: string | null,
   caller: SessionKeyCaller,
   options: SessionKeyOptions,
-  problem: ProblemFactory,
+  reject: Reject,
 ): Promise<SessionKey> {
   const { clock, log, ttlMs } = options;
-  const keys = await loadKeys(kid, caller, options, problem);
+  const keys = await loadKeys(kid, caller, options, reject);
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
   // The audit event of the spec, one line for every key. It contains neither the key nor a value.
   log.info("rep.session_key.issued", {
@@ -132,17 +146,17 @@ async function loadKeys(
   kid: string | null,
   caller: SessionKeyCaller,
   { epochs, rejections, log }: SessionKeyOptions,
-  problem: ProblemFactory,
+  reject: Reject,
 ): Promise<EpochKeys> {
   try {
     return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
   } catch (error) {
     if (error instanceof UnknownMasterKeyError) {
       rejections.report(caller.client, rejection(caller, "unknown_master_key"));
-      throw problem(410, TOO_OLD);
+      throw reject("unknown_master_key", 410, TOO_OLD);
     }
     log.error("rep.session_key.failed", { client_ip: caller.client.address, detail: String(error) });
-    throw problem(503, "Cannot issue a session key: the store is unavailable, try again in a few seconds");
+    throw reject("store_unavailable", 503, UNAVAILABLE);
   }
 }
 

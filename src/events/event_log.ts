@@ -49,6 +49,12 @@ interface Preconditions {
   checks?: readonly Check[];
 }
 
+/** Options of {@linkcode EventLog.append}. */
+interface AppendOptions {
+  checks?: readonly Check[];
+  afterId?: number;
+}
+
 /** Options of {@linkcode EventLog}. */
 interface EventLogOptions {
   clock: Clock;
@@ -94,6 +100,11 @@ export class EventLog {
     return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
   }
 
+  /** Returns the id of the newest event in the store; 0 if there is none. */
+  async newestId(): Promise<number> {
+    return (await this.#store.get<Head>(HEAD))?.value.id ?? 0;
+  }
+
   /** Calls `hint` when there may be new events. */
   watch(hint: () => void): () => void {
     return this.#store.watch(HEAD, hint);
@@ -102,18 +113,18 @@ export class EventLog {
   /**
    * Appends changes to the state that was read.
    *
-   * @param checks Additional preconditions of each commit.
+   * @param options Additional preconditions of each commit, and the id that the new ones must exceed.
    * @returns The new events, or `undefined` if another process has written in the meantime.
    */
   async append(
     changes: readonly Change[],
     state: PublicState,
-    checks: readonly Check[] = [],
+    { checks = [], afterId = 0 }: AppendOptions = {},
   ): Promise<LogEvent[] | undefined> {
     const appended: LogEvent[] = [];
     let head = state.head;
     for (const batch of batches(changes)) {
-      const events = withIds(batch, Math.max((head?.value.id ?? 0) + 1, this.#clock.now()));
+      const events = withIds(batch, Math.max((head?.value.id ?? 0) + 1, afterId + 1, this.#clock.now()));
       head = await this.#commitEvents(events, state, { head, checks });
       if (head === undefined) return undefined;
       appended.push(...events);

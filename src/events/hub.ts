@@ -1,5 +1,7 @@
 import { type Clock, every } from "../clock.ts";
 import { type Log, logTaskError } from "../log.ts";
+import type { LabelOf } from "../metrics/instruments.ts";
+import { type Metrics, noMetrics } from "../metrics/metrics.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import { type Frame, sizeOf } from "./frames.ts";
 import { type StreamClient, StreamLimits, type StreamLimitsOptions } from "./stream_limits.ts";
@@ -11,6 +13,8 @@ interface HubOptions extends StreamLimitsOptions {
   /** Returns a number in [0, 1). */
   random: () => number;
   log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
@@ -49,13 +53,19 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** The reason for rejecting a stream whose cursor cannot be checked. */
-export const STORE_UNAVAILABLE = "the store is unavailable";
+/** Why a stream is rejected, and what its client is told. */
+const REJECTIONS = {
+  stopping: "the gateway is stopping",
+  store_unavailable: "the store is unavailable",
+  max_streams: "too many open streams",
+  max_streams_per_client: "too many open streams of this client",
+} as const satisfies Record<LabelOf<"rep.streams.refused">, string>;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
+  readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
   readonly #limits: StreamLimits;
   /** The subscribers that are up to date and whose client waits for the next event. */
@@ -66,6 +76,7 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
+    this.#metrics = options.metrics ?? noMetrics;
     this.#limits = new StreamLimits(options);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock: options.clock,
@@ -85,9 +96,14 @@ export class Hub {
     }, { highWaterMark: 0 });
   }
 
-  #rejection(client: StreamClient): string | undefined {
-    if (this.#isClosing) return "the gateway is stopping";
-    if (!this.#tail.isLoaded) return STORE_UNAVAILABLE;
+  /** The number of open streams. */
+  get size(): number {
+    return this.#subscribers.size;
+  }
+
+  #rejection(client: StreamClient): keyof typeof REJECTIONS | undefined {
+    if (this.#isClosing) return "stopping";
+    if (!this.#tail.isLoaded) return "store_unavailable";
     return this.#limits.rejection(client);
   }
 
@@ -95,9 +111,11 @@ export class Hub {
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  reject(reason: string): ReadableStream<Uint8Array> {
+  reject(reason: keyof typeof REJECTIONS): ReadableStream<Uint8Array> {
+    this.#metrics.count("rep.streams.refused", 1, reason);
+    const comment = `${REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
-    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment: `${reason}; reconnect later` }))]);
+    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
   }
 
   #open(controller: Subscriber["controller"], rateKey: string, position: Position): Subscriber {
@@ -108,6 +126,7 @@ export class Hub {
     const heartbeatAt = this.#nextHeartbeat();
     const subscriber = { controller, rateKey, cursor, skipsSuperseded, heartbeatAt, endsAt };
     this.#subscribers.add(subscriber);
+    this.#metrics.count("rep.streams.opened", 1);
     this.#limits.add(rateKey);
     controller.enqueue(encoder.encode(this.#opening(subscriber, position)));
     return subscriber;
@@ -130,25 +149,30 @@ export class Hub {
   #pull(subscriber: Subscriber): Promise<void> | void {
     if (subscriber.skipsSuperseded) {
       const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
-      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      if (frames.length > 0) return this.#replay(subscriber, frames);
       subscriber.skipsSuperseded = false;
     }
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
-    else this.#send(subscriber, frames, concatenate(frames));
+    else this.#replay(subscriber, frames);
   }
 
   async #catchUp(subscriber: Subscriber): Promise<void> {
     try {
       const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
       if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
-      if (frames.length > 0) return this.#send(subscriber, frames, concatenate(frames));
+      if (frames.length > 0) return this.#replay(subscriber, frames);
       subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
       return await this.#pull(subscriber);
     } catch {
       this.#end(subscriber); // the circuit breaker reports a store failure; the client reconnects with its cursor
     }
+  }
+
+  #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
+    this.#metrics.count("rep.events.replayed", frames.length);
+    this.#send(subscriber, frames, concatenate(frames));
   }
 
   /** Sends new events to all waiting subscribers. The others get them when they read on. */
@@ -157,6 +181,7 @@ export class Hub {
     this.#waiting = new Set();
     const chunk = concatenate(frames);
     for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
+    this.#metrics.count("rep.events.delivered", frames.length * waiting.size);
   }
 
   #send(subscriber: Subscriber, frames: readonly Frame[], chunk: Uint8Array): void {

@@ -25,7 +25,15 @@ interface PublishOptions extends RetryOptions {
    * @returns The checks that fence the commit, or `undefined` if the target must not be published.
    */
   fencingChecks?: () => Promise<readonly Check[] | undefined>;
+  /**
+   * Returns the newest event of each variable that this process has delivered. Those that the store has lost, for example in a
+   * failover to a replica that lagged behind, are compared with the target as well, since clients have them.
+   */
+  delivered?: () => readonly DeliveredEvent[];
 }
+
+/** What clients know of a variable. */
+type DeliveredEvent = Pick<LogEvent, "id" | "name"> & { readonly value: string | undefined };
 
 /**
  * Makes the public state in the store equal to a target.
@@ -39,12 +47,12 @@ interface PublishOptions extends RetryOptions {
 export async function publish(
   target: PublicTarget,
   log: EventLog,
-  { fencingChecks = () => Promise.resolve([]), ...options }: PublishOptions,
+  { fencingChecks = () => Promise.resolve([]), delivered = () => [], ...options }: PublishOptions,
 ): Promise<Publication | undefined> {
   const { publication } = await retryConflicts(async () => {
     const checks = await fencingChecks();
     if (checks === undefined) return { publication: undefined };
-    const publication = await tryToPublish(target, log, checks);
+    const publication = await tryToPublish(target, log, { checks, delivered: delivered() });
     return publication && { publication };
   }, options);
   return publication;
@@ -53,15 +61,30 @@ export async function publish(
 async function tryToPublish(
   target: PublicTarget,
   log: EventLog,
-  checks: readonly Check[],
+  { checks, delivered }: { checks: readonly Check[]; delivered: readonly DeliveredEvent[] },
 ): Promise<Publication | undefined> {
   const state = await redactLeaving(target, log);
-  const changes = difference(state, target);
+  const lost = delivered.filter(({ id }) => id > (state.head?.value.id ?? 0));
+  const changes = mergeChanges(difference(state, target), difference(withEvents(state, lost), target));
   if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
-  const events = await log.append(changes, state, checks);
+  const events = await log.append(changes, state, { checks, afterId: Math.max(0, ...lost.map(({ id }) => id)) });
   if (events === undefined) return undefined;
   await log.trim();
   return { events, head: events.at(-1)?.id ?? 0 };
+}
+
+/** Replaces the newest events of some variables. */
+function withEvents({ events, head }: PublicState, newer: readonly DeliveredEvent[]): PublicState {
+  const replacements = newer.map(({ id, name, value }) =>
+    [name, { id, name, ...(value === undefined ? {} : { value }) }] as const
+  );
+  return { head, events: new Map([...events, ...replacements]) };
+}
+
+/** Returns the changes of both lists, which have the same target, without duplicates. */
+function mergeChanges(changes: readonly Change[], others: readonly Change[]): Change[] {
+  const names = new Set(changes.map(({ name }) => name));
+  return [...changes, ...others.filter(({ name }) => !names.has(name))];
 }
 
 /**

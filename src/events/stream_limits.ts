@@ -16,6 +16,9 @@ export interface StreamLimitsOptions extends RejectionLogOptions {
   maxStreamsPerClient: number;
 }
 
+/** A limit that was reached, as the log and the metrics name it. */
+type StreamLimit = "max_streams" | "max_streams_per_client";
+
 /** Counts the open streams, in total and per client, and logs the rejected ones. */
 export class StreamLimits {
   readonly #options: StreamLimitsOptions;
@@ -29,16 +32,16 @@ export class StreamLimits {
     this.#rejections = new RejectionLog(options);
   }
 
-  /** Returns why a client cannot have another stream; `undefined` if it can. */
-  rejection({ address, rateKey }: StreamClient): string | undefined {
+  /** Returns the limit because of which a client cannot have another stream; `undefined` if it can. */
+  rejection({ address, rateKey }: StreamClient): StreamLimit | undefined {
     const { maxStreams, maxStreamsPerClient } = this.#options;
     if (this.#countOf(rateKey) >= maxStreamsPerClient) {
       this.#rejections.add(rateKey, { limit: "max_streams_per_client", client_ip: address });
-      return "too many open streams of this client";
+      return "max_streams_per_client";
     }
     if (this.#total < maxStreams) return undefined;
     this.#rejections.add("", { limit: "max_streams" });
-    return "too many open streams";
+    return "max_streams";
   }
 
   /** Counts a stream that was opened. */

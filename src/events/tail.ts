@@ -56,7 +56,7 @@ export class Tail {
   }
 
   /** The newest event of every variable, deletions included, in order. */
-  get state(): readonly Frame[] {
+  get state(): readonly CachedFrame[] {
     return this.#sortState();
   }
 

@@ -30,6 +30,12 @@ const KEY_PREFIX = "rate";
 const SWEPT_AT = ["swept"];
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS_IN_MEMORY = 10_000;
+/**
+ * The store is behind if so many requests wait for it and the oldest has waited for so long. Further ones are counted in memory at
+ * once: they would wait for the timeout, and then be counted in memory all the same.
+ */
+const MAX_WAITING = 32;
+const MAX_WAIT_MS = 250;
 const SWEEP_PAGE = 500;
 /** A `denokv` server accepts ten checks per commit. */
 const MAX_CHECKS = 10;
@@ -49,6 +55,9 @@ export class RateLimit {
   readonly #queues = new Map<string, Promise<RateDecision>>();
   /** Clients with requests that are counted in memory only. */
   readonly #unsaved = new Set<string>();
+  /** The requests that wait for the store, the oldest first. */
+  readonly #waiting = new Set<{ readonly since: number }>();
+  #saving: Promise<number> | undefined;
 
   constructor(options: RateLimitOptions) {
     this.#options = options;
@@ -66,12 +75,17 @@ export class RateLimit {
   }
 
   /**
-   * Stores what was counted in memory while the store was unavailable, so that other processes count it, too.
+   * Stores what was counted in memory while the store was unavailable or behind, so that other processes count it, too. Calls during
+   * a call share it.
    *
    * @returns The number of clients whose windows were stored.
    * @throws {StoreUnavailableError} If the store is unavailable; the remaining clients are stored by the next call.
    */
-  async save(): Promise<number> {
+  save(): Promise<number> {
+    return this.#saving ??= this.#saveAll().finally(() => this.#saving = undefined);
+  }
+
+  async #saveAll(): Promise<number> {
     const clients = [...this.#unsaved];
     for (const client of clients) {
       await retryConflicts(() => this.#save(client), this.#options);
@@ -93,12 +107,23 @@ export class RateLimit {
   async #take(client: string): Promise<RateDecision> {
     const known = this.#decide(this.#readFromMemory(client));
     if (!known.isAllowed) return known;
+    if (this.#isStoreBehind()) return this.#takeFromMemory(client);
+    const request = { since: this.#options.clock.now() };
+    this.#waiting.add(request);
     try {
       return await retryConflicts(() => this.#takeFromStore(client), this.#options);
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       return this.#takeFromMemory(client);
+    } finally {
+      this.#waiting.delete(request);
     }
+  }
+
+  #isStoreBehind(): boolean {
+    const [oldest] = this.#waiting;
+    if (oldest === undefined || this.#waiting.size < MAX_WAITING) return false;
+    return this.#options.clock.now() - oldest.since >= MAX_WAIT_MS;
   }
 
   async #takeFromStore(client: string): Promise<RateDecision | undefined> {

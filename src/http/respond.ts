@@ -1,8 +1,11 @@
+import { type Clock, systemClock } from "../clock.ts";
+import { type AccessEntry, logAccess } from "./access_log.ts";
 import { peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import { describeError, type Log } from "../log.ts";
-import type { Handler } from "./routes.ts";
+import { noTelemetry, type Telemetry } from "../metrics/metrics.ts";
+import type { Route } from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {
@@ -16,27 +19,45 @@ interface ResponderOptions {
   log: Log;
   /** Called with every request and the address of its peer. @default {does nothing} */
   onRequest?: (request: Request, peer: string) => void;
+  /** Whether to log every request. @default {false} */
+  accessLog?: boolean;
+  /** @default {noTelemetry} */
+  telemetry?: Telemetry;
+  /** @default {systemClock} */
+  clock?: Clock;
 }
 
-/** Responds to a request with the handler for its path. It never rejects. */
+/** Responds to a request with the handler of its route. It never rejects. */
 export type Responder = (
   request: Request,
   info: ConnectionInfo | undefined,
-  handlerFor: (path: string) => Handler,
+  routeFor: (path: string) => Route,
 ) => Promise<Response>;
 
 /** Creates a responder, the one place where errors become responses. */
-export function createResponder({ isTrusted, log, onRequest = () => {} }: ResponderOptions): Responder {
-  return async (request, info, handlerFor) => {
+export function createResponder(options: ResponderOptions): Responder {
+  const { isTrusted, log, accessLog = false, telemetry = noTelemetry, clock = systemClock } = options;
+  const { onRequest = () => {} } = options;
+  async function respond(request: Request, entry: AccessEntry, routeFor: (path: string) => Route): Promise<Response> {
     try {
-      const handler = handlerFor(readPath(request));
-      const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-      onRequest(request, peer);
-      const response = await handler(request, { client: resolveClient(request, peer, isTrusted) });
+      entry.path = readPath(request);
+      const { handler, pattern } = routeFor(entry.path);
+      telemetry.nameSpan(entry.method, pattern);
+      onRequest(request, entry.address);
+      const client = resolveClient(request, entry.address, isTrusted);
+      entry.address = client.address;
+      const response = await handler(request, { client });
       return request.method === "HEAD" ? headResponse(response) : response;
     } catch (error) {
       return problemResponse(error instanceof Problem ? error : internalError(error, log));
     }
+  }
+  return async (request, info, routeFor) => {
+    const address = info ? peerAddress(info.remoteAddr) : "unknown";
+    const entry: AccessEntry = { method: request.method, path: undefined, address, startedAt: clock.now() };
+    const response = await respond(request, entry, routeFor);
+    if (accessLog) logAccess(entry, response, { log, clock });
+    return response;
   };
 }
 

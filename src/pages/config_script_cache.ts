@@ -16,6 +16,8 @@ interface PageConfiguration {
 interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
+  /** The path under which the endpoints are served, such as `/app`. @default {""} */
+  basePath?: string;
   epochs: Epochs;
   clock: Clock;
   log: Log;
@@ -44,10 +46,16 @@ export class ConfigScriptCache {
   }
 
   async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {
-    const { hotReload, clock } = this.#options;
+    const { hotReload, clock, basePath = "" } = this.#options;
     const keys = await this.#keysOf(epoch);
     const sensitive = keys === undefined ? NO_VALUES : snapshot.sensitive;
-    const input = { public: snapshot.public, sensitive, keys: keys ?? temporaryKeys(epoch), now: clock.now() };
+    const input = {
+      public: snapshot.public,
+      sensitive,
+      keys: keys ?? temporaryKeys(epoch),
+      now: clock.now(),
+      basePath,
+    };
     return renderConfigScript(await makePayload({ ...input, cursor: hotReload ? cursor : undefined }));
   }
 

@@ -32,13 +32,15 @@ export interface PayloadInput {
   keys: EpochKeys;
   /** The id of the newest event that the values contain; `undefined` without hot reload. */
   cursor: number | undefined;
+  /** The path under which the endpoints are served, such as `/app`. @default {""} */
+  basePath?: string;
   /** Milliseconds since the Unix epoch. */
   now: number;
 }
 
 /** Creates the payload for a snapshot and an epoch. */
 export async function makePayload(input: PayloadInput): Promise<Payload> {
-  const { keys, cursor, now, sensitive } = input;
+  const { keys, cursor, now, sensitive, basePath = "" } = input;
   const integrity = await integrityToken(input.public, keys.integrityKey);
   const isSecret = sensitive.size > 0;
   return {
@@ -48,8 +50,8 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
       version: PROTOCOL_VERSION,
       injected_at: new Date(now).toISOString(),
       integrity,
-      ...(isSecret ? { key_endpoint: `/rep/session-key?kid=${keys.kid}` } : {}),
-      ...(cursor === undefined ? {} : { hot_reload: `/rep/changes?last_event_id=${cursor}` }),
+      ...(isSecret ? { key_endpoint: `${basePath}/rep/session-key?kid=${keys.kid}` } : {}),
+      ...(cursor === undefined ? {} : { hot_reload: `${basePath}/rep/changes?last_event_id=${cursor}` }),
       ttl: 0,
     },
   };

@@ -4,6 +4,8 @@ import type { Client } from "../http/client_address.ts";
 import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
+import type { LabelOf } from "../metrics/instruments.ts";
+import { type Metrics, noMetrics, secondsSince } from "../metrics/metrics.ts";
 import { decodeResponse } from "./decode_response.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
@@ -25,8 +27,19 @@ interface ReverseProxyOptions {
    * @default {30_000}
    */
   timeoutMs?: number;
+  /** The beginning of every request's path that the upstream does not know, such as `/app`. @default {""} */
+  basePath?: string;
+  /**
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
+   * does not let it be set.
+   *
+   * @default {false}
+   */
+  preserveHost?: boolean;
   /** Receives `rep.upstream.failed`. @default {silentLog} */
   log?: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
   /** @default {systemClock} */
   clock?: Clock;
 }
@@ -56,8 +69,11 @@ interface RequestFields {
 /** Forwards requests to the upstream. */
 export class ReverseProxy {
   readonly #upstream: URL;
+  readonly #basePath: string;
+  readonly #preserveHost: boolean;
   readonly #timeoutMs: number;
   readonly #log: Log;
+  readonly #metrics: Metrics;
   readonly #clock: Clock;
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
@@ -65,10 +81,15 @@ export class ReverseProxy {
   readonly #webSockets = new InFlight();
   readonly #shutdown = new AbortController();
 
-  constructor({ upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock }: ReverseProxyOptions) {
+  constructor(options: ReverseProxyOptions) {
+    const { upstream, timeoutMs = 30_000, log = silentLog, metrics = noMetrics, clock = systemClock } = options;
+    const { basePath = "", preserveHost = false } = options;
     this.#upstream = upstream;
+    this.#basePath = basePath;
+    this.#preserveHost = preserveHost;
     this.#timeoutMs = timeoutMs;
     this.#log = log;
+    this.#metrics = metrics;
     this.#clock = clock;
     const Agent = this.#upstream.protocol === "https:" ? TlsAgent : http.Agent;
     this.#pool = new Agent({ keepAlive: true });
@@ -94,7 +115,7 @@ export class ReverseProxy {
     const release = this.#inFlight.add();
     const onEnd = (error?: Error) => {
       release();
-      if (error !== undefined) this.#warn(error, fields);
+      if (error !== undefined) this.#warn(error, fields, "broken_body");
     };
     try {
       rejectTunnels(request.method);
@@ -140,8 +161,8 @@ export class ReverseProxy {
   async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
     return await proxyWebSocket(request, {
       upstream: this.#upstream,
-      target: upstreamTarget(this.#upstream, request.url),
-      headers: upstreamHeaders(request.headers, client),
+      target: this.#targetOf(request),
+      headers: this.#headersFor(request, client),
       timeoutMs: this.#timeoutMs,
       clock: this.#clock,
       shutdown: this.#shutdown.signal,
@@ -151,12 +172,14 @@ export class ReverseProxy {
 
   async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response> {
     const { method, signal } = request;
-    const target = upstreamTarget(this.#upstream, request.url);
-    const headers = forwardedHeaders(request, client, options);
+    const target = this.#targetOf(request);
+    const headers = forwardedHeaders(this.#headersFor(request, client), options);
     const body = await requestBody(request);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
+    const startedAt = this.#clock.now();
     const message = await this.#send({ method, target, headers, body, signal });
+    this.#metrics.record("rep.upstream.duration", secondsSince(startedAt, this.#clock));
     try {
       const response = upstreamResponse(message, { method, onEnd: options.onEnd });
       return options.shouldDecode?.(response) ? decodeResponse(response, options.onEnd) : response;
@@ -164,6 +187,15 @@ export class ReverseProxy {
       message.destroy();
       throw error;
     }
+  }
+
+  #targetOf({ url }: Request): string {
+    return upstreamTarget(this.#upstream, url, this.#basePath);
+  }
+
+  #headersFor({ headers, url }: Request, client: Client): Headers {
+    const host = this.#preserveHost ? headers.get("host") ?? new URL(url).host : undefined; // HTTP/2 has no Host header
+    return upstreamHeaders(headers, client, { host, basePath: this.#basePath });
   }
 
   /**
@@ -186,13 +218,15 @@ export class ReverseProxy {
     if (signal.aborted || isDomException(error, "AbortError")) {
       return new Problem(502, { detail: "The request was aborted before the upstream responded" });
     }
-    this.#warn(error, fields);
-    return isDomException(error, "TimeoutError")
+    const isTimeout = isDomException(error, "TimeoutError");
+    this.#warn(error, fields, isTimeout ? "timeout" : "unreachable");
+    return isTimeout
       ? new Problem(504, { detail: "The upstream did not respond in time" })
       : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
   }
 
-  #warn(error: unknown, fields: RequestFields): void {
+  #warn(error: unknown, fields: RequestFields, kind: LabelOf<"rep.upstream.errors">): void {
+    this.#metrics.count("rep.upstream.errors", 1, kind);
     this.#log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
   }
 }
@@ -214,12 +248,7 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(
-  request: Request,
-  client: Client,
-  { shouldDecode, omitHeaders = [] }: ForwardOptions,
-): Headers {
-  const headers = upstreamHeaders(request.headers, client);
+function forwardedHeaders(headers: Headers, { shouldDecode, omitHeaders = [] }: ForwardOptions): Headers {
   for (const name of omitHeaders) headers.delete(name);
   if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;

@@ -6,12 +6,14 @@
  * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
  *
  * @param upstream Its path is the base path.
+ * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
  * @param requestUrl The URL of the request as the server received it, which, unlike a `URL`, is not normalized.
  * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
  */
-export function upstreamTarget(upstream: URL, requestUrl: string): string {
+export function upstreamTarget(upstream: URL, requestUrl: string, basePath = ""): string {
   const base = upstream.pathname.replace(/\/$/, "");
-  const { pathname, search } = new URL(requestUrl);
+  const { pathname: fullPath, search } = new URL(requestUrl);
+  const pathname = fullPath.slice(basePath.length);
   const path = pathname.startsWith("/") ? pathname : `/${pathname}`;
   return base + path + (rawQuery(requestUrl) ?? search);
 }

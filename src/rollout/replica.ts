@@ -51,7 +51,8 @@ export class Replica {
     const { eventLog, tail, clock, random } = this.#options;
     await this.#join(snapshot);
     const fencingChecks = () => this.#rollout.fencingChecks();
-    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks });
+    const delivered = () => tail.state;
+    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks, delivered });
     await tail.readNew();
     return publication;
   }
@@ -65,6 +66,12 @@ export class Replica {
       this.#superseding = { own: own.snapshot, snapshot, cursor: tail.head };
     }
     return this.#superseding;
+  }
+
+  /** The hash of the active configuration, and whether it is this process's own; `undefined` before {@linkcode publish}. */
+  get active(): { readonly hash: string; readonly isOwn: boolean } | undefined {
+    const { active, isActive } = this.#rollout;
+    return active === undefined ? undefined : { hash: active, isOwn: isActive };
   }
 
   /** Leaves the rollout. */

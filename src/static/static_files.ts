@@ -12,6 +12,8 @@ interface StaticFilesOptions {
   directory: string;
   /** Limits `Last-Modified` to the present (RFC 9110 §8.8.2.1). @default {systemClock} */
   clock?: Pick<Clock, "now">;
+  /** The beginning of every request's path that is not part of a file's, such as `/app`. @default {""} */
+  basePath?: string;
 }
 
 const METHODS = ["GET", "HEAD"];
@@ -28,10 +30,12 @@ const INDEX = "index.html";
 export class StaticFiles {
   readonly #directory: string;
   readonly #clock: Pick<Clock, "now">;
+  readonly #basePath: string;
 
-  private constructor({ directory, clock }: Required<StaticFilesOptions>) {
+  private constructor({ directory, clock, basePath }: Required<StaticFilesOptions>) {
     this.#directory = directory;
     this.#clock = clock;
+    this.#basePath = basePath;
   }
 
   /**
@@ -39,9 +43,10 @@ export class StaticFiles {
    *
    * @throws {Error} If the directory cannot be read.
    */
-  static async open({ directory, clock = systemClock }: StaticFilesOptions): Promise<StaticFiles> {
+  static async open(options: StaticFilesOptions): Promise<StaticFiles> {
+    const { directory, clock = systemClock, basePath = "" } = options;
     await assertReadable(directory);
-    return new StaticFiles({ directory: resolve(directory), clock });
+    return new StaticFiles({ directory: resolve(directory), clock, basePath });
   }
 
   /**
@@ -69,7 +74,7 @@ export class StaticFiles {
 
   async #find(request: Request): Promise<Response | undefined> {
     const { pathname, search } = new URL(request.url);
-    const path = parseFilePath(pathname);
+    const path = parseFilePath(pathname.slice(this.#basePath.length));
     const found = path && await findFile(this.#directory, path);
     if (found === undefined) return undefined;
     if ("redirect" in found) return redirect(found.redirect + search);

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { type Metrics, noMetrics, secondsSince } from "../metrics/metrics.ts";
 import {
   type Check,
   type Entry,
@@ -20,6 +21,8 @@ interface CircuitBreakerOptions {
   pauseMs?: number;
   /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
   onChange?: (failure: Error | undefined) => void;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
 }
 
 /** A store whose operations fail within a bounded time. */
@@ -53,9 +56,10 @@ class CircuitBreaker implements CircuitBreakerStore {
   /** The kinds whose last operation failed, and when the next trial is due. */
   readonly #openUntil = new Map<Kind, number>();
 
-  constructor(store: Store, { timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {}, clock }: CircuitBreakerOptions) {
+  constructor(store: Store, options: CircuitBreakerOptions) {
+    const { timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {}, metrics = noMetrics, clock } = options;
     this.#store = store;
-    this.#options = { clock, timeoutMs, pauseMs, onChange };
+    this.#options = { clock, timeoutMs, pauseMs, onChange, metrics };
   }
 
   get isAvailable(): boolean {
@@ -94,13 +98,17 @@ class CircuitBreaker implements CircuitBreakerStore {
   async #run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
     if (this.#isOpen(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
     this.#admitTrial(kind);
-    const { timeoutMs, clock } = this.#options;
+    const { timeoutMs, clock, metrics } = this.#options;
+    const startedAt = clock.now();
     try {
       const result = await withTimeout(operation(), timeoutMs, clock);
       this.#recordSuccess(kind);
       return result;
     } catch (error) {
+      metrics.count("rep.store.errors", 1, kind);
       throw this.#recordFailure(kind, error);
+    } finally {
+      metrics.record("rep.store.duration", secondsSince(startedAt, clock), kind);
     }
   }
 

@@ -6,6 +6,11 @@ export function memoryStore(): Store {
   return new MemoryStore();
 }
 
+/** Returns whether a store lives in the memory of this process, so that no other process can write to it. */
+export function isMemoryStore(store: Store): boolean {
+  return store instanceof MemoryStore;
+}
+
 class MemoryStore implements Store {
   /** The entries under each prefix. */
   readonly #prefixes = new Map<string, SortedEntries>();

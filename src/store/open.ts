@@ -4,6 +4,8 @@ import { isGranted } from "../permissions.ts";
 import { redactCredentials, redactUrl } from "../redact_url.ts";
 import { kvStore } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
+import { loadPostgresDriver } from "./postgres_driver.ts";
+import { isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
 import { restrictToOwner, withPrivateUmask } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
@@ -31,11 +33,12 @@ const MEMORY_ONLY =
  * A server that is unreachable does not prevent the start: a warning is logged, operations fail, and connecting is
  * retried, as it is when the connection is lost later.
  *
- * @param path A file, a URL, or `:memory:`.
- * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not a KV server.
+ * @param path A file, an `http:` or `https:` URL of a KV server, a `postgres:` URL, or `:memory:`.
+ * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not what the URL says.
  */
 export async function openStore(path: string | undefined, log: Log, options: OpenStoreOptions = {}): Promise<Store> {
   if (path === ":memory:") return memoryStore();
+  if (path !== undefined && isPostgresUrl(path)) return await openPostgres(path, log, options);
   if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
   if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
   try {
@@ -61,24 +64,49 @@ function openFile(path: string, log: Log): Promise<Store> {
 }
 
 async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
-  const { clock = systemClock, random = Math.random } = options;
   const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url)));
-  return await openRemoteStore({ open, isTransient: logIfOutage, clock, random });
+  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), ...withDefaults(options) });
+}
 
-  function logIfOutage(error: unknown): boolean {
+async function openPostgres(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
+  const target = parsePostgresUrl(url);
+  const resolved = withDefaults(options);
+  const openPostgresStore = await orCannotOpen(url, loadPostgres);
+  const open = () => orCannotOpen(url, () => openPostgresStore(target, resolved));
+  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), ...resolved });
+}
+
+/** Loads the engine and its driver before the first connection, since a download may take longer than connecting may. */
+async function loadPostgres(): Promise<typeof import("./postgres.ts").openPostgresStore> {
+  const { openPostgresStore } = await import("./postgres.ts");
+  await loadPostgresDriver();
+  return openPostgresStore;
+}
+
+function withDefaults({ clock = systemClock, random = Math.random }: OpenStoreOptions): Required<OpenStoreOptions> {
+  return { clock, random };
+}
+
+/** Logs an error of the first connection if it is an outage. */
+function logIf(isOutage: (error: unknown) => boolean, log: Log): (error: unknown) => boolean {
+  return (error) => {
     if (!isOutage(error)) return false;
     log.warn("rep.store.unreachable", { detail: `retrying in the background: ${messageOf(error)}` });
     return true;
-  }
+  };
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof StoreUnavailableError;
 }
 
 /** Deno throws the same class for all failures, so only the message distinguishes them. */
 function isOutage(error: unknown): boolean {
-  if (error instanceof StoreUnavailableError) return true; // timed out
+  if (isUnavailable(error)) return true; // timed out
   return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
 }
 
-async function orCannotOpen(path: string, open: () => Promise<Store>): Promise<Store> {
+async function orCannotOpen<T>(path: string, open: () => Promise<T>): Promise<T> {
   const cannot = `Cannot open --kv "${formatKvPath(path)}"`;
   const missing = missingPermission(path);
   if (missing !== undefined) throw new TypeError(`${cannot}: expected ${missing}`);
@@ -86,7 +114,8 @@ async function orCannotOpen(path: string, open: () => Promise<Store>): Promise<S
     return await open();
   } catch (error) {
     // The error itself is not kept as the cause, since its message may contain the URL.
-    throw new TypeError(`${cannot}: ${redactCredentials(messageOf(error).replaceAll(path, formatKvPath(path)))}`);
+    const message = `${cannot}: ${redactCredentials(messageOf(error).replaceAll(path, formatKvPath(path)))}`;
+    throw error instanceof StoreUnavailableError ? new StoreUnavailableError(message) : new TypeError(message);
   }
 }
 
@@ -95,8 +124,12 @@ export function formatKvPath(path: string): string {
   return path.includes("://") ? redactUrl(path) : path;
 }
 
-/** Checked first, since `Deno.openKv()` would prompt for the permission. */
+/**
+ * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening would
+ * prompt for the permission.
+ */
 export function missingPermission(path: string): string | undefined {
+  if (isPostgresUrl(path)) return missingForPostgres(path);
   if (isUrl(path)) {
     return isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })
       ? undefined
@@ -106,7 +139,15 @@ export function missingPermission(path: string): string | undefined {
   return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
 }
 
-/** Returns whether `--kv` names a server. */
+function missingForPostgres(url: string): string | undefined {
+  if (!isGranted({ name: "env" })) return "--allow-env"; // the driver reads `PG…`
+  const { passwordFile, caFile } = parsePostgresUrl(url);
+  const files = [passwordFile, caFile].filter((path) => path !== undefined);
+  const missing = files.find((path) => !isGranted({ name: "read", path }));
+  return missing && `--allow-read=${missing}`;
+}
+
+/** Returns whether `--kv` names a KV server. */
 export function isUrl(path: string): boolean {
   return /^https?:/.test(path);
 }

@@ -3,6 +3,7 @@ import { checkPatterns } from "./check_patterns.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
+import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
@@ -13,6 +14,7 @@ export interface Snapshot {
   readonly server: ReadonlySet<string>;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
+  readonly suspicious: readonly SuspiciousName[];
 }
 
 /** A configuration without variables. */
@@ -22,6 +24,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   server: new Set(),
   warnings: [],
   deprecated: [],
+  suspicious: [],
 };
 
 /** Input of {@linkcode buildSnapshot}. */
@@ -82,6 +85,7 @@ export async function buildSnapshot({ environment, manifest: text, strict }: Sna
     server: new Set(selectTier(variables, "server").keys()),
     warnings,
     deprecated,
+    suspicious: findSuspiciousNames(environment, manifest),
   };
 }
 

@@ -27,6 +27,10 @@ const CASES: readonly (readonly [args: string[], issue: string])[] = [
     'Cannot open --kv "https://…@kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
   ],
   [
+    ["--kv=postgres://me:s3cret@db.example/db"],
+    'Cannot open --kv "postgres://…@db.example/db": expected --allow-env',
+  ],
+  [
     ["--upstream=up.example"],
     'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
   ],
@@ -74,6 +78,19 @@ Deno.test(
     assertEquals([issuesOf("--kv=https://kv.example"), issuesOf("--kv=http://kv.example:4512")], [[], [
       'Cannot open --kv "http://kv.example:4512": expected --allow-net=kv.example:4512',
     ]]);
+  },
+);
+
+Deno.test(
+  "checkPermissions() requires the network for every PostgreSQL server, and the files of its URL",
+  { permissions: { env: true, net: ["a.example:5432", "[::1]:1"] } },
+  () => {
+    const issues = ["a.example,[::1]:1/db", "a.example,b.example:1/db", "a.example/db?password_file=pw"];
+    assertEquals(issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`)), [
+      [],
+      ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
+      ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
+    ]);
   },
 );
 

@@ -5,10 +5,10 @@ import type { Environment } from "../../src/variables/classify.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_watched_clock.ts";
 
-/** A source at a path, of which the first read is done. */
-async function openSource(path: string) {
+/** A source at paths, of which the first read is done. */
+async function openSource(...paths: string[]) {
   const clock = new WatchedClock();
-  const source = new EnvSource(path, clock);
+  const source = new EnvSource(paths, clock);
   await source.read();
   return {
     clock,
@@ -175,4 +175,44 @@ Deno.test("EnvSource.read() compares with the last valid file after an invalid o
   const { result } = await source.beginRead();
   await source.clock.tick(500);
   assertEquals(await result, { REP_A: "1" });
+});
+
+Deno.test("EnvSource.read() lets each file override the ones before it, and confirms what any of them has lost", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "REP_B=2\n#\n" });
+  const source = await openSource(directory.at("a.env"), directory.at("b.env"));
+  assertEquals(await source.readAtOnce(), { REP_A: "1", REP_B: "2" });
+  await directory.write("b.env", "#\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_B: "1" });
+});
+
+Deno.test("EnvSource.read() returns no deletion while a variable moves from one file to another", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "#\n" });
+  const source = await openSource(directory.at("a.env"), directory.at("b.env"));
+  await directory.write("a.env", "REP_A=1\n");
+  const { result } = await source.beginRead();
+  await directory.write("b.env", "REP_B=2\n");
+  await source.clock.tick(500);
+  await source.clock.waits();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_B: "2" });
+});
+
+Deno.test("EnvSource.read() reports the issues of all files in their order, and changes nothing", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\n", "b.env": "REP_B=2\n" });
+  const [a, b] = [directory.at("a.env"), directory.at("b.env")];
+  const source = await openSource(a, b);
+  await directory.write("a.env", "REP_A\n");
+  await Deno.remove(b);
+  const detail = `No such file or directory (os error 2): stat '${b}'`;
+  assertEquals(await issueOf(source.readAtOnce()), [
+    { where: `${a}:1`, detail: "expected NAME=value, a comment or a blank line" },
+    { where: b, detail },
+  ]);
+  await directory.write("a.env", "");
+  await directory.write("b.env", "REP_B=2\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals((await issueOf(result) as { where: string }[]).map(({ where }) => where), [a]);
 });

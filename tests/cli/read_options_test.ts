@@ -28,11 +28,13 @@ const DEFAULTS: CommandOptions = {
   "hostname": "0.0.0.0",
   "health-port": undefined,
   "mode": undefined,
+  "base-path": "",
   "static-dir": undefined,
   "upstream": undefined,
+  "preserve-host": false,
   "upstream-timeout": 30_000,
   "manifest": undefined,
-  "env-file": undefined,
+  "env-file": [],
   "strict": false,
   "hot-reload": false,
   "hot-reload-mode": "signal",
@@ -53,6 +55,7 @@ const DEFAULTS: CommandOptions = {
   "drain": 10_000,
   "tls-cert": undefined,
   "tls-key": undefined,
+  "access-log": false,
   "log-format": "json",
   "log-level": "info",
 };
@@ -83,6 +86,12 @@ const VALUES: {
   "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "a non-empty value", ["", "a\0b"]],
   "health-port": [[["9001", 9001], ["0", undefined]], "an integer from 0 to 65535", ["", "x", "65536"]],
   "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
+  "base-path": [
+    [["/app", "/app"], ["/a/b-%C3%BC/", "/a/b-%C3%BC"], ["/", ""]],
+    "a path such as /app",
+    ["", "app", "//app", "/a//b", "/app//", "/a/../b", "/a b", "/app?x", "/app#x", "http://a/app", "/%2e", "\\app"],
+  ],
+  "preserve-host": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
   "upstream": [
     [
@@ -98,7 +107,11 @@ const VALUES: {
     ["", "0s", "1h1ms", "30"],
   ],
   "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", ["", "a\0b"]],
-  "env-file": [[["a.env", "a.env"], ["-", "-"]], "a non-empty value", ["", "a\0b"]],
+  "env-file": [[["a.env", ["a.env"]], ["-,/etc/a b", ["-", "/etc/a b"]]], "paths, separated by commas", [
+    "",
+    ",",
+    "a\0b",
+  ]],
   "strict": [
     [
       ["true", true],
@@ -118,6 +131,7 @@ const VALUES: {
     ["", "yes", "tRUE", "on", "2"],
   ],
   "hot-reload": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
+  "access-log": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "hot-reload-mode": [
     [["poll", "poll"], ["file_watch", "file_watch"]],
     "one of signal, file_watch, poll",
@@ -233,7 +247,7 @@ function variableOf(name: string): string {
 
 for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [OptionName, typeof VALUES.port][]) {
   const others = [PARTNERS[name] ?? []].flat();
-  const isSwitch = name === "strict" || name === "hot-reload";
+  const isSwitch = typeof DEFAULTS[name] === "boolean";
 
   for (const [text, value] of valid) {
     Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {

@@ -6,7 +6,7 @@ import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_watched_clock.ts";
 
 function options(some: Partial<SourceOptions>): SourceOptions {
-  return { "env-file": undefined, "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
+  return { "env-file": [], "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
 }
 
 /** Runs a function with a variable in the environment of the process. */
@@ -25,18 +25,41 @@ async function messageOf(promise: Promise<unknown>): Promise<string> {
 
 Deno.test("createSources() lets the environment override the env file", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file" });
-  const { variables } = createSources(options({ "env-file": directory.at("app.env") }));
+  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }));
   await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
     const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
     assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
   });
 });
 
+Deno.test("createSources() lets each env file override the ones before it", async () => {
+  const files = { "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1", "b.env": "REP_PUBLIC_SRC_B=2" };
+  await using directory = await TempDirectory.make(files);
+  const read = (...names: string[]) =>
+    createSources(options({ "env-file": names.map((name) => directory.at(name)) })).variables();
+  const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
+  assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
+  assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
+});
+
+Deno.test("createSources() reports every env file that cannot be read", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_PUBLIC_SRC_A=1" });
+  const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
+  const { issues } = await assertRejects(
+    () => createSources(options({ "env-file": names })).variables(),
+    ConfigurationError,
+  );
+  assertEquals(
+    (issues as string[]).map((issue) => issue.slice(0, issue.lastIndexOf('"') + 1)).toSorted(),
+    ["x.env", "y.env"].map((name) => `Cannot read --env-file "${directory.at(name)}"`),
+  );
+});
+
 const MANIFESTS = { a: 'version: "0.1.0"\nvariables: {}', b: 'version: "0.2.0"\nvariables: {}' };
 
 Deno.test("createSources() reads the files anew each time", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=1", ".rep.yaml": MANIFESTS.a });
-  const paths = { "env-file": directory.at("app.env"), manifest: directory.at(".rep.yaml") };
+  const paths = { "env-file": [directory.at("app.env")], manifest: directory.at(".rep.yaml") };
   const { variables, manifest } = createSources(options(paths));
   assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["1", MANIFESTS.a]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
@@ -62,24 +85,24 @@ Deno.test("createSources() reads --watch-path if it is watched and --env-file is
   const read = async (some: Partial<SourceOptions>) =>
     (await createSources(options(some)).variables()).REP_PUBLIC_SRC_A;
   assertEquals(await read(watched), "mounted");
-  assertEquals(await read({ ...watched, "env-file": directory.at("app.env") }), "file");
+  assertEquals(await read({ ...watched, "env-file": [directory.at("app.env")] }), "file");
   assertEquals(await read({ ...watched, "hot-reload-mode": "signal" }), undefined);
 });
 
 Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifest", () => {
-  const all = options({ "watch-path": "w", "env-file": "e", manifest: "m" });
+  const all = options({ "watch-path": "w", "env-file": ["e", "f"], manifest: "m" });
   assertEquals([
     watchedPaths(all),
     watchedPaths({ ...all, "watch-path": undefined }),
     watchedPaths(options({ manifest: "m" })),
     watchedPaths(options({})),
-  ], [["w"], ["e", "m"], ["m"], []]);
+  ], [["w"], ["e", "f", "m"], ["m"], []]);
 });
 
 Deno.test("createSources() reports the path that could not be read, and the reason", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("app.env");
-  const { variables, manifest } = createSources(options({ "env-file": path, manifest: path }));
+  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }));
   assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
     `Cannot read --manifest "${path}": No such file or directory (os error 2): readfile '${path}'`,
@@ -96,7 +119,7 @@ Deno.test("createSources() reports every issue of an env file with file and line
     "app.env": "REP_SENSITIVE_A=CANARY\nCANARY\nREP_SERVER_B='CANARY",
   });
   const path = directory.at("app.env");
-  const { variables } = createSources(options({ "env-file": path }));
+  const { variables } = createSources(options({ "env-file": [path] }));
   const { issues } = await assertRejects(variables, ConfigurationError);
   assertEquals(issues, [
     `Cannot read --env-file "${path}:2": expected NAME=value, a comment or a blank line`,
@@ -109,7 +132,7 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
   await using directory = await TempDirectory.make({ "app.env": valid });
   const path = directory.at("app.env");
   const clock = new WatchedClock();
-  const { variables } = createSources(options({ "env-file": path }), clock);
+  const { variables } = createSources(options({ "env-file": [path] }), clock);
   await using service = await setUp({}, { variables });
   const state = async () => {
     const { status, variables } = await (await service.ask("/rep/health")).json();

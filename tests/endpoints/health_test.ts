@@ -122,7 +122,7 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
   variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
   await assertRejects(() => gateway.reload());
   const counts = { public: 1, sensitive: 0, server: 0 };
-  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_refused"], variables: counts }));
   variables = good;
   await gateway.reload();
   assertEquals(await ask(gateway), report({ variables: counts }));
@@ -134,7 +134,7 @@ Deno.test("GET /rep/health is degraded when the sources cannot be read", async (
   await using gateway = await start({ variables });
   fails = true;
   await assertRejects(() => gateway.reload());
-  assertEquals(await ask(gateway), report({ status: "degraded" }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_refused"] }));
 });
 
 Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
@@ -146,7 +146,12 @@ Deno.test("GET /rep/health counts the changes that strict mode has rejected", as
     await assertRejects(() => gateway.reload());
   }
   const counts = { public: 1, sensitive: 0, server: 0 };
-  const rejected = report({ status: "degraded", variables: counts, guardrails: { warnings: 0, blocked: 3 } });
+  const rejected = report({
+    status: "degraded",
+    problems: ["config_refused"],
+    variables: counts,
+    guardrails: { warnings: 0, blocked: 3 },
+  });
   assertEquals(await ask(gateway), rejected);
   variables = good;
   await gateway.reload();
@@ -168,7 +173,7 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
   assertEquals(await ask(gateway), report({ variables: counts }));
   isBroken = true;
   await ask(gateway, "/rep/session-key");
-  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], variables: counts }));
   isBroken = false;
   await clock.tick(1_000);
   await ask(gateway, "/rep/session-key");
@@ -184,7 +189,7 @@ Deno.test("GET /rep/health reports by itself that the store is available again, 
   await using gateway = await start({ store: { ...countedStore(healthy), list }, clock, hotReload: true });
   isBroken = true;
   await clock.tick(1_000);
-  assertEquals(await ask(gateway), report({ status: "degraded", uptime_seconds: 1 }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], uptime_seconds: 1 }));
   isBroken = false;
   await clock.tick(2_000);
   assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
@@ -202,7 +207,10 @@ Deno.test("GET /rep/health reports by itself that the store is writable again, w
   isBroken = true;
   await ask(gateway, "/rep/session-key");
   await clock.tick(2_000);
-  assertEquals(await ask(gateway), report({ status: "degraded", variables: counts, uptime_seconds: 2 }));
+  assertEquals(
+    await ask(gateway),
+    report({ status: "degraded", problems: ["store_unavailable"], variables: counts, uptime_seconds: 2 }),
+  );
   isBroken = false;
   await clock.tick(1_000);
   assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));

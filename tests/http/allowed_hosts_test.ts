@@ -112,6 +112,15 @@ Deno.test("allowedHosts: requests for another host are rejected with 421, except
   assertEquals((await answerOf(health)).status, 200);
 });
 
+Deno.test("allowedHosts: requests under a base path are rejected as well, except for health", async () => {
+  await using gate = await setUpSite({ allowedHosts: ["app.example.com"], basePath: "/app" });
+  const statuses = (origin: string) => Promise.all(PATHS.map((path) => statusOf(gate, `${origin}/app${path}`)));
+  assertEquals(await statuses("http://evil.example"), PATHS.map(() => 421));
+  assertEquals(await statuses("http://app.example.com"), [200, 200, 200, 200, 200, 200, 404]);
+  const others = ["/app/rep/health", "/rep/health", "/app"].map((path) => statusOf(gate, `http://evil.example${path}`));
+  assertEquals(await Promise.all(others), [200, 421, 421]);
+});
+
 Deno.test("allowedHosts: the rejection names the host, and nothing of the configuration", async () => {
   await using gate = await setUpSite({ allowedHosts: ["internal.example.com"] });
   const response = await gate.gateway.fetch(new Request("http://evil.example:8080/"));

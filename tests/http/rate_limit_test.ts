@@ -3,7 +3,7 @@ import type { Clock } from "../../src/clock.ts";
 import { RateLimit } from "../../src/http/rate_limit.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import { type Key, type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 import { type CountedStore, countedStore } from "../_store.ts";
@@ -390,4 +390,22 @@ Deno.test("RateLimit.sweep() removes no other entries", async () => {
   await createLimit(store, clock).sweep();
   assertEquals((await store.get(["master-key"]))?.value, 1);
   assertEquals((await store.get(["rates", "a"]))?.value, []);
+});
+
+Deno.test("RateLimit.take() counts in memory at once while the store is behind, and save() stores it", async () => {
+  const clock = new ManualClock();
+  const inner = memoryStore();
+  const gate = Promise.withResolvers<void>();
+  const store = { ...countedStore(inner), get: <T>(key: Key) => gate.promise.then(() => inner.get<T>(key)) };
+  const limit = createLimit(store, clock, 2);
+  const waiting = Array.from({ length: 32 }, (_, index) => limit.take(`waiting ${index}`));
+  clock.time += 249;
+  waiting.push(limit.take("the last to wait"));
+  clock.time += 1;
+  assertEquals(await takeMany(limit, "a", 3), 2);
+  gate.resolve();
+  await Promise.all(waiting);
+  assertEquals([await limit.save(), await limit.save()], [1, 0]);
+  assertEquals(await takeMany(createLimit(inner, clock, 2), "a", 1), 0);
+  assertEquals([await takeMany(limit, "b", 1), await limit.save()], [1, 0]); // waited for the store again
 });

@@ -8,6 +8,7 @@ import { type ProxyRequestOptions, ReverseProxy } from "../../src/proxy/reverse_
 export interface ServeProxyOptions {
   /** The upstream's base path. @default {"/"} */
   base?: string;
+  preserveHost?: boolean;
   clock?: Clock;
   request?: ProxyRequestOptions;
 }
@@ -28,10 +29,11 @@ export interface Upstream extends AsyncDisposable {
 
 /** Serves a proxy in front of an upstream. */
 export function serveProxy(upstream: { port: number }, options: ServeProxyOptions = {}): ProxyServer {
-  const { base = "/", clock = systemClock, request: requestOptions = {} } = options;
+  const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions = {} } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
-  const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}${base}`), log, clock });
+  const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
+  const proxy = new ReverseProxy({ upstream: url, log, clock, preserveHost });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
       return await proxy.respond(

@@ -12,7 +12,7 @@ function ok(body: string, headers = ""): string {
 }
 
 /** Returns what the upstream receives, head and body, for one raw request to the proxy. */
-async function receivedFor(raw: string, base = "/"): Promise<string> {
+async function receivedFor(raw: string, base = "/", preserveHost = false): Promise<string> {
   const received = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
     let text = await connection.readHead() ?? "";
@@ -25,7 +25,7 @@ async function receivedFor(raw: string, base = "/"): Promise<string> {
     await connection.write(ok("ok"));
     await connection.readHead();
   });
-  await using gateway = serveProxy(upstream, { base });
+  await using gateway = serveProxy(upstream, { base, preserveHost });
   using client = await connectRaw(gateway.port);
   await client.write(raw.replaceAll(/\r?\n/g, "\r\n"));
   await client.readHead();
@@ -56,6 +56,15 @@ Deno.test("ReverseProxy forwards method, path, query and end-to-end headers, wit
     ),
     `PUT /base/a//b%2f?q=%zz&'"| HTTP/1.1\nhost: 127.0.0.1:PORT\ncontent-length: 3\n${FORWARDED}x-one: é\n` +
       "Connection: keep-alive\n\nabc",
+  );
+});
+
+Deno.test("ReverseProxy sends the client's Host with preserveHost, and still connects to the upstream", async () => {
+  const start =
+    "GET / HTTP/1.1\nhost: app.example:8080\nx-forwarded-for: 127.0.0.1\nx-forwarded-host: app.example:8080\n";
+  assertEquals(
+    await receivedFor("GET / HTTP/1.1\nHost: app.example:8080\n\n", "/", true),
+    `${start}x-forwarded-proto: http\nConnection: keep-alive\n\n`,
   );
 });
 

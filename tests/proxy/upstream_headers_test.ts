@@ -43,3 +43,15 @@ Deno.test("upstreamHeaders() removes Host and Expect, and adds nothing", () => {
     ["cookie", "a=1"],
   ]);
 });
+
+Deno.test("upstreamHeaders() sends the given Host, even if Connection lists it, or else none", () => {
+  const headers = new Headers({ host: "app.example", connection: "host" });
+  assertEquals(upstreamHeaders(headers, CLIENT).get("host"), null);
+  assertEquals(upstreamHeaders(headers, CLIENT, { host: "app.example" }).get("host"), "app.example");
+});
+
+Deno.test("upstreamHeaders() names the base path in X-Forwarded-Prefix", () => {
+  const headers = new Headers({ "x-forwarded-prefix": "/forged" });
+  assertEquals(upstreamHeaders(headers, CLIENT).get("x-forwarded-prefix"), null);
+  assertEquals(upstreamHeaders(headers, CLIENT, { basePath: "/app" }).get("x-forwarded-prefix"), "/app");
+});

@@ -113,6 +113,17 @@ Deno.test("proxyWebSocket() forwards path, query and headers, and replaces those
   await closed;
 });
 
+Deno.test("proxyWebSocket() sends the upstream's own Host, once, even with preserveHost", async () => {
+  const received = Promise.withResolvers<[string, [string, string][]]>();
+  await using upstream = webSocketUpstream((_socket, ...request) => received.resolve(request));
+  await using gateway = serveProxy(upstream, { preserveHost: true });
+  const { socket, closed } = await openWebSocket(gateway.port, "/", {});
+  const [, sent] = await received.promise;
+  assertEquals(sent.filter(([name]) => name === "host"), [["host", `127.0.0.1:${upstream.port}`]]);
+  socket.close();
+  await closed;
+});
+
 Deno.test("proxyWebSocket() accepts the subprotocol that the upstream selects, or none", async () => {
   for (const protocol of ["two", undefined]) {
     await using upstream = webSocketUpstream(echo, protocol === undefined ? {} : { protocol });

@@ -1,16 +1,36 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
+import { silentLog } from "../../src/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import { openStore } from "../../src/store/open.ts";
 import type { Entry, Key, ListOptions, Store } from "../../src/store/store.ts";
+import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
+import { FAST, MISSING } from "../_postgres.ts";
 
-/** The stores that have to satisfy the contract. */
-const STORES: { name: string; open: () => Promise<Store> }[] = [
+/** The stores that have to satisfy the contract, each empty. */
+const STORES: { name: string; open?: () => Promise<Store> }[] = [
   { name: "memoryStore()", open: () => Promise.resolve(memoryStore()) },
   { name: "kvStore()", open: async () => kvStore(await Deno.openKv(":memory:")) },
+  { name: "openPostgresStore()", ...await startPostgres() },
 ];
+
+/** Returns a function that opens an empty schema of a PostgreSQL server for each test; nothing if there is no PostgreSQL. */
+async function startPostgres(): Promise<{ open?: () => Promise<Store> }> {
+  const bin = await findPostgres();
+  if (bin === undefined) return {};
+  let server: PostgresServer;
+  Deno.test.beforeAll(async () => void (server = await PostgresServer.create(bin, FAST)));
+  Deno.test.afterAll(() => server[Symbol.asyncDispose]());
+  let schemas = 0;
+  return { open: () => openStore(server.url(`schema=test_${schemas++}`), silentLog) };
+}
 
 function contract(rule: string, test: (store: Store) => Promise<void>): void {
   for (const { name, open } of STORES) {
+    if (open === undefined) {
+      Deno.test({ name: `without ${MISSING}: ${name} ${rule}`, ignore: true, fn() {} });
+      continue;
+    }
     Deno.test(`${name} ${rule}`, async () => {
       const store = await open();
       try {

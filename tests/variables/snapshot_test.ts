@@ -44,6 +44,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     server: new Set(["C"]),
     warnings: [],
     deprecated: [],
+    suspicious: [],
   });
   assertEquals(Deno.inspect(snapshot, { depth: Infinity }).includes("t0ken"), false);
 });

@@ -10,7 +10,7 @@ import { missingRead } from "../sources.ts";
  * @throws {ConfigurationError} If the directory or the permission to read it is missing.
  */
 export async function listBuildFiles(path: string): Promise<string[]> {
-  const missing = missingRead({ flag: "DIR", path });
+  const missing = missingRead("DIR", path);
   if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
     const { isDirectory } = await Deno.stat(path);

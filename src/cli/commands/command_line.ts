@@ -23,7 +23,7 @@ export const FLAGS = {
   "kv": {
     value: "PATH|URL",
     commands: STORE_COMMANDS,
-    help: "Deno KV database; by default Deno's own for this program",
+    help: "Database of the gateway; by default Deno's own for this program",
   },
   "manifest": {
     value: "FILE",

@@ -38,7 +38,7 @@ export async function readSources(
   const path = await findManifest(line);
   const manifest = path && await orIssue(readTextFile(path, "--manifest"), issues);
   const files = await Promise.all(line.envFiles.map(async (path) => {
-    return [path, await orIssue(readEnvPath({ flag: "--env-file", path }), issues) ?? {}] as const;
+    return [path, await orIssue(readEnvPath(path, "--env-file"), issues) ?? {}] as const;
   }));
   const all = [...files, ["environment", processEnvironment] as const];
   return {

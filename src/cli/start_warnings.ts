@@ -1,0 +1,36 @@
+import type { CommandOptions } from "./option_table.ts";
+import { resolveContent } from "./resolve_content.ts";
+import { resolveEnvPaths } from "./sources.ts";
+
+/** What is known about a start besides its options. */
+export interface StartContext {
+  /** Whether `set` and `unset` of another process can change the variables in the store. */
+  readonly isStoreShared: boolean;
+  /** Whether `--hot-reload-mode` is set anywhere. */
+  readonly isModeSet: boolean;
+}
+
+/** Returns what an operator has probably not intended, although the gateway can start. */
+export function startWarnings(options: CommandOptions, context: StartContext): string[] {
+  return [...contentWarnings(options), ...reloadWarnings(options, context)];
+}
+
+function contentWarnings(options: CommandOptions): string[] {
+  const { staticDir, upstream } = resolveContent(options);
+  if (staticDir !== undefined || upstream !== undefined) return [];
+  return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
+}
+
+function reloadWarnings(options: CommandOptions, { isStoreShared, isModeSet }: StartContext): string[] {
+  const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } = options;
+  if (!hotReload) return [];
+  const hasFiles = resolveEnvPaths(options).paths.length > 0 || manifest !== undefined;
+  if (!hasFiles && !isStoreShared) {
+    return [
+      "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +
+      "outside; expected --env-file with --hot-reload-mode file_watch, or a persistent --kv",
+    ];
+  }
+  if (!hasFiles || mode !== "signal" || isModeSet) return [];
+  return ["nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal"];
+}

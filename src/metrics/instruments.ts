@@ -1,0 +1,100 @@
+/** What an instrument measures. Its key in {@linkcode INSTRUMENTS} is its OpenTelemetry name. */
+export interface Instrument {
+  /** A counter only rises, a gauge is read when it is exported, and a histogram records durations in seconds. */
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  /** The name of the only label. */
+  readonly label?: string;
+  /** All values of the label, so that every series exists from the start. A gauge may provide them when it is read. */
+  readonly values?: readonly string[];
+}
+
+/** All instruments of the gateway. `docs/operations.md` has a row for each. */
+export const INSTRUMENTS = {
+  "rep.streams.open": { type: "gauge", help: "Open streams" },
+  "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
+  "rep.streams.refused": {
+    type: "counter",
+    help: "Streams that were told to reconnect later",
+    label: "reason",
+    values: ["stopping", "store_unavailable", "max_streams", "max_streams_per_client"],
+  },
+  "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
+  "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
+  "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
+  "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued" },
+  "rep.session_keys.refused": {
+    type: "counter",
+    help: "Requests for a session key that were rejected",
+    label: "reason",
+    values: [
+      ...["not_configured", "origin", "malformed", "expired"] as const,
+      ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
+    ],
+  },
+  "rep.config.reloads": {
+    type: "counter",
+    help: "Reloads of the variables",
+    label: "outcome",
+    values: ["applied", "unchanged", "refused"],
+  },
+  "rep.health.problem": {
+    type: "gauge",
+    help: "Whether the health report has this problem",
+    label: "type",
+    values: ["config_refused", "store_unavailable"],
+  },
+  "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
+  "rep.store.errors": {
+    type: "counter",
+    help: "Operations of the store that failed or timed out",
+    label: "operation",
+    values: ["read", "write"],
+  },
+  "rep.store.duration": {
+    type: "histogram",
+    help: "Duration of the operations of the store",
+    label: "operation",
+    values: ["read", "write"],
+  },
+  "rep.rollout.active": {
+    type: "gauge",
+    help: "Whether the active configuration is this process's own; the label is the beginning of its hash",
+    label: "configuration",
+  },
+  "rep.upstream.errors": {
+    type: "counter",
+    help: "Proxied requests and responses that failed because of the upstream",
+    label: "reason",
+    values: ["timeout", "unreachable", "broken_body"],
+  },
+  "rep.upstream.duration": { type: "histogram", help: "Time until the headers of the upstream's response" },
+  "rep.pages.served": { type: "counter", help: "Pages that were answered with the configuration, 304 included" },
+} as const satisfies Record<string, Instrument>;
+
+/** The OpenTelemetry name of an instrument. */
+export type InstrumentName = keyof typeof INSTRUMENTS;
+
+type NameOf<T extends Instrument["type"]> = {
+  [N in InstrumentName]: (typeof INSTRUMENTS)[N]["type"] extends T ? N : never;
+}[InstrumentName];
+
+/** The name of a counter. */
+export type CounterName = NameOf<"counter">;
+/** The name of a gauge. */
+export type GaugeName = NameOf<"gauge">;
+/** The name of a histogram. */
+export type HistogramName = NameOf<"histogram">;
+
+/** The values of an instrument's label; `undefined` if it has none. */
+export type LabelOf<N extends InstrumentName> = (typeof INSTRUMENTS)[N] extends
+  { values: readonly (infer V extends string)[] } ? V : undefined;
+
+/** The names of all instruments. */
+export const INSTRUMENT_NAMES = Object.keys(INSTRUMENTS) as InstrumentName[];
+
+/** Upper bounds of a histogram's buckets, in seconds: from a local read to the slowest timeout. */
+export const BUCKETS: readonly number[] = [
+  ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5],
+  ...[1, 2.5, 5, 10, 30],
+];

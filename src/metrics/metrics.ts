@@ -1,0 +1,61 @@
+import type { CounterName, GaugeName, HistogramName, LabelOf } from "./instruments.ts";
+
+/** The value of a gauge, or its values by label. */
+export type GaugeValue = number | ReadonlyMap<string, number>;
+
+/** Receives measurements. The names and labels are those of `docs/operations.md`. */
+export interface MetricsSink {
+  /** Adds an amount to a counter. */
+  count(name: string, amount: number, label?: string): void;
+  /** Records a duration in a histogram. */
+  record(name: string, seconds: number, label?: string): void;
+  /** Registers the function that reads a gauge. */
+  observe(name: string, read: () => GaugeValue): void;
+}
+
+/** A {@linkcode MetricsSink} for the instruments of the gateway only. */
+export interface Metrics extends MetricsSink {
+  /** Adds an amount to a counter. */
+  count<N extends CounterName>(name: N, amount: number, label?: LabelOf<N>): void;
+  /** Records a duration in a histogram. */
+  record<N extends HistogramName>(name: N, seconds: number, label?: LabelOf<N>): void;
+  /** Registers the function that reads a gauge. */
+  observe(name: GaugeName, read: () => GaugeValue): void;
+}
+
+/** Metrics that discard everything. */
+export const noMetrics: Metrics = { count() {}, record() {}, observe() {} };
+
+/** Where a gateway exports its measurements and its routes, such as OpenTelemetry. */
+export interface Telemetry {
+  /** Receives every measurement. */
+  readonly metrics: MetricsSink;
+  /** Names the span of the current request by its route. */
+  nameSpan(method: string, route: string): void;
+}
+
+/** Telemetry that exports nothing. */
+export const noTelemetry: Telemetry = { metrics: noMetrics, nameSpan() {} };
+
+/** Returns metrics that pass every measurement on to two others. */
+export function combineMetrics(first: MetricsSink, second: MetricsSink): Metrics {
+  return {
+    count(name, amount, label) {
+      first.count(name, amount, label);
+      second.count(name, amount, label);
+    },
+    record(name, seconds, label) {
+      first.record(name, seconds, label);
+      second.record(name, seconds, label);
+    },
+    observe(name, read) {
+      first.observe(name, read);
+      second.observe(name, read);
+    },
+  };
+}
+
+/** Returns the seconds since a time in milliseconds; never negative, although the clock may be set back. */
+export function secondsSince(startedAt: number, clock: { now(): number }): number {
+  return Math.max(0, clock.now() - startedAt) / 1_000;
+}

@@ -1,0 +1,87 @@
+import type { RunningCommand } from "./_command.ts";
+import { within } from "./_relay.ts";
+import { type Message, readSse, type SseReader } from "./_sse.ts";
+
+/** A client that reads its stream continuously. */
+export class Client implements AsyncDisposable {
+  readonly messages: Message[];
+  readonly #sse: SseReader;
+  readonly #checks = new Set<() => void>();
+  readonly #reading: Promise<void>;
+  #isOpen = true;
+
+  private constructor(sse: SseReader) {
+    this.#sse = sse;
+    this.messages = sse.arrived();
+    this.#reading = this.#read();
+  }
+
+  /** Opens the stream of a gateway. */
+  static async open({ url }: RunningCommand, cursor?: number): Promise<Client> {
+    const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+    const sse = readSse(await fetch(`${url}/rep/changes`, { headers }));
+    await sse.pull(); // the opening bytes: from here on nothing is missed
+    return new Client(sse);
+  }
+
+  /** Whether the stream has not ended. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Returns all text that has arrived. */
+  text(): string {
+    return this.#sse.text();
+  }
+
+  /** Waits until a condition holds, for this long at most. */
+  until(holds: (client: Client) => boolean, ms?: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const check = () => void (holds(this) && resolve());
+    this.#checks.add(check);
+    check();
+    return within(promise, ms).finally(() => this.#checks.delete(check));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sse.close().catch(() => {}); // the stream has failed already
+    await this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      while (await this.#sse.pull()) {
+        this.messages.push(...this.#sse.arrived());
+        this.#runChecks();
+      }
+    } catch {
+      // The gateway was killed, which also ends the stream.
+    }
+    this.#isOpen = false;
+    this.#runChecks();
+  }
+
+  #runChecks(): void {
+    for (const check of [...this.#checks]) check();
+  }
+}
+
+/** Returns the values of all messages so far. */
+export function valuesOf({ messages }: Client): unknown[] {
+  return messages.map(({ data }) => data.value);
+}
+
+/** Returns a condition: a value has arrived. */
+export function has(value: string): (client: Client) => boolean {
+  return ({ messages }) => messages.some(({ data }) => data.value === value);
+}
+
+/** Returns the ids of all messages so far. */
+export function idsOf({ messages }: Client): number[] {
+  return messages.map(({ id }) => id);
+}
+
+/** Returns the number of heartbeats so far. */
+export function heartbeatsOf(client: Client): number {
+  return client.text().split(": heartbeat").length - 1;
+}

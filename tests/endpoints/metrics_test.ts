@@ -1,0 +1,162 @@
+import { assertEquals } from "@std/assert";
+import { createGateway } from "../../src/gateway.ts";
+import type { GatewayOptions } from "../../src/gateway_options.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "../_gateway.ts";
+import { fallibleStore } from "../_store.ts";
+import { TempDirectory } from "../_temp.ts";
+
+const HEADERS = { "content-type": "text/plain; version=0.0.4; charset=utf-8", "cache-control": "no-store" };
+
+/** Returns the values of all series whose value is not 0, without the buckets of histograms. */
+async function metricsOf({ gateway }: Pick<TestGateway, "gateway">): Promise<Record<string, number>> {
+  const text = await (await gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
+  const lines = text.split("\n").filter((line) => line !== "" && !/^#|_bucket|_seconds_sum/.test(line));
+  const series = lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.split(" ").at(-1))] as const);
+  return Object.fromEntries(series.filter(([, value]) => value !== 0));
+}
+
+/** Returns the values of the series with this prefix that are not 0. */
+async function pick(test: Pick<TestGateway, "gateway">, prefix: string): Promise<Record<string, number>> {
+  return Object.fromEntries(Object.entries(await metricsOf(test)).filter(([name]) => name.startsWith(prefix)));
+}
+
+Deno.test("GET /metrics is served by fetchHealth() only", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" });
+  assertEquals((await test.ask("/metrics")).status, 404);
+  const response = await test.gateway.fetchHealth(new Request("http://health.test/metrics"));
+  assertEquals([response.status, Object.fromEntries(response.headers)], [200, HEADERS]);
+  assertEquals((await response.text()).startsWith("# HELP rep_streams_open "), true);
+  const head = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "HEAD" }));
+  assertEquals([head.status, await head.text()], [200, ""]);
+  const post = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "POST" }));
+  assertEquals([post.status, post.headers.get("allow")], [405, "GET, HEAD"]);
+});
+
+Deno.test("GET /metrics counts streams and rejections", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 1, maxStreamsPerClient: 2 });
+  const stream = await test.listen();
+  await stream.pull();
+  await (await test.listen()).close();
+  assertEquals(await pick(test, "rep_streams"), {
+    rep_streams_open: 1,
+    rep_streams_opened_total: 1,
+    'rep_streams_refused_total{reason="max_streams"}': 1,
+  });
+  await stream.close();
+  await using limited = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 2, maxStreamsPerClient: 1 });
+  const first = await limited.listen();
+  await first.pull();
+  await (await limited.listen()).close();
+  const reasons = await pick(limited, "rep_streams_refused");
+  assertEquals(reasons, { 'rep_streams_refused_total{reason="max_streams_per_client"}': 1 });
+  await first.close();
+  assertEquals((await pick(test, "rep_streams_open")).rep_streams_open, undefined);
+});
+
+Deno.test("GET /metrics counts events that are published, delivered and replayed", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" });
+  const live = await test.listen();
+  await live.pull();
+  const delivered = live.take(2); // it reads on, so that it is up to date
+  await test.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "3" });
+  await delivered;
+  const late = await test.listen({}, "?last_event_id=0");
+  await late.take(2); // the newest event of each variable
+  const reconnected = await test.listen({ "last-event-id": "0" });
+  await reconnected.take(3);
+  assertEquals(await pick(test, "rep_events"), {
+    rep_events_published_total: 3,
+    rep_events_delivered_total: 2,
+    rep_events_replayed_total: 5,
+  });
+  await Promise.all([live.close(), late.close(), reconnected.close()]);
+});
+
+Deno.test("GET /metrics counts session keys, and rejections by reason", async () => {
+  const expired = { keyRetentionMs: 0, keyRotationMs: 1_000, sessionKeyMaxRate: 1 };
+  await using test = await setUp({ REP_SENSITIVE_A: "1" }, expired);
+  const init = { headers: { origin: "https://elsewhere.example" } };
+  for (const path of ["", "", "?kid=x", "?kid=1600000000"]) await (await test.ask(`/rep/session-key${path}`)).text();
+  await (await test.ask("/rep/session-key", init)).text();
+  assertEquals(await pick(test, "rep_session_keys"), {
+    rep_session_keys_issued_total: 1,
+    'rep_session_keys_refused_total{reason="rate_limited"}': 1,
+    'rep_session_keys_refused_total{reason="malformed"}': 1,
+    'rep_session_keys_refused_total{reason="expired"}': 1,
+    'rep_session_keys_refused_total{reason="origin"}': 1,
+  });
+  await test.set({});
+  await (await test.ask("/rep/session-key")).text();
+  assertEquals((await metricsOf(test))['rep_session_keys_refused_total{reason="not_configured"}'], 1);
+});
+
+Deno.test("GET /metrics counts reloads by outcome, and has the problems of the health report", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" });
+  await test.set({ REP_PUBLIC_A: "1" });
+  await test.set({ REP_PUBLIC_A: "2" });
+  await test.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }).catch(() => {});
+  assertEquals(await pick(test, "rep_config"), {
+    'rep_config_reloads_total{outcome="unchanged"}': 1,
+    'rep_config_reloads_total{outcome="applied"}': 1,
+    'rep_config_reloads_total{outcome="refused"}': 1,
+  });
+  assertEquals(await pick(test, "rep_health"), { 'rep_health_problem{type="config_refused"}': 1 });
+});
+
+Deno.test("GET /metrics says whether the store answers, how long it takes, and which operations failed", async () => {
+  let isDown = false;
+  const clock = new FakeClock();
+  const store = fallibleStore(memoryStore(), () => isDown);
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  const before = await pick(test, "rep_store");
+  assertEquals([before.rep_store_up, Object.keys(before)], [1, [
+    "rep_store_up",
+    'rep_store_duration_seconds_count{operation="read"}',
+    'rep_store_duration_seconds_count{operation="write"}',
+  ]]);
+  isDown = true;
+  await clock.tick(1_000);
+  const { rep_store_up, ...after } = await pick(test, "rep_store");
+  assertEquals([rep_store_up, after['rep_store_errors_total{operation="read"}']], [undefined, 1]);
+});
+
+Deno.test("GET /metrics names the active configuration, and says whether it is this process's own", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock();
+  await using older = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  await clock.tick(10_000);
+  await using newer = await setUp({ REP_PUBLIC_A: "2" }, { store, clock });
+  await clock.tick(30_000);
+  const [[name, value] = []] = Object.entries(await pick(newer, "rep_rollout"));
+  assertEquals([/^rep_rollout_active\{configuration=".{12}"\}$/.test(name ?? ""), value], [true, 1]);
+  const text = await (await older.gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
+  assertEquals(text.includes(`\n${name} 0\n`), true);
+});
+
+/** Returns a gateway before an upstream. */
+function proxyTo(upstream: string, options: GatewayOptions = {}) {
+  return createGateway({ variables: {}, upstream, ...options });
+}
+
+Deno.test("GET /metrics counts the answers and the failures of the upstream", async () => {
+  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => new Response("app"));
+  const upstream = `http://127.0.0.1:${server.addr.port}`;
+  await using gateway = await proxyTo(upstream);
+  await (await gateway.fetch(new Request("http://gateway.test/"))).text();
+  assertEquals(await pick({ gateway }, "rep_upstream"), { rep_upstream_duration_seconds_count: 1 });
+  await server.shutdown();
+  await using broken = await proxyTo(upstream);
+  await (await broken.fetch(new Request("http://gateway.test/"))).text();
+  assertEquals(await pick({ gateway: broken }, "rep_upstream"), {
+    'rep_upstream_errors_total{reason="unreachable"}': 1,
+  });
+});
+
+Deno.test("GET /metrics counts pages, but not other files", async () => {
+  await using directory = await TempDirectory.make({ "index.html": "<head></head>", "app.js": "1" });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  for (const path of ["/", "/users", "/app.js", "/missing.js"]) await (await test.ask(path)).text();
+  assertEquals(await pick(test, "rep_pages"), { rep_pages_served_total: 2 });
+});

@@ -1,0 +1,71 @@
+import { assertEquals } from "@std/assert";
+import { setVariables } from "../src/variables/stored.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp } from "./_gateway.ts";
+import { fallibleStore, replicatedStore } from "./_store.ts";
+
+/** A gateway on a store whose primary fails after its replica has fallen behind. */
+async function setUpFailover(variables: Record<string, string>) {
+  const clock = new FakeClock(1_700_000_000_000);
+  const replicated = replicatedStore();
+  let isDown = false;
+  const store = fallibleStore(replicated, () => isDown);
+  const gate = await setUp(variables, { store, clock, random: () => 0 });
+  return {
+    clock,
+    gate,
+    store: replicated,
+    async failOver() {
+      isDown = true;
+      await clock.tick(3_000);
+      replicated.failOver();
+      isDown = false;
+      await clock.tick(10_000);
+    },
+  };
+}
+
+Deno.test("a change that a failover has lost is published again, with an id that rises", async () => {
+  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  await using _ = gate;
+  const reader = await gate.listen();
+  store.stopReplication();
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "new" });
+  const lost = await reader.take(3);
+  await failOver();
+  const again = await reader.take(3);
+  assertEquals(again.map(({ data }) => [data.key, data.value]), [["A", "2"], ["C", "new"], ["B", undefined]]);
+  assertEquals(again.every(({ id }) => id > Number(lost.at(-1)?.id)), true);
+  const [event] = gate.lines.filter(({ msg }) => msg === "rep.store.lost_events");
+  assertEquals(event?.delivered, lost.at(-1)?.id);
+  await clock.tick(5_000);
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "new" });
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["3"]); // nothing in between
+  await reader.close();
+});
+
+Deno.test("clients return to the previous value of a stored variable whose last write a failover has lost", async () => {
+  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "environment" });
+  await using _ = gate;
+  const reader = await gate.listen();
+  store.stopReplication();
+  await setVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0 });
+  await clock.tick(1_000);
+  assertEquals((await reader.take(2)).map(({ data }) => data.value), ["lost", "lost"]);
+  await failOver();
+  await clock.tick(5_000);
+  const next = await reader.take(2);
+  assertEquals(next.map(({ data }) => [data.key, data.value]), [["A", "environment"], ["B", undefined]]);
+  await reader.close();
+});
+
+Deno.test("an outage without loss publishes nothing again", async () => {
+  const { gate, failOver } = await setUpFailover({ REP_PUBLIC_A: "1" });
+  await using _ = gate;
+  const reader = await gate.listen();
+  await failOver();
+  await gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
+  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"), []);
+  await reader.close();
+});

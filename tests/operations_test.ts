@@ -1,0 +1,57 @@
+/** Compares docs/operations.md and the Grafana dashboard with the code. */
+import { assertEquals } from "@std/assert";
+import { HEALTH_PROBLEMS } from "../src/endpoints/health.ts";
+import { type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "../src/metrics/instruments.ts";
+import { prometheusName } from "../src/metrics/prometheus.ts";
+import { readLogEvents } from "./_log_events.ts";
+
+const DOCS = await Deno.readTextFile("docs/operations.md");
+
+/** Returns the cells of the rows of the tables below a heading. */
+function rowsOf(heading: string): string[][] {
+  const section = DOCS.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? "";
+  const rows = section.split("\n").filter((line) => line.startsWith("| `"));
+  return rows.map((row) => row.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim()));
+}
+
+/** Returns the name in backticks at the beginning of each row. */
+function namesIn(heading: string): string[] {
+  return rowsOf(heading).map(([cell = ""]) => /^`([^`]+)`/.exec(cell)?.[1] ?? "").toSorted();
+}
+
+Deno.test("docs/operations.md has a row for every log event, and for no other", async () => {
+  assertEquals(namesIn("Log events"), [...await readLogEvents()].toSorted());
+});
+
+Deno.test("docs/operations.md has a level and a meaning for every event, and what to do about all but INFO and DEBUG", () => {
+  const incomplete = rowsOf("Log events").filter(([, level = "", meaning, action]) =>
+    !/^(DEBUG|INFO|WARN|ERROR)(, DEBUG)?$/.test(level) || meaning === "" || (/WARN|ERROR/.test(level) && action === "")
+  );
+  assertEquals(incomplete, []);
+});
+
+Deno.test("docs/operations.md has a row for every metric, with its label, the label's values and its OpenTelemetry name", () => {
+  const rows = new Map(rowsOf("Metrics").map(([name = "", ...cells]) => [name, cells]));
+  for (const name of INSTRUMENT_NAMES) {
+    const { label = "", values = [], ...instrument }: Instrument = INSTRUMENTS[name];
+    const [labelCell, meaning = "", action] = rows.get(`\`${prometheusName(name, instrument)}\` (\`${name}\`)`) ?? [];
+    assertEquals([name, labelCell], [name, label === "" ? "" : `\`${label}\``]);
+    const missing = name === "rep.health.problem" ? [] : values.filter((value) => !meaning.includes(`\`${value}\``));
+    assertEquals([name, missing, action === ""], [name, [], false]);
+  }
+  assertEquals(rows.size, INSTRUMENT_NAMES.length);
+});
+
+Deno.test("docs/operations.md has a row for every problem", () => {
+  assertEquals(namesIn("Problems"), [...HEALTH_PROBLEMS].toSorted());
+});
+
+Deno.test("the Grafana dashboard queries every metric, and only metrics that exist", async () => {
+  const dashboard = JSON.parse(await Deno.readTextFile("examples/grafana/dashboard.json"));
+  const queries = dashboard.panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) =>
+    targets.map(({ expr }) => expr)
+  ).join("\n");
+  const queried = new Set<string>(queries.match(/rep_[a-z_]+/g)?.map((name: string) => name.replace(/_bucket$/, "")));
+  const metrics = INSTRUMENT_NAMES.map((name) => prometheusName(name, INSTRUMENTS[name]));
+  assertEquals([...queried].toSorted(), metrics.toSorted());
+});

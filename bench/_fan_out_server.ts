@@ -1,6 +1,7 @@
 /**
- * The server of `fan_out.ts`: `gateway`, or `bare`, the least code that sends the same bytes to the same streams. Each line
- * on its standard input is a command: `publish`, or `usage`, whose response is a line of JSON.
+ * The server of `fan_out.ts`: `gateway`, with the size of its values in bytes, or `bare`, the least code that sends the
+ * same bytes to the same streams. Each line on its standard input is a command: `publish`, or `usage`, whose response is a
+ * line of JSON.
  */
 import process from "node:process";
 import { TextLineStream } from "../tools/text_lines.ts";
@@ -20,9 +21,9 @@ interface Subject {
   publish: () => Promise<void> | void;
 }
 
-async function gateway(): Promise<Subject> {
+async function gateway(valueBytes: number): Promise<Subject> {
   let count = 0;
-  const variables = () => ({ REP_PUBLIC_A: `value ${count}` });
+  const variables = () => ({ REP_PUBLIC_A: `value ${count}`.padEnd(valueBytes, ".") });
   const { fetch, reload } = await createGateway({ hotReload: true, maxStreams: 100_000, variables });
   return {
     handler: (request) => fetch(request),
@@ -71,7 +72,7 @@ function print(value: unknown): void {
 }
 
 if (import.meta.main) {
-  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway();
+  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway(Number(Deno.args[1] ?? 0));
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
   print({ port: server.addr.port });
   for await (

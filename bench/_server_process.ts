@@ -3,7 +3,7 @@ import { TextLineStream } from "../tools/text_lines.ts";
 import type { Usage } from "./_fan_out_server.ts";
 
 /** `_fan_out_server.ts` in a process of its own. */
-export class ServerProcess {
+export class ServerProcess implements AsyncDisposable {
   readonly port: number;
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
@@ -20,8 +20,9 @@ export class ServerProcess {
     this.#lines = lines;
   }
 
-  static async start(kind: "gateway" | "bare"): Promise<ServerProcess> {
-    const args = ["run", "--quiet", ...await stdFlags(), "-A", "bench/_fan_out_server.ts", kind];
+  /** @param valueBytes The size of the values that the gateway publishes. */
+  static async start(kind: "gateway" | "bare", valueBytes = 0): Promise<ServerProcess> {
+    const args = ["run", "--quiet", ...await stdFlags(), "-A", "bench/_fan_out_server.ts", kind, String(valueBytes)];
     const cwd = new URL("..", import.meta.url);
     const child = new Deno.Command(Deno.execPath(), { args, cwd, stdin: "piped", stdout: "piped" }).spawn();
     const lines = child.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader();
@@ -42,6 +43,10 @@ export class ServerProcess {
     await this.#input.close();
     await this.#child.status;
     await this.#lines.cancel();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   #send(command: string): Promise<void> {

@@ -7,6 +7,7 @@ export class StreamReaders {
   readonly #loops: Promise<void>[] = [];
   #pending = 0;
   #delivered = Promise.withResolvers<void>();
+  #ended = 0;
 
   private constructor() {}
 
@@ -20,6 +21,11 @@ export class StreamReaders {
 
   get count(): number {
     return this.#connections.length;
+  }
+
+  /** The number of streams that the server has ended. */
+  get ended(): number {
+    return this.#ended;
   }
 
   /** Resolves when every stream has received one more event. */
@@ -52,6 +58,7 @@ export class StreamReaders {
         else if (text.includes("event: ")) this.#receive();
         text = "";
       }
+      this.#ended++;
     } catch (error) {
       // close() interrupts a read.
       if (!(error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted)) throw error;

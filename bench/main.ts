@@ -9,6 +9,7 @@
  */
 import { ENGINE_SIZES, engines } from "./engines.ts";
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
+import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
 import { printReport, type Report } from "./_report.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
@@ -22,6 +23,7 @@ type Run = (args: readonly string[]) => Report | Promise<Report>;
 const PROGRAMS: Readonly<Record<string, Run>> = {
   engines: (args) => engines(readSizes(args, ENGINE_SIZES)),
   fan_out: (args) => fanOut(readSizes(args, FAN_OUT_SIZES)),
+  large: (args) => large(readSizes(args, LARGE_SIZES)),
   replay: (args) => replay(readSizes(args, REPLAY_SIZES)),
   session_key: (args) => sessionKey(readSizes(args, SESSION_KEY_SIZES)),
   store_load: (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES)),

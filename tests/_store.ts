@@ -43,6 +43,17 @@ export function fallibleStore(inner: Store, isDown: () => boolean): Store {
   };
 }
 
+/** The methods of a store as an object, to replace some of them. */
+export function delegate(store: Store): Store {
+  return {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    commit: (checks, writes) => store.commit(checks, writes),
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
+  };
+}
+
 /** A store with a replica that can lag behind, and take over. */
 export interface ReplicatedStore extends Store {
   /** From now on, commits do not reach the replica any more. */

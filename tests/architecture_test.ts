@@ -69,7 +69,14 @@ Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => 
 });
 
 /** Suites that test a whole folder. */
-const SUITES = ["tests/cli/parse_env_file_fuzz_test.ts", "tests/rollout/model_test.ts", "tests/store/contract_test.ts"];
+const SUITES = [
+  "tests/fuzz/fuzz_test.ts",
+  "tests/fuzz/parse_env_file_test.ts",
+  "tests/model/processes_test.ts",
+  "tests/model/service_test.ts",
+  "tests/rollout/model_test.ts",
+  "tests/store/contract_test.ts",
+];
 
 Deno.test("each test of a folder mirrors a module of src/", async () => {
   const tests = (await modulesIn("tests")).filter((path) => path.split("/").length > 2 && path.endsWith("_test.ts"));

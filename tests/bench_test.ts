@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { runBenchmarks } from "../bench/main.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
+import { soak } from "../bench/soak.ts";
 
 async function reportOf(args: string[]): Promise<Report> {
   const reports: Report[] = [];
@@ -42,6 +43,21 @@ Deno.test("replay compares memory and store with their floors", async () => {
   const report = await reportOf(["replay", "--events", "120", "--clients", "2", "--rounds", "2"]);
   assertValid(report);
   assertEquals(report.figures.length, 5);
+});
+
+Deno.test("large measures many variables and large values", async () => {
+  const report = await reportOf(["large", "--variables", "20", "--events", "5", "--bytes", "1000"]);
+  assertValid(report);
+  assertEquals(report.figures.length, 8);
+});
+
+Deno.test("soak loses no event and keeps every idle stream", async () => {
+  const reports = await soak({ streams: 10, minutes: 0.02, reconnects: 10, connects: 50, updates: 100 });
+  const lost = reports.map((report) => medianOf(report, "streams that ended", "")).concat(
+    reports.map((report) => medianOf(report, "events lost by the other client", "")),
+    reports.map((report) => medianOf(report, "events lost by the stalled client", "")),
+  );
+  assertEquals(lost.filter((count) => count !== undefined), [0, 0, 0]);
 });
 
 Deno.test("session_key counts one read and one commit for each key issued to a crowd at one address", async () => {
@@ -138,7 +154,7 @@ Deno.test("runBenchmarks() rejects an unknown benchmark and an unknown or malfor
   await assertRejects(
     () => runBenchmarks(["fanout"]),
     RangeError,
-    'Cannot run "fanout": expected one of engines, fan_out, replay',
+    'Cannot run "fanout": expected one of engines, fan_out, large, replay',
   );
   await assertRejects(
     () => runBenchmarks(["replay", "--client", "2"]),

@@ -96,13 +96,19 @@ Deno.test("a restart does not reset the rate limit", async () => {
   assertEquals(statuses, [...Array<number>(10).fill(200), 429, 429]);
 });
 
-Deno.test("SIGTERM and SIGINT end the streams over the drain, and the process with code 0", async () => {
+Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the process with code 0", async () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "200ms"]);
-    const streams = await Promise.all([openStream(command), openStream(command), openStream(command)]);
+    await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "2s"]);
+    const streams = await Promise.all(Array.from({ length: 4 }, () => openStream(command)));
     for (const stream of streams) await stream.pull();
+    const start = performance.now();
     command.signal(signal);
-    assertEquals(await Promise.all(streams.map((stream) => stream.next())), [undefined, undefined, undefined]);
+    const ends = await Promise.all(streams.map(async (stream) => [await stream.next(), performance.now() - start]));
+    assertEquals(ends.map(([message]) => message), [undefined, undefined, undefined, undefined]);
+    const times = ends.map(([, ms]) => Number(ms)).sort((a, b) => a - b);
+    for (const [index, ms] of times.entries()) { // at 0, 0.5, 1 and 1.5 s; the process may be late, but not early
+      assert(ms > 500 * index - 50 && ms < 500 * index + 1_500, `stream ${index + 1} ended after ${ms} ms`);
+    }
     assertEquals(await command.ended(), 0);
     assertEquals((await command.logged(({ msg }) => msg === "rep.stopped")).level, "INFO");
   }

@@ -291,6 +291,7 @@ Deno.test("retryNow() publishes at once what waits for its next try, and nothing
   assertEquals([world.published, world.clock.waiting], [[], 1]);
   configuration.retryNow();
   await world.clock.tick(0);
+  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]); // without any time passing
   configuration.retryNow();
   await world.clock.tick(60_000);
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);

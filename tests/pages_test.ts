@@ -3,12 +3,13 @@ import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
 import type { Payload } from "../src/pages/payload.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import type { Key, Store } from "../src/store/store.ts";
 import { stdFlags } from "../tools/std.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { kidOf } from "./_kid.ts";
 import { TempDirectory } from "./_temp.ts";
-import { fallibleStore } from "./_store.ts";
+import { delegate, fallibleStore } from "./_store.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
@@ -164,6 +165,30 @@ Deno.test("while the store with the master key is unavailable, pages have PUBLIC
   await clock.tick(40_000);
   assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+});
+
+Deno.test("the first page after the master key becomes readable has SENSITIVE values, without any reload", async () => {
+  await using directory = await makeSite();
+  const store = memoryStore();
+  const clock = new FakeClock();
+  let isHidden = true;
+  const isReadable = (key: Key) => !isHidden || !String(key[0]).includes("master");
+  const get: Store["get"] = (key) => isReadable(key) ? store.get(key) : Promise.reject(new Error("down"));
+  let reads = 0;
+  const variables = () => {
+    reads++;
+    return { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" };
+  };
+  const options = { staticDir: directory.path, store: { ...delegate(store), get }, clock, variables };
+  await using gate = await setUp({}, options);
+  assertEquals((await pageOf(gate)).sensitive, undefined);
+  const before = reads;
+  isHidden = false;
+  await clock.tick(1_000); // the circuit breaker lets a trial operation through
+
+  assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
+  assertEquals(reads, before);
+  await clock.tick(1_000); // for the publication that waited
 });
 
 Deno.test("gateway.handle() responds to the gateway's own paths, and returns undefined for all others", async () => {

@@ -1,0 +1,135 @@
+import type { Clock } from "../../src/clock.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createLog } from "../../src/log.ts";
+import type { Store } from "../../src/store/store.ts";
+import { ConfigurationError } from "../../src/variables/snapshot.ts";
+import type { Simulation } from "./_simulation.ts";
+
+const START = 1_700_000_000_000;
+
+/** A gateway as a process with its own clock, which can be killed. */
+export class Process {
+  readonly name: string;
+  readonly #simulation: Simulation;
+  readonly #connections = new Set<() => void>();
+  #offset: number;
+  #gateway: Gateway | undefined;
+  #isDead = false;
+  #isStopping = false;
+
+  constructor(simulation: Simulation, name: string) {
+    this.#simulation = simulation;
+    this.name = name;
+    this.#offset = simulation.between(-30_000, 30_000);
+    void this.#start();
+  }
+
+  async #start(): Promise<void> {
+    const { random, options } = this.#simulation;
+    const log = createLog({ level: "warn", write: (line) => this.#simulation.note(`${this.name} ${line}`) });
+    const variables = () => this.#simulation.file.read();
+    const gatewayOptions = {
+      ...options,
+      hotReload: true,
+      log,
+      random,
+      clock: this.#clock(),
+      store: this.#store(),
+      variables,
+    };
+    try {
+      this.#gateway = await createGateway(gatewayOptions);
+      this.#simulation.note(`${this.name} is ready`);
+    } catch (error) {
+      this.#isDead = true;
+      this.#simulation.note(`${this.name} does not start: ${error}`);
+      if (!(error instanceof ConfigurationError)) this.#simulation.fail(`${this.name} does not start: ${error}`);
+    }
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  /** Whether a load balancer sends it new connections. */
+  get isReady(): boolean {
+    return this.#gateway !== undefined && !this.#isDead && !this.#isStopping;
+  }
+
+  /** @param onLost Called when the process ends, whether it has answered or not. */
+  fetch(request: Request, onLost: () => void): Promise<Response> {
+    if (this.#isDead || this.#gateway === undefined) return Promise.reject(new TypeError("connection refused"));
+    this.#connections.add(onLost);
+    return this.#gateway.fetch(request);
+  }
+
+  /** Returns a page of the process; `undefined` if it ends first. */
+  async page(html: string): Promise<string | undefined> {
+    const response = await this.#gateway?.inject(new Response(html, { headers: { "content-type": "text/html" } }));
+    return await response?.text();
+  }
+
+  /** Reads the file again. @returns Whether it was valid. */
+  async reload(): Promise<boolean> {
+    try {
+      await this.#gateway?.reload();
+      return true;
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) this.#simulation.fail(`${this.name} fails to reload: ${error}`);
+      return false;
+    }
+  }
+
+  /** Ends it like SIGKILL. */
+  kill(): void {
+    this.#isDead = true;
+    for (const onLost of this.#connections) onLost();
+  }
+
+  /** Ends it like SIGTERM. */
+  async stop(drainMs: number): Promise<void> {
+    this.#isStopping = true;
+    await this.#gateway?.close({ drainMs });
+    this.#simulation.note(`${this.name} has stopped`);
+    this.kill();
+  }
+
+  jump(ms: number): void {
+    this.#offset += ms;
+  }
+
+  #clock(): Clock {
+    const { time } = this.#simulation;
+    return {
+      now: () => START + Math.floor(time.now) + this.#offset,
+      after: (ms, callback) => time.after(ms, () => this.#isDead || callback()),
+    };
+  }
+
+  #store(): Store {
+    const { store } = this.#simulation;
+    return {
+      get: (key) => this.#request(() => store.get(key), "read"),
+      list: (prefix, options) => this.#request(() => store.list(prefix, options), "read"),
+      commit: (checks, writes) => this.#request(() => store.commit(checks, writes), "write"),
+      watch: (key, hint) =>
+        this.#simulation.hasNotifications ? store.watch(key, () => this.#isDead || hint()) : () => {},
+      close: () => {},
+    };
+  }
+
+  /** What is on its way when the process is killed may still reach the store; no answer reaches the process. */
+  #request<T>(run: () => Promise<T>, kind: "read" | "write"): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const answer = (settle: () => void) => this.#simulation.delay(() => this.#isDead || settle());
+      const rejectWith = (reason: string) => answer(() => reject(new Error(reason)));
+      this.#simulation.delay(() =>
+        this.#simulation.reach(kind, {
+          run: () => run().then((result) => answer(() => resolve(result)), (error) => answer(() => reject(error))),
+          runWithoutAnswer: () => void run().then(() => rejectWith("the connection was lost"), () => {}),
+          reject: rejectWith,
+        })
+      );
+    });
+  }
+}

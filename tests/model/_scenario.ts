@@ -1,0 +1,228 @@
+import { EventLog } from "../../src/events/event_log.ts";
+import type { Payload } from "../../src/pages/payload.ts";
+import { setVariables, unsetVariables } from "../../src/variables/stored.ts";
+import { ConfigurationError } from "../../src/variables/snapshot.ts";
+import { type Beginning, Client, describe, isEqual } from "./_client.ts";
+import { Process } from "./_process.ts";
+import type { Simulation } from "./_simulation.ts";
+
+const NAMES = ["A", "B", "C", "D", "E"];
+/** Enough for dead processes to be noticed, and for every pause before a retry: heartbeats, backoff, reconnection. */
+const AGREEMENT_MS = 75_000;
+const HTML = "<!doctype html><html><head></head><body></body></html>";
+
+/** A random history of a service with one to three gateways, and of its clients. */
+export class Scenario {
+  readonly #simulation: Simulation;
+  readonly #clients: Client[] = [];
+  /** The variables of the file, without prefix; a value of `undefined` stands for a variable that is SENSITIVE. */
+  readonly #file = new Map<string, string | undefined>();
+  readonly #stored = new Map<string, string>();
+  readonly #hasLargeValues: boolean;
+  #issue: string | undefined;
+  #count = 0;
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation;
+    this.#hasLargeValues = simulation.chance(0.1);
+    simulation.file.read = () => this.#read();
+  }
+
+  /** @throws {Error} If an event was lost or repeated, or if a client or a process ends with wrong values. */
+  async run(): Promise<void> {
+    const simulation = this.#simulation;
+    if (simulation.chance(0.1)) await this.#prefill();
+    this.#edit();
+    for (let processes = simulation.pick([1, 1, 2, 3]); processes > 0; processes--) this.#startProcess();
+    await simulation.advance(simulation.pick([0, 2_000]));
+    for (let step = simulation.between(5, 25); step > 0; step--) {
+      await this.#act();
+      await simulation.advance(simulation.pick([0, 0, simulation.between(0, 50), simulation.between(0, 8_000)]));
+    }
+    await this.#finish();
+  }
+
+  /** Fills the log with more events than a process reads when it starts. */
+  async #prefill(): Promise<void> {
+    const { store, time } = this.#simulation;
+    const log = new EventLog(store, { clock: { now: () => 1_000 + time.now, after: () => () => {} } });
+    const bytes = this.#hasLargeValues ? 20_000 : 1;
+    const changes = Array.from({ length: 700 }, (_, index) => {
+      return { name: this.#simulation.pick(NAMES), value: `prefilled ${index}`.padEnd(bytes) };
+    });
+    await log.append(changes, await log.state());
+  }
+
+  async #act(): Promise<void> {
+    const simulation = this.#simulation;
+    const actions: (readonly [weight: number, action: () => void | Promise<void>])[] = [
+      [6, () => this.#publish()],
+      [2, () => this.#publishOften()],
+      [2, () => this.#writeStored()],
+      [1, () => this.#breakFile()],
+      [4, () => this.#connect()],
+      [3, () => simulation.pick(this.#clients)?.source.disconnect(simulation.pick(["now", "later"]))],
+      [2, () => this.#togglePause()],
+      [1, () => simulation.pick(simulation.living)?.kill()],
+      [1, () => this.#stopProcess()],
+      [2, () => this.#startProcess()],
+      [1, () => simulation.pick(simulation.living)?.jump(simulation.between(-60_000, 60_000))],
+      [2, () => this.#failStore()],
+    ];
+    const all = actions.flatMap(([weight, action]) => Array<typeof action>(weight).fill(action));
+    await simulation.pick(all)();
+  }
+
+  #startProcess(): void {
+    const simulation = this.#simulation;
+    if (simulation.living.length >= 3) return;
+    const name = `process ${simulation.processes.length + 1}`;
+    simulation.note(`${name} starts`);
+    simulation.processes.push(new Process(simulation, name));
+  }
+
+  #stopProcess(): void {
+    const simulation = this.#simulation;
+    const process = simulation.pick(simulation.ready);
+    if (process === undefined) return;
+    simulation.note(`${process.name} stops`);
+    void process.stop(simulation.pick([0, 3_000]));
+  }
+
+  #failStore(): void {
+    const simulation = this.#simulation;
+    simulation.setStore(simulation.pick(["failing", "silent", "ambiguous", "full"]));
+    simulation.time.after(simulation.between(100, 20_000), () => simulation.setStore("up"));
+  }
+
+  #togglePause(): void {
+    const client = this.#simulation.pick(this.#clients);
+    if (client !== undefined) client.source.isPaused = !client.source.isPaused;
+  }
+
+  #publish(): void {
+    this.#edit();
+    for (const process of this.#simulation.living) {
+      this.#simulation.time.after(this.#simulation.pick([0, 50, 3_000]), () => void process.reload());
+    }
+  }
+
+  async #publishOften(): Promise<void> {
+    for (let times = this.#simulation.between(2, 12); times > 0; times--) {
+      this.#publish();
+      await this.#simulation.advance(this.#simulation.pick([0, 1, 100]));
+    }
+  }
+
+  /** Sets, deletes or hides some variables. */
+  #edit(): void {
+    const simulation = this.#simulation;
+    this.#issue = undefined;
+    for (let changes = simulation.between(1, 3); changes > 0; changes--) {
+      const name = simulation.pick(NAMES);
+      const kind = simulation.pick(["set", "set", "set", "delete", "hide"]);
+      if (kind === "delete") this.#file.delete(name);
+      else this.#file.set(name, kind === "hide" ? undefined : this.#newValue());
+    }
+  }
+
+  #newValue(): string {
+    const padding = this.#hasLargeValues ? this.#simulation.pick([0, 1_000, 30_000]) : 0;
+    return `${++this.#count}`.padEnd(padding, "é");
+  }
+
+  #breakFile(): void {
+    this.#issue = this.#simulation.pick(["unreadable", "collision", "surrogate"]);
+    this.#simulation.note(`the file is invalid: ${this.#issue}`);
+    for (const process of this.#simulation.living) void process.reload();
+  }
+
+  #read(): Record<string, string> {
+    if (this.#issue === "unreadable") throw new ConfigurationError(["Cannot read the file"]);
+    const variables = [...this.#file].map(([name, value]) =>
+      value === undefined ? [`REP_SENSITIVE_${name}`, "hidden"] : [`REP_PUBLIC_${name}`, value]
+    );
+    if (this.#issue === "collision") variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
+    if (this.#issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
+    return Object.fromEntries(variables);
+  }
+
+  /** Writes a variable to the store, as `variables set` does; it overrides the file. */
+  async #writeStored(): Promise<void> {
+    const { store, time, random } = this.#simulation;
+    const options = { clock: { now: () => time.now, after: time.after.bind(time) }, random };
+    const name = `STORED_${this.#simulation.pick(NAMES)}`;
+    const isUnset = this.#simulation.chance(0.3);
+    if (isUnset) this.#stored.delete(name);
+    else this.#stored.set(name, this.#newValue());
+    const value = this.#stored.get(name);
+    const write = value === undefined
+      ? unsetVariables(store, new Set([name]), options)
+      : setVariables(store, new Map([[name, value]]), options);
+    await this.#simulation.wait(write); // a conflict with another write is retried after a pause
+  }
+
+  async #connect(): Promise<void> {
+    const simulation = this.#simulation;
+    const zero: Beginning = { query: "?last_event_id=0", cursor: 0, values: new Map() };
+    const unknown: Beginning = { query: "?last_event_id=nonsense", cursor: 0, values: new Map() };
+    const resumed: Beginning = { query: "", lastEventId: "0", cursor: 0, values: new Map() };
+    const openPage = () => this.#openPage();
+    const beginnings = [() => zero, () => unknown, () => resumed, () => ({ query: "" }), openPage, openPage];
+    const beginning = await simulation.pick(beginnings)();
+    if (beginning === undefined) return;
+    this.#clients.push(new Client(simulation, `client ${this.#clients.length + 1}`, beginning));
+  }
+
+  /** Loads a page, if there is a process that answers. */
+  async #openPage(): Promise<Beginning | undefined> {
+    const simulation = this.#simulation;
+    const payload = await payloadOf(simulation, simulation.pick(simulation.ready));
+    if (payload === undefined) return undefined;
+    const query = new URL(payload._meta.hot_reload ?? "", "http://gateway.test").search;
+    const cursor = Number(new URLSearchParams(query).get("last_event_id"));
+    return { query, cursor, values: new Map(Object.entries<string>(payload.public)) };
+  }
+
+  /** Ends all faults, and checks the outcome. */
+  async #finish(): Promise<void> {
+    const simulation = this.#simulation;
+    simulation.setStore("up");
+    for (const { source } of this.#clients) source.isPaused = false;
+    for (const { source } of this.#clients.slice(simulation.options.maxStreams)) source.close(); // make room
+    this.#issue = undefined;
+    if (simulation.chance(0.5)) this.#edit();
+    if (simulation.living.length === 0) this.#startProcess();
+    await simulation.advance(AGREEMENT_MS / 2);
+    if (simulation.living.length === 0) this.#startProcess(); // its file was invalid, or it was stopping
+    for (const process of simulation.living) void process.reload();
+    await simulation.advance(AGREEMENT_MS);
+    await this.#verify();
+    for (const process of simulation.living) void process.stop(0);
+    await simulation.advance(1_000);
+  }
+
+  async #verify(): Promise<void> {
+    const simulation = this.#simulation;
+    const values = [...this.#file].filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const expected = new Map([...values, ...this.#stored]);
+    const published = simulation.states.at(-1) ?? new Map();
+    if (!isEqual(published, expected)) {
+      simulation.fail(`${describe(published)} is published instead of ${describe(expected)}`);
+    }
+    for (const process of simulation.ready) {
+      const payload = await payloadOf(simulation, process);
+      const served = new Map(Object.entries(payload?.public ?? {}));
+      if (!isEqual(served, expected)) simulation.fail(`${process.name} serves ${describe(served)}`);
+    }
+    for (const client of this.#clients) client.verify(expected);
+    simulation.check();
+  }
+}
+
+/** Returns what a page of a process contains. */
+async function payloadOf(simulation: Simulation, process: Process | undefined): Promise<Payload | undefined> {
+  const html = process && await simulation.wait(process.page(HTML));
+  const json = /<script id="__rep__"[^>]*>([^<]*)</.exec(html ?? "")?.[1];
+  return json === undefined ? undefined : JSON.parse(json);
+}

@@ -1,0 +1,177 @@
+import { eventId, EVENTS, type StoredEvent, toEvents } from "../../src/events/stored_event.ts";
+import type { LogEvent } from "../../src/events/event_log.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Environment } from "../../src/variables/classify.ts";
+import { seededRandom } from "../../tools/seeded_random.ts";
+import type { Network } from "./_event_source.ts";
+import type { Process } from "./_process.ts";
+import { Settling } from "./_settling.ts";
+import { VirtualTime } from "./_virtual_time.ts";
+
+/**
+ * What happens to requests to the store. `failing`: they are rejected; `silent`: they are executed when the store is back;
+ * `ambiguous`: some are executed without an answer; `full`: writes are rejected.
+ */
+export type StoreCondition = "up" | "failing" | "silent" | "ambiguous" | "full";
+
+/** What can become of a request to the store. */
+interface StoreRequest {
+  run: () => void;
+  runWithoutAnswer: () => void;
+  reject: (reason: string) => void;
+}
+
+/** The file that all processes read. */
+export interface ConfigurationFile {
+  read: () => Environment;
+}
+
+/** Everything outside the gateways: time, the store, the file and the network; the same for a given seed. */
+export class Simulation implements Network, Disposable {
+  readonly random: () => number;
+  readonly time: VirtualTime;
+  readonly store: Store;
+  readonly processes: Process[] = [];
+  readonly options: { maxStreams: number; maxStreamsPerClient: number; maxStreamAgeMs: number };
+  readonly hasNotifications: boolean;
+  readonly file: ConfigurationFile = { read: () => ({}) };
+  /** Every event that was ever committed, in the order of the commits. */
+  readonly events: LogEvent[] = [];
+  /** The ids of events that were deleted from the log. */
+  readonly deleted = new Set<number>();
+  /** The public state after each commit. */
+  readonly states: ReadonlyMap<string, string>[] = [new Map()];
+  readonly #settling: Settling;
+  readonly #inner = memoryStore();
+  readonly #latencyMs: number;
+  readonly #held: (() => void)[] = [];
+  readonly #notes: string[] = [];
+  #condition: StoreCondition = "up";
+  #failure: Error | undefined;
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed);
+    this.#settling = new Settling(seededRandom(~seed));
+    this.time = new VirtualTime(this.#settling.settle);
+    this.#latencyMs = this.pick([0, 0, 5, 300]);
+    this.hasNotifications = this.chance(0.5);
+    const maxStreams = this.pick([3, 100]);
+    // All clients have the same address.
+    this.options = { maxStreams, maxStreamsPerClient: maxStreams, maxStreamAgeMs: this.pick([20_000, 600_000]) };
+    const inner = this.#inner;
+    this.store = {
+      get: (key) => inner.get(key),
+      list: (prefix, options) => inner.list(prefix, options),
+      commit: (checks, writes) => this.#commit(checks, writes),
+      watch: (key, hint) => inner.watch(key, hint),
+      close: () => {},
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#settling[Symbol.dispose]();
+  }
+
+  /** Returns a random integer from `from` to `to`. */
+  between(from: number, to: number): number {
+    return from + Math.floor(this.random() * (to - from + 1));
+  }
+
+  chance(probability: number): boolean {
+    return this.random() < probability;
+  }
+
+  pick<T>(items: readonly T[]): T {
+    return items[Math.floor(this.random() * items.length)] as T;
+  }
+
+  get ready(): Process[] {
+    return this.processes.filter(({ isReady }) => isReady);
+  }
+
+  get living(): Process[] {
+    return this.processes.filter(({ isDead }) => !isDead);
+  }
+
+  /** A load balancer: any process that is ready. */
+  fetch(request: Request, onLost: () => void): Promise<Response> {
+    const process = this.pick(this.ready);
+    return process?.fetch(request, onLost) ?? Promise.reject(new TypeError("connection refused"));
+  }
+
+  /** Lets time pass. @throws {Error} If an invariant was violated. */
+  async advance(ms: number): Promise<void> {
+    await this.time.advance(ms);
+    this.check();
+  }
+
+  /** Lets time pass until a promise is settled, or for 10 s; then it returns `undefined`. */
+  async wait<T>(promise: Promise<T>): Promise<T | undefined> {
+    let result: T | undefined;
+    let isSettled = false;
+    promise.then((value) => result = value, () => {}).finally(() => isSettled = true);
+    for (let turn = 0; turn < 1_000 && !isSettled; turn++) await this.advance(turn === 0 ? 0 : 10);
+    return result;
+  }
+
+  check(): void {
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** Records a violation. It is often found in a callback of the code under test. */
+  fail(reason: string): void {
+    this.#failure ??= new Error(`At ${this.time.now} ms: ${reason}\n${this.#notes.slice(-60).join("\n")}`);
+  }
+
+  /** Notes what happens, for the message of a failure. */
+  note(text: string): void {
+    this.#notes.push(`${Math.round(this.time.now)} ${text.slice(0, 300)}`);
+  }
+
+  /** Calls back after the time that a message to or from the store takes. */
+  delay(arrive: () => void): void {
+    if (this.#latencyMs === 0) arrive();
+    else this.time.after(this.random() * this.#latencyMs, arrive);
+  }
+
+  /** A request reaches the store. */
+  reach(kind: "read" | "write", request: StoreRequest): void {
+    const { run, runWithoutAnswer, reject } = request;
+    if (this.#condition === "silent") this.#held.push(run);
+    else if (this.#condition === "failing") reject("the store is down");
+    else if (this.#condition === "full" && kind === "write") reject("database or disk is full");
+    else if (this.#condition === "ambiguous" && this.chance(0.5)) runWithoutAnswer();
+    else run();
+  }
+
+  setStore(condition: StoreCondition): void {
+    this.note(`the store is ${condition}`);
+    this.#condition = condition;
+    if (condition !== "silent") { for (const run of this.#held.splice(0)) run(); }
+  }
+
+  async #commit(checks: Parameters<Store["commit"]>[0], writes: Parameters<Store["commit"]>[1]) {
+    const version = await this.#inner.commit(checks, writes);
+    if (version === undefined) return undefined;
+    const entries = writes.filter(({ key }) => key.length === 2 && key[0] === EVENTS[0]).map((write) => {
+      return { key: write.key, value: write.value as StoredEvent, version };
+    });
+    for (const entry of entries.filter(({ value }) => value === undefined)) this.deleted.add(eventId(entry));
+    this.#record(toEvents(entries.filter(({ value }) => value !== undefined)));
+    return version;
+  }
+
+  #record(events: readonly LogEvent[]): void {
+    if (events.length === 0) return;
+    const state = new Map(this.states.at(-1));
+    for (const event of events) {
+      if (event.id <= (this.events.at(-1)?.id ?? 0)) this.fail(`event ${event.id} is not above the last one`);
+      this.events.push(event);
+      if (event.value === undefined) state.delete(event.name);
+      else state.set(event.name, event.value);
+      this.note(`event ${event.id}: ${event.name}=${event.value?.slice(0, 20)}`);
+    }
+    this.states.push(state);
+  }
+}

@@ -4,13 +4,13 @@ import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
-import { RejectionLog } from "./endpoints/rejection_log.ts";
-import { handleSessionKey } from "./endpoints/session_key.ts";
+import { handleSessionKey, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
+import type { RejectionLog } from "./http/rejection_log.ts";
 import { findHandler, type Handler, isOwnPath, notFound, type RouteContext, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
 import { ConfigScriptCache } from "./pages/config_script_cache.ts";
@@ -137,7 +137,7 @@ class RunningGateway implements Gateway {
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
-    this.#rejections = new RejectionLog(settings);
+    this.#rejections = sessionKeyRejectionLog(settings);
     this.#routes = {
       ...(settings.separateHealth ? {} : this.#healthRoutes),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),

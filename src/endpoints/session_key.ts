@@ -6,8 +6,8 @@ import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
+import { type Rejection, RejectionLog } from "../http/rejection_log.ts";
 import type { Log } from "../log.ts";
-import type { Rejection, RejectionLog } from "./rejection_log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -20,6 +20,12 @@ interface SessionKeyOptions {
   log: Log;
   /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
+}
+
+/** Creates the log of rejected requests. Issued keys are not counted there, but always logged one by one. */
+export function sessionKeyRejectionLog({ clock, log }: Pick<SessionKeyOptions, "clock" | "log">): RejectionLog {
+  const summaryFields = (client_ip: string) => ({ client_ip });
+  return new RejectionLog({ clock, log, summaryEvent: "rep.session_key.refused", summaryFields });
 }
 
 /** The body of the response (endpoint specification, Session key). */
@@ -72,13 +78,14 @@ type ProblemFactory = (status: StatusCode, detail: string) => Problem;
 function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, problem: ProblemFactory): void {
   const detail = originRejection(caller.originContext);
   if (detail === undefined) return;
-  rejections.report(caller.client, rejection(caller, "origin_mismatch", detail));
+  rejections.report(rejection(caller, "origin_mismatch", detail));
   throw problem(403, `Cannot issue a session key: ${detail}`);
 }
 
-function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
-  const fields = { origin: truncate(originContext.origin), reason, detail };
-  return { event: "rep.session_key.rejected", reason, fields };
+/** Like the rate limit, the log takes an IPv6 /64 for one client. */
+function rejection({ client, originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
+  const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason, detail };
+  return { key: client.rateKey, reason, event: "rep.session_key.rejected", fields };
 }
 
 const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
@@ -91,7 +98,7 @@ function requireValidKid(
 ): void {
   const check = epochs.checkKid(kid);
   if (check === "valid") return;
-  rejections.report(caller.client, rejection(caller, check));
+  rejections.report(rejection(caller, check));
   if (check === "expired") throw problem(410, TOO_OLD);
   throw problem(400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
@@ -99,8 +106,9 @@ function requireValidKid(
 async function checkRate(client: Client, { rateLimit, rejections }: SessionKeyOptions, headers: Headers) {
   const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
   if (isAllowed) return;
-  const fields = { requests_in_window: used };
-  rejections.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
+  const fields = { client_ip: client.address, requests_in_window: used };
+  const event = "rep.session_key.rate_limited";
+  rejections.report({ key: client.rateKey, reason: "rate_limited", event, fields });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
   throw new Problem(429, {
@@ -138,7 +146,7 @@ async function loadKeys(
     return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
   } catch (error) {
     if (error instanceof UnknownMasterKeyError) {
-      rejections.report(caller.client, rejection(caller, "unknown_master_key"));
+      rejections.report(rejection(caller, "unknown_master_key"));
       throw problem(410, TOO_OLD);
     }
     log.error("rep.session_key.failed", { client_ip: caller.client.address, detail: String(error) });

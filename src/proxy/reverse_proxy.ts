@@ -5,6 +5,7 @@ import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
 import { decodeResponse } from "./decode_response.ts";
+import { HeldBytes } from "./held_bytes.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
@@ -63,6 +64,7 @@ export class ReverseProxy {
   readonly #unpooled: http.Agent;
   readonly #inFlight = new InFlight();
   readonly #webSockets = new InFlight();
+  readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
   constructor({ upstream, timeoutMs = 30_000, log = silentLog, clock = systemClock }: ReverseProxyOptions) {
@@ -145,6 +147,7 @@ export class ReverseProxy {
       timeoutMs: this.#timeoutMs,
       clock: this.#clock,
       shutdown: this.#shutdown.signal,
+      allHeldBytes: this.#webSocketBytes,
       onClose,
     });
   }

@@ -24,14 +24,16 @@ interface RejectionLogOptions {
 }
 
 const SUMMARY_MS = 60_000;
-/** How many keys are counted separately, so that an attacker with many addresses fills neither the memory nor the log. */
+/**
+ * How many keys are counted separately, so that an attacker with many addresses fills neither the memory nor the log.
+ */
 const MAX_KEYS = 1_000;
 /** All keys beyond that. */
 const OTHERS = "others";
 
 /**
- * Logs rejections: the first one with each key at once, and those that follow in one line a minute. A line for each would
- * let a single client write 20,000 lines a second.
+ * Logs rejections: the first one with each key at once, and those that follow in one line a minute. A line for each
+ * would let a single client write 20,000 lines a second.
  */
 export class RejectionLog {
   readonly #options: RejectionLogOptions;

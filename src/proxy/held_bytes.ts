@@ -7,7 +7,7 @@ export interface Holder {
 /** How many bytes all holders together may hold. */
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 /**
- * What a holder may hold in any case, so that peers that do not read do not have the connections of those that do closed.
+ * What a holder may hold in any case, so that peers that do not read do not cost the others their connections.
  */
 const MIN_BYTES_EACH = 64 * 1024;
 

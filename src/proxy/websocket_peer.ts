@@ -4,7 +4,7 @@ import type { HeldBytes, Holder } from "./held_bytes.ts";
 type Message = string | ArrayBuffer;
 
 /**
- * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, and the one of
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, and that of
  * {@linkcode HeldBytes} for all peers, peers that do not read would exhaust the memory.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;

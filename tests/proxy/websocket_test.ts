@@ -284,7 +284,7 @@ Deno.test("proxyWebSocket() closes both WebSockets if one peer does not read", a
 Deno.test("proxyWebSocket() closes both WebSockets if the peers that do not read hold too much together", async () => {
   const closed = Promise.withResolvers<Close>();
   await using upstream = webSocketUpstream((socket) => {
-    socket.onopen = () => Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 16 alone are not too many
+    socket.onopen = () => Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 15 alone are not too many
     socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
   });
   await using gateway = serveProxy(upstream);

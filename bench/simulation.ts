@@ -42,6 +42,7 @@ function runScenarios(world: World, random: Random): Finding[] {
     ...prefixed("a change, the store watches", change(world, random, true)),
     ...prefixed("a change, polls only", change(world, random, false)),
     ...prefixed("all publish it at once", new PublishRace(world, random).run(0)),
+    ...prefixed("all publish it within 500 ms, as after a hint", new PublishRace(world, random).run(500)),
     ...prefixed("all publish it within 60 s", new PublishRace(world, random).run(60_000)),
     ...prefixed("all clients reconnect", keyStorm(world, random)),
   ];

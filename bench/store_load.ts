@@ -119,6 +119,8 @@ async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   store.takeLoad();
   const next = published.next();
   await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), options);
+  await settle();
+  await clock.tick(250); // half of the longest delay before such a reload
   await next; // the publisher computes a digest on another thread, for which settle() does not wait
   await settle();
   return loadFigures("a variable written to the store, a process alone", store.takeLoad());

@@ -6,13 +6,13 @@ import { handleClientScript } from "./endpoints/client_script.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
-import { RejectionLog } from "./endpoints/rejection_log.ts";
-import { handleSessionKey } from "./endpoints/session_key.ts";
+import { handleSessionKey, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
+import type { RejectionLog } from "./http/rejection_log.ts";
 import {
   findRoute,
   type Handler,
@@ -151,7 +151,7 @@ class RunningGateway implements Gateway {
     this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
-    this.#rejections = new RejectionLog(settings);
+    this.#rejections = sessionKeyRejectionLog(settings);
     this.#own = { routes: this.#publicRoutes(), fallback: notFound, basePath: settings.basePath };
     this.#all = content
       ? { ...this.#own, fallback: (request, context) => this.#page(content, request, context) }

@@ -1,8 +1,10 @@
 import { assertEquals } from "@std/assert";
+import { memoryStore } from "../src/store/memory.ts";
+import type { Entry, Key } from "../src/store/store.ts";
 import { setVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
-import { fallibleStore, replicatedStore } from "./_store.ts";
+import { countedStore, fallibleStore, replicatedStore } from "./_store.ts";
 
 /** A gateway on a store whose primary fails after its replica has fallen behind. */
 async function setUpFailover(variables: Record<string, string>) {
@@ -68,4 +70,22 @@ Deno.test("an outage without loss publishes nothing again", async () => {
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
   assertEquals(gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"), []);
   await reader.close();
+});
+
+Deno.test("polls of a store that does not answer share one read", async () => {
+  const clock = new FakeClock(1_700_000_000_000);
+  const store = countedStore(memoryStore());
+  let isSilent = false;
+  const heads: string[] = [];
+  const get = <T>(key: Key): Promise<Entry<T> | undefined> => {
+    if (!isSilent) return store.get<T>(key);
+    heads.push(String(key[0]));
+    return new Promise(() => {});
+  };
+  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...store, get }, clock, random: () => 0 });
+  isSilent = true;
+  await clock.tick(4_900);
+  assertEquals(heads.filter((name) => name === "head").length, 1);
+  isSilent = false;
+  await clock.tick(10_000);
 });

@@ -3,13 +3,13 @@ import { memoryStore } from "../src/store/memory.ts";
 import { setVariables, unsetVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
-import { fallibleStore } from "./_store.ts";
+import { countedStore, fallibleStore } from "./_store.ts";
 
 Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
   const options = { clock, random: () => 0 };
-  await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
   const reader = await gate.listen();
   const nextChange = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
   await setVariables(store, new Map([["A", "store"]]), options);
@@ -26,7 +26,7 @@ Deno.test("a stored variable takes precedence over the environment, and becomes 
 Deno.test("a stored variable that conflicts with the environment changes nothing", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock, random: () => 0 });
   await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0 });
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
@@ -48,4 +48,17 @@ Deno.test("a gateway that cannot read the store at startup publishes once it can
   const reader = await gate.listen({ "last-event-id": "0" });
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["1"]);
   await reader.close();
+});
+
+Deno.test("a write to the store is reloaded after a random time of up to 500 ms, so that not all processes reload at once", async () => {
+  const store = countedStore(memoryStore());
+  const clock = new FakeClock();
+  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0.5 });
+  await setVariables(store, new Map([["A", "2"]]), { clock, random: () => 0 });
+  await clock.tick(0);
+  store.reset();
+  await clock.tick(249);
+  assertEquals(store.counts.list, 0);
+  await clock.tick(1);
+  assertEquals(store.counts.list > 0, true);
 });

@@ -6,10 +6,10 @@ import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
+import { type Rejection, RejectionLog } from "../http/rejection_log.ts";
 import type { Log } from "../log.ts";
 import type { LabelOf } from "../metrics/instruments.ts";
 import { type Metrics, noMetrics } from "../metrics/metrics.ts";
-import type { Rejection, RejectionLog } from "./rejection_log.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -24,6 +24,12 @@ interface SessionKeyOptions {
   metrics?: Metrics;
   /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
+}
+
+/** Creates the log of rejected requests. Issued keys are not counted there, but always logged one by one. */
+export function sessionKeyRejectionLog({ clock, log }: Pick<SessionKeyOptions, "clock" | "log">): RejectionLog {
+  const summaryFields = (client_ip: string) => ({ client_ip });
+  return new RejectionLog({ clock, log, summaryEvent: "rep.session_key.refused", summaryFields });
 }
 
 /** The body of the response (endpoint specification, Session key). */
@@ -83,13 +89,14 @@ type Reject = (reason: LabelOf<"rep.session_keys.refused">, status: StatusCode, 
 function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, reject: Reject): void {
   const detail = originRejection(caller.originContext);
   if (detail === undefined) return;
-  rejections.report(caller.client, rejection(caller, "origin_mismatch", detail));
+  rejections.report(rejection(caller, "origin_mismatch", detail));
   throw reject("origin", 403, `Cannot issue a session key: ${detail}`);
 }
 
-function rejection({ originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
-  const fields = { origin: truncate(originContext.origin), reason, detail };
-  return { event: "rep.session_key.rejected", reason, fields };
+/** Like the rate limit, the log takes an IPv6 /64 for one client. */
+function rejection({ client, originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
+  const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason, detail };
+  return { key: client.rateKey, reason, event: "rep.session_key.rejected", fields };
 }
 
 const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
@@ -103,7 +110,7 @@ function requireValidKid(
 ): void {
   const check = epochs.checkKid(kid);
   if (check === "valid") return;
-  rejections.report(caller.client, rejection(caller, check));
+  rejections.report(rejection(caller, check));
   if (check === "expired") throw reject(check, 410, TOO_OLD);
   throw reject(check, 400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
@@ -116,8 +123,9 @@ async function checkRate(
 ): Promise<void> {
   const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
   if (isAllowed) return;
-  const fields = { requests_in_window: used };
-  rejections.report(client, { event: "rep.session_key.rate_limited", reason: "rate_limited", fields });
+  const fields = { client_ip: client.address, requests_in_window: used };
+  const event = "rep.session_key.rate_limited";
+  rejections.report({ key: client.rateKey, reason: "rate_limited", event, fields });
   const seconds = Math.ceil(retryAfterMs / 1_000);
   headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
   throw reject("rate_limited", 429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
@@ -152,7 +160,7 @@ async function loadKeys(
     return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
   } catch (error) {
     if (error instanceof UnknownMasterKeyError) {
-      rejections.report(caller.client, rejection(caller, "unknown_master_key"));
+      rejections.report(rejection(caller, "unknown_master_key"));
       throw reject("unknown_master_key", 410, TOO_OLD);
     }
     log.error("rep.session_key.failed", { client_ip: caller.client.address, detail: String(error) });

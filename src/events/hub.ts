@@ -193,7 +193,6 @@ export class Hub {
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
     const now = this.#options.clock.now();
-    this.#limits.tick();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
       if (now >= subscriber.endsAt) this.#end(subscriber);
@@ -229,6 +228,7 @@ export class Hub {
     const open = [...this.#subscribers];
     await Promise.all(open.map((subscriber, index) => this.#endAfter(drainMs * index / open.length, subscriber)));
     this.#stopTicking();
+    this.#limits.close();
   }
 
   #endAfter(ms: number, subscriber: Subscriber): Promise<void> {

@@ -1,4 +1,6 @@
-import { RejectionLog, type RejectionLogOptions } from "./rejection_log.ts";
+import type { Clock } from "../clock.ts";
+import { RejectionLog } from "../http/rejection_log.ts";
+import type { Log, LogFields } from "../log.ts";
 
 /** The client of a stream. */
 export interface StreamClient {
@@ -9,7 +11,9 @@ export interface StreamClient {
 }
 
 /** Options of {@linkcode StreamLimits}. */
-export interface StreamLimitsOptions extends RejectionLogOptions {
+export interface StreamLimitsOptions {
+  clock: Clock;
+  log: Log;
   /** The maximum number of open streams. */
   maxStreams: number;
   /** The maximum number of open streams of one client, so that it cannot take those of all others. */
@@ -18,6 +22,10 @@ export interface StreamLimitsOptions extends RejectionLogOptions {
 
 /** A limit that was reached, as the log and the metrics name it. */
 type StreamLimit = "max_streams" | "max_streams_per_client";
+
+const REFUSED = "rep.streams.refused";
+/** Under which the rejections of a full gateway are counted, whoever the client is. No client has this key. */
+const ANY_CLIENT = "";
 
 /** Counts the open streams, in total and per client, and logs the rejected ones. */
 export class StreamLimits {
@@ -29,18 +37,19 @@ export class StreamLimits {
 
   constructor(options: StreamLimitsOptions) {
     this.#options = options;
-    this.#rejections = new RejectionLog(options);
+    const { clock, log } = options;
+    this.#rejections = new RejectionLog({ clock, log, summaryEvent: REFUSED, summaryFields: limitOf });
   }
 
   /** Returns the limit because of which a client cannot have another stream; `undefined` if it can. */
   rejection({ address, rateKey }: StreamClient): StreamLimit | undefined {
     const { maxStreams, maxStreamsPerClient } = this.#options;
     if (this.#countOf(rateKey) >= maxStreamsPerClient) {
-      this.#rejections.add(rateKey, { limit: "max_streams_per_client", client_ip: address });
+      this.#report(rateKey, address);
       return "max_streams_per_client";
     }
     if (this.#total < maxStreams) return undefined;
-    this.#rejections.add("", { limit: "max_streams" });
+    this.#report(ANY_CLIENT);
     return "max_streams";
   }
 
@@ -58,12 +67,22 @@ export class StreamLimits {
     else this.#clients.delete(rateKey);
   }
 
-  /** Logs the rejections that are due. */
-  tick(): void {
-    this.#rejections.tick();
+  /** Logs the rejections that have only been counted so far. */
+  close(): void {
+    this.#rejections.close();
+  }
+
+  #report(key: string, address = key): void {
+    const fields = { ...limitOf(address), refused: 1 };
+    this.#rejections.report({ key, reason: "refused", event: REFUSED, fields });
   }
 
   #countOf(rateKey: string): number {
     return this.#clients.get(rateKey) ?? 0;
   }
+}
+
+/** Returns the fields of a line of the log: which limit rejected the streams, and whose. */
+function limitOf(client: string): LogFields {
+  return client === ANY_CLIENT ? { limit: "max_streams" } : { limit: "max_streams_per_client", client_ip: client };
 }

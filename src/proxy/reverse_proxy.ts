@@ -7,6 +7,7 @@ import { type Log, silentLog } from "../log.ts";
 import type { LabelOf } from "../metrics/instruments.ts";
 import { type Metrics, noMetrics, secondsSince } from "../metrics/metrics.ts";
 import { decodeResponse } from "./decode_response.ts";
+import { HeldBytes } from "./held_bytes.ts";
 import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
@@ -79,6 +80,7 @@ export class ReverseProxy {
   readonly #unpooled: http.Agent;
   readonly #inFlight = new InFlight();
   readonly #webSockets = new InFlight();
+  readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
   constructor(options: ReverseProxyOptions) {
@@ -166,6 +168,7 @@ export class ReverseProxy {
       timeoutMs: this.#timeoutMs,
       clock: this.#clock,
       shutdown: this.#shutdown.signal,
+      allHeldBytes: this.#webSocketBytes,
       onClose,
     });
   }

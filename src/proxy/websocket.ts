@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { parseList, TOKEN } from "../http/list_field.ts";
 import { Problem } from "../http/problem.ts";
+import type { HeldBytes } from "./held_bytes.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
 
 /** Options of {@linkcode proxyWebSocket}. */
@@ -16,6 +17,8 @@ interface WebSocketProxyOptions {
   clock: Clock;
   /** Aborts the handshake, or closes both WebSockets. */
   shutdown: AbortSignal;
+  /** Counts the bytes that are waiting in all bridges. */
+  allHeldBytes: HeldBytes;
   /** Called once both WebSockets are closed. */
   onClose: () => void;
 }
@@ -87,14 +90,14 @@ interface Connection {
 
 /** Opens the WebSocket to the upstream. */
 async function connect(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Connection> {
-  const { upstream, target, timeoutMs, clock } = options;
+  const { upstream, target, timeoutMs, clock, allHeldBytes } = options;
   signal.throwIfAborted();
   const headers = new Headers([...options.headers].filter(([name]) => !HANDSHAKE_HEADER.test(name)));
   const { promise, resolve, reject } = Promise.withResolvers<Connection>();
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
   const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  const peer = new WebSocketPeer(socket, "upstream"); // now: messages may arrive before the caller continues
+  const peer = new WebSocketPeer(socket, { role: "upstream", allHeldBytes }); // now: messages may arrive before the caller continues
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();
@@ -116,12 +119,12 @@ async function connect(protocols: string[], signal: AbortSignal, options: WebSoc
 
 /** Connects the client's WebSocket with the upstream's. */
 function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocketProxyOptions): void {
-  const { shutdown, timeoutMs, clock, onClose } = options;
-  const client = new WebSocketPeer(clientSocket, "client");
+  const { shutdown, timeoutMs, clock, allHeldBytes, onClose } = options;
+  const client = new WebSocketPeer(clientSocket, { role: "client", allHeldBytes });
+  const peers = [client, upstream.peer];
   client.forwardTo(upstream.peer);
   upstream.peer.forwardTo(client);
-  const close = () =>
-    [client, upstream.peer].forEach((peer) => peer.close(1001, "The gateway has closed the connection"));
+  const close = () => peers.forEach((peer) => peer.close(1001, "The gateway has closed the connection"));
   shutdown.addEventListener("abort", close);
   const clientClosed = closeOf(clientSocket);
   // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
@@ -132,6 +135,7 @@ function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocke
   clientSocket.addEventListener("open", cancelTimeout);
   void Promise.all([clientClosed.promise, closeOf(upstream.socket).promise]).then(() => {
     shutdown.removeEventListener("abort", close);
+    for (const peer of peers) allHeldBytes.remove(peer);
     onClose();
   });
 }

@@ -1,9 +1,11 @@
+import type { HeldBytes, Holder } from "./held_bytes.ts";
+
 /** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
 type Message = string | ArrayBuffer;
 
 /**
- * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, a peer that
- * does not read would exhaust the memory.
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, and the one of
+ * {@linkcode HeldBytes} for all peers, peers that do not read would exhaust the memory.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
@@ -11,24 +13,33 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 type PendingAction = (other: WebSocketPeer) => void;
 
 /** The two ends of a bridge. */
-export type PeerRole = "client" | "upstream";
+type PeerRole = "client" | "upstream";
+
+/** Options of {@linkcode WebSocketPeer}. */
+interface WebSocketPeerOptions {
+  role: PeerRole;
+  /** Counts the bytes that are waiting in all bridges. The owner of the peer removes it from there. */
+  allHeldBytes: HeldBytes;
+}
 
 /**
  * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
  * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
  * what is sent to it after it has closed is dropped.
  */
-export class WebSocketPeer {
+export class WebSocketPeer implements Holder {
   readonly #socket: WebSocket;
   readonly #role: PeerRole;
+  readonly #allHeldBytes: HeldBytes;
   readonly #received: PendingAction[] = [];
   #other: WebSocketPeer | undefined;
   readonly #queue: (() => void)[] = [];
   #queuedBytes = 0;
 
-  constructor(socket: WebSocket, role: PeerRole) {
+  constructor(socket: WebSocket, { role, allHeldBytes }: WebSocketPeerOptions) {
     this.#socket = socket;
     this.#role = role;
+    this.#allHeldBytes = allHeldBytes;
     socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
     socket.addEventListener("open", () => this.#flush());
     socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#forward((other) => other.send(data)));
@@ -37,19 +48,27 @@ export class WebSocketPeer {
     });
   }
 
+  /** How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed. */
+  get heldBytes(): number {
+    return this.#socket.readyState === WebSocket.CLOSED ? 0 : this.#queuedBytes + this.#socket.bufferedAmount;
+  }
+
   /** Forwards everything that this peer receives, and has received, to another peer. */
   forwardTo(other: WebSocketPeer): void {
     this.#other = other;
     for (const action of this.#received.splice(0)) action(other);
   }
 
-  /** Sends a message. Closes both peers if too much is waiting to be sent. */
+  /** Sends a message. Closes both peers if too much is waiting to be sent, to this peer or to all. */
   send(message: Message): void {
-    if (this.#socket.readyState === WebSocket.CONNECTING) {
-      this.#queuedBytes += typeof message === "string" ? message.length : message.byteLength;
-    }
+    const { readyState } = this.#socket;
+    if (readyState === WebSocket.CLOSING || readyState === WebSocket.CLOSED) return;
+    const size = typeof message === "string" ? message.length : message.byteLength;
+    // Before the message is sent: a peer that does not read holds it until it disconnects, also after a close.
+    if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
+    if (readyState === WebSocket.CONNECTING) this.#queuedBytes += size;
     this.#whenOpen(() => this.#socket.send(message));
-    if (this.#queuedBytes + this.#socket.bufferedAmount > MAX_BUFFERED_BYTES) this.#closeBoth();
+    if (this.heldBytes > MAX_BUFFERED_BYTES) this.#closeBoth();
   }
 
   /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */

@@ -560,6 +560,18 @@ Deno.test("rejected streams are logged at once, and then counted in one line per
   await Promise.all([close(), again.close()]);
 });
 
+Deno.test("close() logs the rejected streams that were only counted so far", async () => {
+  const gate = await setUp({}, { maxStreams: 2 });
+  const { close } = await commentsFrom(gate, Array(4).fill("2001:db8::1"));
+  await close();
+  await gate.gateway.close();
+  const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
+  assertEquals(lines.map(({ client_ip, refused }) => [client_ip, refused]), [
+    ["2001:db8::1", 1],
+    ["2001:db8:0:0::/64", 2],
+  ]);
+});
+
 Deno.test("close() ends streams over the drain time, and rejects new ones with a retry", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock, random: () => 0 });

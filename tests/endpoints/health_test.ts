@@ -183,10 +183,9 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
 Deno.test("GET /rep/health reports by itself that the store is available again, with hot reload", async () => {
   const healthy = memoryStore();
   let isBroken = false;
-  const list: Store["list"] = (prefix, options) =>
-    isBroken ? Promise.reject(new TypeError("disk I/O error")) : healthy.list(prefix, options);
+  const get: Store["get"] = (key) => isBroken ? Promise.reject(new TypeError("disk I/O error")) : healthy.get(key);
   const clock = new FakeClock();
-  await using gateway = await start({ store: { ...countedStore(healthy), list }, clock, hotReload: true });
+  await using gateway = await start({ store: { ...countedStore(healthy), get }, clock, hotReload: true });
   isBroken = true;
   await clock.tick(1_000);
   assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], uptime_seconds: 1 }));

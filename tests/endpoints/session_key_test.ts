@@ -709,6 +709,23 @@ Deno.test("GET /rep/session-key counts further rejections of a client in one lin
   ]);
 });
 
+Deno.test("GET /rep/session-key counts further rejections of an IPv6 /64 together", async () => {
+  const gate = await setUp();
+  await gate.ask({ query: "?kid=x", peer: "2001:db8:1:2::1" });
+  await gate.ask({ query: "?kid=x", peer: "2001:db8:1:2::2" });
+  await gate.gateway.close();
+  assertEquals(gate.audit(), [
+    {
+      level: "WARN",
+      msg: "rep.session_key.rejected",
+      client_ip: "2001:db8:1:2::1",
+      origin: "none",
+      reason: "malformed",
+    },
+    { level: "WARN", msg: "rep.session_key.refused", client_ip: "2001:db8:1:2::/64", malformed: 1 },
+  ]);
+});
+
 Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async () => {
   await using gate = await setUp();
   await gate.ask({ headers: { origin: `https://${"x".repeat(60_000)}.example` } });

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { HeldBytes } from "../../src/proxy/held_bytes.ts";
 import { allowedCode, WebSocketPeer } from "../../src/proxy/websocket_peer.ts";
 
 /** A WebSocket without a network, which records its calls. */
@@ -27,10 +28,10 @@ class FakeSocket extends EventTarget {
   }
 }
 
-function setUp() {
+function setUp(allHeldBytes = new HeldBytes()) {
   const [from, to] = [new FakeSocket(), new FakeSocket()];
-  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, "upstream");
-  const toPeer = new WebSocketPeer(to as unknown as WebSocket, "client");
+  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, { role: "upstream", allHeldBytes });
+  const toPeer = new WebSocketPeer(to as unknown as WebSocket, { role: "client", allHeldBytes });
   return { from, to, fromPeer, toPeer };
 }
 
@@ -102,6 +103,56 @@ Deno.test("WebSocketPeer counts what it queues before it is open", () => {
   assertEquals(from.calls, [[4913, "A peer reads too slowly"]]);
   to.open();
   assertEquals(to.calls.length, 18);
+});
+
+/** Opens a bridge and lets the client receive a message while this many bytes are waiting to be sent to it. */
+function setUpSlow(allHeldBytes: HeldBytes, bufferedAmount: number) {
+  const bridge = setUp(allHeldBytes);
+  bridge.from.open();
+  bridge.to.open();
+  bridge.fromPeer.forwardTo(bridge.toPeer);
+  bridge.toPeer.forwardTo(bridge.fromPeer);
+  bridge.to.bufferedAmount = bufferedAmount;
+  bridge.from.receive("x");
+  return bridge;
+}
+
+const QUARTER = 16 * 1024 * 1024 - 1;
+const TOO_SLOW = [4913, "A peer reads too slowly"];
+
+Deno.test("WebSocketPeer closes both peers instead of having more than 64 MiB wait in all bridges", () => {
+  const allHeldBytes = new HeldBytes();
+  const slow = Array.from({ length: 4 }, () => setUpSlow(allHeldBytes, QUARTER));
+  assertEquals(slow.map(({ to }) => to.calls), Array(4).fill(["x"]));
+  const { to, from } = setUpSlow(allHeldBytes, 65_536);
+  assertEquals([to.calls, from.calls], [[TOO_SLOW], [TOO_SLOW]]);
+  assertEquals(setUpSlow(allHeldBytes, 0).to.calls, ["x"]); // a client that reads
+});
+
+Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has sent them", () => {
+  for (
+    const [change, calls] of [
+      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSED, ["x"]],
+      [(socket: FakeSocket) => socket.bufferedAmount = 0, ["x"]],
+      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSING, [TOO_SLOW]],
+    ] as const
+  ) {
+    const allHeldBytes = new HeldBytes();
+    const [first] = Array.from({ length: 4 }, () => setUpSlow(allHeldBytes, QUARTER));
+    if (first !== undefined) change(first.to);
+    assertEquals(setUpSlow(allHeldBytes, QUARTER).to.calls, calls);
+  }
+});
+
+Deno.test("WebSocketPeer counts the bytes that are queued until it is open", () => {
+  const allHeldBytes = new HeldBytes();
+  for (let i = 0; i < 4; i++) setUp(allHeldBytes).toPeer.send(new ArrayBuffer(QUARTER));
+  const { from, to, fromPeer, toPeer } = setUp(allHeldBytes);
+  from.open();
+  toPeer.forwardTo(fromPeer);
+  toPeer.send(new ArrayBuffer(65_537));
+  to.open();
+  assertEquals([to.calls, from.calls], [[TOO_SLOW], [TOO_SLOW]]);
 });
 
 Deno.test("allowedCode() returns codes that close() accepts unchanged, and others as 49xx", () => {

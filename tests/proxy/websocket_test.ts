@@ -57,6 +57,8 @@ function rawWebSocketUpstream(bytes: string): Upstream {
 /** RFC 6455 §1.3. */
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
+const MEBIBYTE = new Uint8Array(1024 * 1024);
+
 const HANDSHAKE = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" +
   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
@@ -274,9 +276,25 @@ Deno.test("proxyWebSocket() closes both WebSockets if one peer does not read", a
   await client.write(HANDSHAKE);
   await client.readHead();
   const socket = await opened.promise;
-  for (let i = 0; i < 48; i++) socket.send(new Uint8Array(1024 * 1024));
+  for (let i = 0; i < 48; i++) socket.send(MEBIBYTE);
   assertEquals(await closed.promise, [4913, "A peer reads too slowly"]);
   client.close();
+});
+
+Deno.test("proxyWebSocket() closes both WebSockets if the peers that do not read hold too much together", async () => {
+  const closed = Promise.withResolvers<Close>();
+  await using upstream = webSocketUpstream((socket) => {
+    socket.onopen = () => Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 16 alone are not too many
+    socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
+  });
+  await using gateway = serveProxy(upstream);
+  const clients = await Promise.all(Array.from({ length: 9 }, () => connectRaw(gateway.port)));
+  for (const client of clients) {
+    await client.write(HANDSHAKE);
+    await client.readHead();
+  }
+  assertEquals(await closed.promise, [4913, "A peer reads too slowly"]);
+  clients.forEach((client) => client.close());
 });
 
 Deno.test("close() closes the WebSockets of both peers", async () => {

@@ -1,23 +1,27 @@
 import { assertEquals } from "@std/assert";
-import { type Rejection, RejectionLog } from "../../src/endpoints/rejection_log.ts";
+import { type Rejection, RejectionLog } from "../../src/http/rejection_log.ts";
 import type { Clock } from "../../src/clock.ts";
-import type { LogFields } from "../../src/log.ts";
-import { silentLog } from "../../src/log.ts";
+import { type Log, type LogFields, silentLog } from "../../src/log.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
-const LIMITED: Rejection = { event: "rep.session_key.rate_limited", reason: "rate_limited", fields: { used: 10 } };
-const MALFORMED: Rejection = { event: "rep.session_key.rejected", reason: "malformed", fields: { origin: "none" } };
+const LIMITED = { event: "limited", reason: "rate_limited", fields: { used: 10 } };
+const MALFORMED = { event: "rejected", reason: "malformed", fields: { origin: "none" } };
+
+/** The log of a service that describes a key as `client_ip`. */
+function createRejectionLog(options: { log: Log; clock: Clock }): RejectionLog {
+  return new RejectionLog({ ...options, summaryEvent: "refused", summaryFields: (client_ip) => ({ client_ip }) });
+}
 
 function setUp() {
   const clock = new FakeClock();
   let lines: (LogFields & { msg: string })[] = [];
   const log = { ...silentLog, warn: (msg: string, fields: LogFields = {}) => void lines.push({ msg, ...fields }) };
-  const rejections = new RejectionLog({ log, clock });
+  const rejections = createRejectionLog({ log, clock });
   return {
     clock,
     rejections,
-    report: (rateKey: string, rejection = LIMITED, address = rateKey) =>
-      rejections.report({ address, rateKey, origin: "" }, rejection),
+    report: (key: string, rejection: Omit<Rejection, "key"> = LIMITED) =>
+      rejections.report({ ...rejection, key, fields: { client_ip: key, ...rejection.fields } }),
     /** Returns the lines since the last call. */
     takeLines() {
       const taken = lines;
@@ -27,24 +31,24 @@ function setUp() {
   };
 }
 
-const first = (client_ip: string) => ({ msg: "rep.session_key.rate_limited", client_ip, used: 10 });
+const first = (client_ip: string) => ({ msg: "limited", client_ip, used: 10 });
 const summary = (client_ip: string, counts: Record<string, number>) => ({
-  msg: "rep.session_key.refused",
+  msg: "refused",
   client_ip,
   ...counts,
 });
 
-Deno.test("RejectionLog.report() logs the first rejection of each client at once", () => {
+Deno.test("RejectionLog.report() logs the first rejection with each key at once", () => {
   const { report, takeLines } = setUp();
   report("192.0.2.1");
   report("192.0.2.2", MALFORMED);
   assertEquals(takeLines(), [
     first("192.0.2.1"),
-    { msg: "rep.session_key.rejected", client_ip: "192.0.2.2", origin: "none" },
+    { msg: "rejected", client_ip: "192.0.2.2", origin: "none" },
   ]);
 });
 
-Deno.test("RejectionLog.report() counts the rejections after that, by reason, in one line a minute for each client", async () => {
+Deno.test("RejectionLog.report() counts the rejections after that, by reason, in one line a minute for each key", async () => {
   const { report, takeLines, clock } = setUp();
   for (const client of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) report(client);
   takeLines();
@@ -86,15 +90,7 @@ Deno.test("RejectionLog.report() logs at once again after a minute without rejec
   assertEquals(takeLines(), [first("192.0.2.1")]);
 });
 
-Deno.test("RejectionLog.report() takes an IPv6 /64 for one client", async () => {
-  const { report, takeLines, clock } = setUp();
-  report("2001:db8:1:2::/64", LIMITED, "2001:db8:1:2::1");
-  report("2001:db8:1:2::/64", LIMITED, "2001:db8:1:2::2");
-  await clock.tick(60_000);
-  assertEquals(takeLines(), [first("2001:db8:1:2::1"), summary("2001:db8:1:2::/64", { rate_limited: 1 })]);
-});
-
-Deno.test("RejectionLog.report() counts at most 1,000 clients separately and all others together", async () => {
+Deno.test("RejectionLog.report() counts at most 1,000 keys separately and all others together", async () => {
   const { report, takeLines, clock } = setUp();
   for (let client = 0; client < 50_000; client++) report(`10.0.${client >> 8}.${client & 255}`);
   assertEquals(takeLines().length, 1_001);
@@ -127,9 +123,6 @@ Deno.test("RejectionLog.report() does not keep the process alive", () => {
       return () => {};
     },
   };
-  new RejectionLog({ log: silentLog, clock }).report(
-    { address: "192.0.2.1", rateKey: "192.0.2.1", origin: "" },
-    LIMITED,
-  );
+  createRejectionLog({ log: silentLog, clock }).report({ ...LIMITED, key: "192.0.2.1" });
   assertEquals(isBackground, [true]);
 });

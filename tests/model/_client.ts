@@ -22,6 +22,8 @@ export class Client {
   readonly #name: string;
   /** Up to this id, it may have received only the newest event of each variable. */
   #collapsedUpTo = 0;
+  /** Whether its stream skips superseded events: until it has read all that there is. */
+  #skipsSuperseded = false;
 
   constructor(simulation: Simulation, name: string, beginning: Beginning) {
     this.#simulation = simulation;
@@ -31,9 +33,19 @@ export class Client {
     const onConnected = (lastEventId: string) => {
       simulation.note(`${this.#name} is connected, with Last-Event-ID "${lastEventId}"`);
       // Without the header, the stream continues from a page, or from an unknown position.
-      if (lastEventId === "") this.#collapsedUpTo = simulation.events.at(-1)?.id ?? 0;
+      this.#skipsSuperseded = lastEventId === "";
     };
-    this.source = new EventSourceClient(simulation, { name: this.#name, query, lastEventId, onConnected });
+    const onRead = (reading: Promise<unknown>) => this.#noteRead(reading);
+    this.source = new EventSourceClient(simulation, { name: this.#name, query, lastEventId, onConnected, onRead });
+  }
+
+  /** A stream has nothing to send if a read takes time. A client that is paused reads later than it connects. */
+  #noteRead(reading: Promise<unknown>): void {
+    if (!this.#skipsSuperseded) return;
+    const { events, time } = this.#simulation;
+    const start = time.now;
+    this.#collapsedUpTo = events.at(-1)?.id ?? 0;
+    reading.then(() => this.#skipsSuperseded &&= time.now === start, () => {});
   }
 
   /** Checks that it has received every event once, and that its values are the published ones. */

@@ -36,6 +36,8 @@ interface EventSourceOptions {
   lastEventId?: string;
   /** Called with the last event id that was sent, when a stream begins. */
   onConnected: (lastEventId: string) => void;
+  /** Called with each read of a stream. */
+  onRead?: (reading: Promise<unknown>) => void;
 }
 
 /** An `EventSource` as the HTML standard describes it (§9.2), except that it never gives up. */
@@ -48,17 +50,20 @@ export class EventSourceClient {
   readonly #network: Network;
   readonly #url: string;
   readonly #onConnected: (lastEventId: string) => void;
+  readonly #onRead: (reading: Promise<unknown>) => void;
   #lastEventId = "";
   #firstEventId: string | undefined;
   #retryMs = DEFAULT_RETRY_MS;
   #connection: Connection | undefined;
 
-  constructor(network: Network, { name, query, lastEventId = "", onConnected }: EventSourceOptions) {
+  constructor(network: Network, options: EventSourceOptions) {
+    const { name, query, lastEventId = "", onConnected, onRead = () => {} } = options;
     this.#network = network;
     this.name = name;
     this.#url = `http://gateway.test/rep/changes${query}`;
     this.#lastEventId = lastEventId;
     this.#onConnected = onConnected;
+    this.#onRead = onRead;
     void this.#connect();
   }
 
@@ -116,7 +121,9 @@ export class EventSourceClient {
     });
     while (!connection.isLost) {
       while (this.isPaused && !connection.isLost) await time.sleep(100);
-      const { value, done } = await reader.read();
+      const reading = reader.read();
+      this.#onRead(reading);
+      const { value, done } = await reading;
       if (done || connection.isLost) return;
       const arrived = connection.isBreaking ? value.subarray(0, Math.floor(random() * value.length)) : value;
       parser.feed(decoder.decode(arrived, { stream: true }));

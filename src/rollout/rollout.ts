@@ -94,11 +94,11 @@ export class Rollout {
    * Sends a heartbeat now, before a commit that only a process with the active configuration may make.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
-   * process's configuration is not active.
+   * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
    */
   async fencingChecks(): Promise<readonly Check[] | undefined> {
     const check = await readFencingCheck(this.#options.store); // first, so that it covers the heartbeat
-    return await this.refresh() ? [check] : undefined;
+    return await this.refresh() && !this.#hasLeft ? [check] : undefined;
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */

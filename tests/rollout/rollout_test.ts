@@ -283,6 +283,15 @@ Deno.test("leave() hands over within a period, a kill within five", async () => 
   }
 });
 
+Deno.test("fencingChecks() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
+  const cluster = new Cluster();
+  const old = await cluster.start("a");
+  assertEquals((await old.fencingChecks())?.length, 1);
+  await old.leave();
+  await cluster.start("b"); // which the old process does not see any more
+  assertEquals(await old.fencingChecks(), undefined);
+});
+
 Deno.test("leave() cancels the timer, uses the store no more and keeps the active configuration", async () => {
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);

@@ -4,6 +4,7 @@ import { MASTER_KEY_BYTES, parseMasterKey, sharedMasterKey } from "../../src/cry
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate } from "../_store.ts";
 
 const BYTES = Uint8Array.from({ length: 32 }, (_, index) => index + 224);
 const OPTIONS = { clock: new FakeClock(), random: () => 0 };
@@ -59,7 +60,7 @@ Deno.test("sharedMasterKey() returns the secret of another process that was fast
   const store = memoryStore();
   const others = new Uint8Array(32).fill(9);
   const slow: Store = {
-    ...copyMethods(store),
+    ...delegate(store),
     commit: async (checks, writes) => {
       await store.commit([], [{ key: ["master-key"], value: others }]); // between read and commit
       return await store.commit(checks, writes);
@@ -74,18 +75,8 @@ Deno.test("sharedMasterKey() returns the secret of another process that was fast
 
 Deno.test("sharedMasterKey() rejects if the store is unavailable", async () => {
   const broken: Store = {
-    ...copyMethods(memoryStore()),
+    ...delegate(memoryStore()),
     get: () => Promise.reject(new StoreUnavailableError("Cannot use the store: a test made it fail")),
   };
   await assertRejects(() => sharedMasterKey(broken, OPTIONS), StoreUnavailableError);
 });
-
-function copyMethods(store: Store): Store {
-  return {
-    get: (key) => store.get(key),
-    list: (prefix, options) => store.list(prefix, options),
-    commit: (checks, writes) => store.commit(checks, writes),
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
-  };
-}

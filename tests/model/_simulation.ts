@@ -4,6 +4,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Environment } from "../../src/variables/classify.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
+import { SeededChoices } from "../_seeded_choices.ts";
 import type { Network } from "./_event_source.ts";
 import type { Process } from "./_process.ts";
 import { Settling } from "./_settling.ts";
@@ -28,8 +29,7 @@ export interface ConfigurationFile {
 }
 
 /** Everything outside the gateways: time, the store, the file and the network; the same for a given seed. */
-export class Simulation implements Network, Disposable {
-  readonly random: () => number;
+export class Simulation extends SeededChoices implements Network, Disposable {
   readonly time: VirtualTime;
   readonly store: Store;
   readonly processes: Process[] = [];
@@ -51,7 +51,7 @@ export class Simulation implements Network, Disposable {
   #failure: Error | undefined;
 
   constructor(seed: number) {
-    this.random = seededRandom(seed);
+    super(seed);
     this.#settling = new Settling(seededRandom(~seed));
     this.time = new VirtualTime(this.#settling.settle);
     this.#latencyMs = this.pick([0, 0, 5, 300]);
@@ -71,19 +71,6 @@ export class Simulation implements Network, Disposable {
 
   [Symbol.dispose](): void {
     this.#settling[Symbol.dispose]();
-  }
-
-  /** Returns a random integer from `from` to `to`. */
-  between(from: number, to: number): number {
-    return from + Math.floor(this.random() * (to - from + 1));
-  }
-
-  chance(probability: number): boolean {
-    return this.random() < probability;
-  }
-
-  pick<T>(items: readonly T[]): T {
-    return items[Math.floor(this.random() * items.length)] as T;
   }
 
   get ready(): Process[] {

@@ -1,7 +1,7 @@
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Store, Write } from "../../src/store/store.ts";
-import { seededRandom } from "../../tools/seeded_random.ts";
+import { SeededChoices } from "../_seeded_choices.ts";
 import type { Process } from "./_process.ts";
 import { TimerQueue } from "./_timer_queue.ts";
 
@@ -16,9 +16,8 @@ interface Conditions {
 }
 
 /** Virtual time, one store and all processes on it; deterministic for a given seed. */
-export class Simulation {
+export class Simulation extends SeededChoices {
   now = 0;
-  readonly random: () => number;
   readonly conditions: Conditions = { latencyMs: 0, conflicts: 0, store: "up" };
   readonly processes: Process[] = [];
   readonly #shared = memoryStore();
@@ -29,23 +28,6 @@ export class Simulation {
   /** Configurations with a process that was away for so long that their entries may have been removed. */
   readonly #excused = new Set<string>();
   #failure: Error | undefined;
-
-  constructor(seed: number) {
-    this.random = seededRandom(seed);
-  }
-
-  /** Returns a random integer from `from` to `to`. */
-  between(from: number, to: number): number {
-    return from + Math.floor(this.random() * (to - from + 1));
-  }
-
-  chance(probability: number): boolean {
-    return this.random() < probability;
-  }
-
-  pick<T>(items: readonly T[]): T {
-    return items[Math.floor(this.random() * items.length)] as T;
-  }
 
   get living(): Process[] {
     return this.processes.filter(({ isAlive }) => isAlive);

@@ -22,8 +22,8 @@ import { watchVariables } from "./variables/watch_stored.ts";
 /** How often a process reads new events, and probes a store that has failed. */
 const POLL_MS = 1_000;
 /**
- * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this before it
- * reloads, so that most find the change published: with 1,000 processes, 30 instead of 4,000 commits of members
+ * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this before
+ * it reloads, so that most find the change published: with 1,000 processes, 30 instead of 4,000 commits of members
  * (`docs/scale.md`).
  */
 const MAX_RELOAD_DELAY_MS = 500;
@@ -224,8 +224,8 @@ export class LiveConfiguration {
   }
 
   /**
-   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the store has lost
-   * events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the
+   * store has lost events that were delivered, in a failover to a replica that lagged behind: they are published again.
    *
    * Calls during a call share it: over KV Connect, each operation on an unreachable server stays pending.
    */

@@ -12,15 +12,17 @@ import {
   type SnapshotInput,
 } from "./variables/snapshot.ts";
 
+/**
+ * Makes the public state in the store equal to a snapshot's, and publishes an event for each of the unpublished names (see
+ * `PublishOptions`). Returns `undefined` without doing so while another configuration is active.
+ */
+export type Publish = (snapshot: Snapshot, unpublished: ReadonlySet<string>) => Promise<Publication | undefined>;
+
 /** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
   /** Reads all sources. */
   read: () => Promise<SnapshotInput>;
-  /**
-   * Makes the public state in the store equal to a snapshot's. Returns `undefined` without doing so while another
-   * configuration is active.
-   */
-  publish: (snapshot: Snapshot) => Promise<Publication | undefined>;
+  publish: Publish;
   clock: Clock;
   log: Log;
   /** @default {noMetrics} */
@@ -38,6 +40,10 @@ export class Configuration {
   #snapshot = EMPTY_SNAPSHOT;
   #isLoaded = false;
   #cursor = 0;
+  /** The last snapshot that needed no further publication. */
+  #published: Snapshot | undefined;
+  /** Names whose values pages may have, since they were served, although the store was unavailable until they changed. */
+  #unpublished: ReadonlySet<string> = new Set();
   /** The issues for which the last reload was rejected. */
   #rejection: string | undefined;
   #blocked = 0;
@@ -112,11 +118,19 @@ export class Configuration {
     }
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
+    if (before !== this.#published) this.#noteUnpublished(before);
     await this.publish();
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     this.#metrics.count("rep.config.reloads", 1, isUnchanged ? "unchanged" : "applied");
     const level = isUnchanged ? "debug" : "info"; // a poll that finds no change is not worth a line
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
+  }
+
+  /** Pages had the values of a snapshot that is replaced before it was published. */
+  #noteUnpublished(replaced: Snapshot): void {
+    const names = [...replaced.public.keys(), ...this.#snapshot.public.keys()];
+    const changed = names.filter((name) => replaced.public.get(name) !== this.#snapshot.public.get(name));
+    this.#unpublished = new Set([...this.#unpublished, ...changed]);
   }
 
   #reject(error: unknown): unknown {
@@ -162,9 +176,16 @@ export class Configuration {
 
   /** Publishes the newest snapshot, one publication at a time: of two at once, the older could be written last. */
   async #publishOnce(): Promise<void> {
-    const publication = this.#publishing.then(() => this.#options.publish(this.#snapshot));
+    const publication = this.#publishing.then(() => this.#publishSnapshot(this.#snapshot, this.#unpublished));
     this.#publishing = publication.catch(() => {}); // the caller handles the rejection
     this.#logPublication(await publication);
+  }
+
+  async #publishSnapshot(snapshot: Snapshot, unpublished: ReadonlySet<string>): Promise<Publication | undefined> {
+    const publication = await this.#options.publish(snapshot, unpublished);
+    this.#published = snapshot;
+    if (publication !== undefined) this.#unpublished = this.#unpublished.difference(unpublished);
+    return publication;
   }
 
   /** Retries a failed publication now, if there is one, instead of after its pause. */

@@ -1,5 +1,5 @@
 import { every, sleep, waitAtMost } from "./clock.ts";
-import { Configuration } from "./configuration.ts";
+import { Configuration, type Publish } from "./configuration.ts";
 import { Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { HEALTH_PROBLEMS, type HealthProblem } from "./endpoints/health.ts";
@@ -74,7 +74,7 @@ export class LiveConfiguration {
     const eventLog = this.#eventLog;
     const onReactivated = () => void this.#configuration.publish();
     this.#replica = new Replica({ store, eventLog, tail, clock, random, log, instanceId, onReactivated });
-    const publish = hotReload ? (snapshot: Snapshot) => this.#publish(snapshot) : () => Promise.resolve(NO_PUBLICATION);
+    const publish: Publish = hotReload ? (...args) => this.#publish(...args) : () => Promise.resolve(NO_PUBLICATION);
     this.#configuration = new Configuration({ read: () => this.#readSources(), publish, clock, log, metrics });
     this.#observe();
   }
@@ -158,8 +158,8 @@ export class LiveConfiguration {
     return { ...input, environment: { ...input.environment, ...environment } };
   }
 
-  async #publish(snapshot: Snapshot): Promise<Publication | undefined> {
-    if (this.#stored.isKnown) return await this.#replica.publish(snapshot);
+  async #publish(snapshot: Snapshot, unpublished: ReadonlySet<string>): Promise<Publication | undefined> {
+    if (this.#stored.isKnown) return await this.#replica.publish(snapshot, unpublished);
     throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
   }
 

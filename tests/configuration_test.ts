@@ -14,11 +14,15 @@ class World {
   readonly log: string[] = [];
   /** The public maps that were published, in order. */
   readonly published: Record<string, string>[] = [];
+  /** The names without events that were passed to each publication. */
+  readonly unpublished: string[][] = [];
   environment: Environment;
   manifest: string | undefined;
   strict = false;
   /** Set while the store does not answer. */
   outage: Error | undefined;
+  /** Whether another configuration is active. */
+  isSuperseded = false;
   /** Awaited by every read and by every publishing. */
   reading: Promise<unknown> = Promise.resolve();
   publishing: Promise<unknown> = Promise.resolve();
@@ -32,7 +36,7 @@ class World {
     const { clock } = this;
     const configuration = new Configuration({
       read: () => this.#read(),
-      publish: (one) => this.#publish(one),
+      publish: (...args) => this.#publish(...args),
       clock,
       log: this.#log(),
     });
@@ -48,10 +52,12 @@ class World {
     return { environment, manifest, strict };
   }
 
-  async #publish(snapshot: Snapshot): Promise<Publication> {
+  async #publish(snapshot: Snapshot, unpublished: ReadonlySet<string>): Promise<Publication | undefined> {
     const target = Object.fromEntries(snapshot.public);
     await this.publishing;
     if (this.outage) throw this.outage;
+    if (this.isSuperseded) return undefined;
+    this.unpublished.push([...unpublished].sort());
     const before = this.published.at(-1) ?? {};
     this.published.push(target);
     const updates = Object.keys(target).filter((name) => target[name] !== before[name]);
@@ -279,6 +285,36 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
   await configuration.close();
+});
+
+Deno.test("names whose values were replaced before they were published are passed to the next publication", async () => {
+  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  const configuration = await world.load();
+  world.outage = new Error("no answer");
+  for (const A of ["2", "3", "1"]) {
+    world.environment = { REP_PUBLIC_A: A, REP_PUBLIC_B: "1", ...(A === "2" ? { REP_PUBLIC_C: "1" } : {}) };
+    await configuration.reload();
+  }
+  world.outage = undefined;
+  configuration.retryNow();
+  await world.clock.tick(0);
+  await configuration.reload();
+  world.environment = { REP_PUBLIC_A: "4" };
+  await configuration.reload();
+  await configuration.close();
+  assertEquals(world.unpublished, [[], ["A", "C"], [], []]);
+});
+
+Deno.test("values of a configuration that another one has superseded need no event, since no page had them", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  world.isSuperseded = true;
+  const configuration = await world.load();
+  world.environment = { REP_PUBLIC_A: "2" };
+  await configuration.reload();
+  world.isSuperseded = false;
+  await configuration.publish();
+  await configuration.close();
+  assertEquals(world.unpublished, [[]]);
 });
 
 Deno.test("retryNow() publishes at once what waits for its next try, and nothing else", async () => {

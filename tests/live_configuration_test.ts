@@ -41,6 +41,24 @@ Deno.test("when the store returns, a change that waits is published within a sec
   await stream.close();
 });
 
+Deno.test("a page with values that were undone before they could be published is corrected when the store returns", async () => {
+  const { clock, store, state } = setUpStore(false);
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1", REP_PUBLIC_C: "new" });
+  const cursor = await cursorOfPage(gate); // the page has A=2 and C=new
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  state.isDown = false;
+  await clock.tick(2_000);
+  const stream = await gate.listen({ "last-event-id": String(cursor) });
+  const messages = await stream.take(2);
+  assertEquals(messages.map(({ data }) => [data.key, data.value]), [["A", "1"], ["C", undefined]]);
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
+  assertEquals((await stream.take(1)).map(({ data }) => [data.key, data.value]), [["A", "3"]]);
+  assertEquals(stream.arrived(), []); // each variable was corrected once
+  await stream.close();
+});
+
 Deno.test("when the store returns, the session keys that were issued meanwhile are counted there", async () => {
   const { clock, inner, store, state } = setUpStore(false);
   const variables = { REP_SENSITIVE_S: "x" };

@@ -30,10 +30,23 @@ interface PublishOptions extends RetryOptions {
    * failover to a replica that lagged behind, are compared with the target as well, since clients have them.
    */
   delivered?: () => readonly DeliveredEvent[];
+  /**
+   * Names whose values pages may have although no event ever had them. Their variables get an event even if the state
+   * in the store is already that of the target.
+   *
+   * @default {new Set()}
+   */
+  unpublished?: ReadonlySet<string>;
 }
 
 /** What clients know of a variable. */
 type DeliveredEvent = Pick<LogEvent, "id" | "name"> & { readonly value: string | undefined };
+
+/** What clients may know that is not in the store. */
+interface KnownToClients {
+  readonly delivered: readonly DeliveredEvent[];
+  readonly unpublished: ReadonlySet<string>;
+}
 
 /**
  * Makes the public state in the store equal to a target.
@@ -47,12 +60,17 @@ type DeliveredEvent = Pick<LogEvent, "id" | "name"> & { readonly value: string |
 export async function publish(
   target: PublicTarget,
   log: EventLog,
-  { fencingChecks = () => Promise.resolve([]), delivered = () => [], ...options }: PublishOptions,
+  {
+    fencingChecks = () => Promise.resolve([]),
+    delivered = () => [],
+    unpublished = new Set(),
+    ...options
+  }: PublishOptions,
 ): Promise<Publication | undefined> {
   const { publication } = await retryConflicts(async () => {
     const checks = await fencingChecks();
     if (checks === undefined) return { publication: undefined };
-    const publication = await tryToPublish(target, log, { checks, delivered: delivered() });
+    const publication = await tryToPublish(target, log, { checks, delivered: delivered(), unpublished });
     return publication && { publication };
   }, options);
   return publication;
@@ -61,11 +79,15 @@ export async function publish(
 async function tryToPublish(
   target: PublicTarget,
   log: EventLog,
-  { checks, delivered }: { checks: readonly Check[]; delivered: readonly DeliveredEvent[] },
+  { checks, delivered, unpublished }: KnownToClients & { checks: readonly Check[] },
 ): Promise<Publication | undefined> {
   const state = await redactLeaving(target, log);
   const lost = delivered.filter(({ id }) => id > (state.head?.value.id ?? 0));
-  const changes = mergeChanges(difference(state, target), difference(withEvents(state, lost), target));
+  const changes = mergeChanges(
+    difference(state, target),
+    difference(withEvents(state, lost), target),
+    [...unpublished].map((name) => confirmation(target, name)),
+  );
   if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
   const events = await log.append(changes, state, { checks, afterId: Math.max(0, ...lost.map(({ id }) => id)) });
   if (events === undefined) return undefined;
@@ -81,10 +103,11 @@ function withEvents({ events, head }: PublicState, newer: readonly DeliveredEven
   return { head, events: new Map([...events, ...replacements]) };
 }
 
-/** Returns the changes of both lists, which have the same target, without duplicates. */
-function mergeChanges(changes: readonly Change[], others: readonly Change[]): Change[] {
-  const names = new Set(changes.map(({ name }) => name));
-  return [...changes, ...others.filter(({ name }) => !names.has(name))];
+/** Returns the changes of all lists, which have the same target, without duplicates. */
+function mergeChanges(...lists: readonly (readonly Change[])[]): Change[] {
+  const changes = new Map<string, Change>();
+  for (const change of lists.flat()) if (!changes.has(change.name)) changes.set(change.name, change);
+  return [...changes.values()];
 }
 
 /**
@@ -115,6 +138,12 @@ export function difference({ events }: PublicState, target: PublicTarget): Chang
 
 function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {
   return sensitive.has(name) || server.has(name);
+}
+
+/** Returns the event after which every client has the value of the target. The log has no other value to delete. */
+function confirmation(target: PublicTarget, name: string): Change {
+  const value = target.public.get(name);
+  return value === undefined ? { name } : { name, value };
 }
 
 function byName(a: Change, b: Change): number {

@@ -46,13 +46,18 @@ export class Replica {
     });
   }
 
-  /** Publishes a snapshot if its configuration is active. */
-  async publish(snapshot: Snapshot): Promise<Publication | undefined> {
+  /**
+   * Publishes a snapshot if its configuration is active.
+   *
+   * @param unpublished Names that get an event in any case (see `PublishOptions`).
+   */
+  async publish(snapshot: Snapshot, unpublished?: ReadonlySet<string>): Promise<Publication | undefined> {
     const { eventLog, tail, clock, random } = this.#options;
     await this.#join(snapshot);
     const fencingChecks = () => this.#rollout.fencingChecks();
     const delivered = () => tail.state;
-    const publication = await publish(snapshot, eventLog, { clock, random, fencingChecks, delivered });
+    const options = { clock, random, fencingChecks, delivered, ...(unpublished && { unpublished }) };
+    const publication = await publish(snapshot, eventLog, options);
     await tail.readNew();
     return publication;
   }

@@ -1,6 +1,8 @@
-/** Writes the table of options into README.md: `deno run -A tools/option_table.ts`. A test compares the two. */
+/** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
 import { defaultOf, flagOf } from "../src/cli/help.ts";
 import { environmentVariable, type Option, OPTION_NAMES, OPTIONS } from "../src/cli/option_table.ts";
+
+const FILE = "docs/reference.md";
 
 /** The table, with the comments that enclose it. */
 const TABLE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
@@ -19,11 +21,11 @@ function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
-/** Returns the README with the current table. */
-export function withOptionTable(readme: string): string {
-  return readme.replace(TABLE, (_, start, end) => `${start}${optionTable()}${end}`);
+/** Returns the reference with the current table. */
+export function withOptionTable(reference: string): string {
+  return reference.replace(TABLE, (_, start, end) => `${start}${optionTable()}${end}`);
 }
 
 if (import.meta.main) {
-  await Deno.writeTextFile("README.md", withOptionTable(await Deno.readTextFile("README.md")));
+  await Deno.writeTextFile(FILE, withOptionTable(await Deno.readTextFile(FILE)));
 }

@@ -164,7 +164,7 @@ const PORTS = { min: 0, max: 65_535 } as const;
 
 /**
  * Every option of the command. Its flag is `--name`, its environment variable `REP_GATEWAY_NAME`. Parsing, validation,
- * `--help` and the table in the README are derived from this table.
+ * `--help` and the table in docs/reference.md are derived from this table.
  */
 export const OPTIONS = {
   "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),

@@ -1,0 +1,42 @@
+/** Compares docs/reference.md with the code. */
+import { assertEquals } from "@std/assert";
+import { OPTION_NAMES } from "../src/cli/option_table.ts";
+import { optionTable, withOptionTable } from "../tools/option_table.ts";
+import { readLogEvents } from "./_log_events.ts";
+
+const REFERENCE = await Deno.readTextFile("docs/reference.md");
+
+Deno.test("docs/reference.md contains the option table that the code generates", () => {
+  assertEquals(REFERENCE.includes(optionTable()), true, "run: deno run -A tools/option_table.ts");
+  assertEquals(withOptionTable(REFERENCE), REFERENCE);
+});
+
+Deno.test("optionTable() has a row of five cells for every option", () => {
+  const [head, rule, ...rows] = optionTable().split("\n");
+  assertEquals([head, rule], ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |"]);
+  const cells = rows.map((row) => row.split(/(?<!\\)\|/).map((cell) => cell.trim()));
+  assertEquals(cells.map((row) => row.length), OPTION_NAMES.map(() => 7));
+  assertEquals(cells.map(([, flag]) => /^`--([a-z-]+)/.exec(flag ?? "")?.[1]), OPTION_NAMES);
+});
+
+Deno.test("optionTable() lists the flag, the environment variable, the setting and the default of an option", () => {
+  const rows = optionTable().split("\n");
+  assertEquals(rows.filter((row) => /--(hot-reload-mode|strict) ?/.test(row) && !row.startsWith("| flag")), [
+    "| `--strict` | `REP_GATEWAY_STRICT` | `strict_guardrails` |  | Reject PUBLIC values that look like secrets |",
+    "| `--hot-reload-mode signal\\|file_watch\\|poll` | `REP_GATEWAY_HOT_RELOAD_MODE` | `hot_reload_mode` | `signal` | " +
+    "What triggers a reload; SIGHUP always does |",
+  ]);
+});
+
+Deno.test("docs/reference.md lists every log event", async () => {
+  const events = [...await readLogEvents()];
+  assertEquals(events.filter((event) => !REFERENCE.includes(`\`${event}\``)).sort(), []);
+  assertEquals(events.length > 30, true);
+});
+
+Deno.test("docs/reference.md names only log events that the code writes", async () => {
+  const events = await readLogEvents();
+  const named = new Set(REFERENCE.match(/\brep\.[a-z_]+\.[a-z_]+\b|\brep\.(listening|stopping|stopped)\b/g));
+  assertEquals([...named].filter((event) => !events.has(event)), []);
+  assertEquals(named.size > 10, true);
+});

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { HTTP_WORK } from "../bench/http_rows.ts";
 import { runBenchmarks } from "../bench/main.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
 import { soak } from "../bench/soak.ts";
@@ -150,11 +151,28 @@ Deno.test("simulation reports sweeps as the first limit if every process sweeps,
   assertEquals([await firstLimit("0"), await firstLimit("1")], ["1. store, sweeps: used", "1. store, keys: used"]);
 });
 
+/** Without `wrk`, which may not be installed. */
+const TINY_LOAD = ["--connections", "3", "--seconds", "0.05", "--rounds", "2", "--wrk", "0"];
+
+for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
+  Deno.test(`${name} compares a gateway with its floor`, async () => {
+    const report = await reportOf([name, ...TINY_LOAD]);
+    assertValid(report);
+    const others = ["floor", ...isProxied ? ["fetch"] : [], ...hasDistinctClients ? ["memory store"] : []];
+    assertEquals(report.figures.map(({ name }) => name), [
+      "gateway",
+      ...others,
+      ...others.map((other) => `gateway / ${other}`),
+    ]);
+    assertEquals(report.figures.filter(({ least }) => least === 0), []);
+  });
+}
+
 Deno.test("runBenchmarks() rejects an unknown benchmark and an unknown or malformed size", async () => {
   await assertRejects(
     () => runBenchmarks(["fanout"]),
     RangeError,
-    'Cannot run "fanout": expected one of engines, fan_out, large, replay',
+    'Cannot run "fanout": expected one of ceiling, health, static_page',
   );
   await assertRejects(
     () => runBenchmarks(["replay", "--client", "2"]),

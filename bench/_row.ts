@@ -1,0 +1,56 @@
+import { type Figure, figure, quantile, type Report } from "./_report.ts";
+
+/** What does the work of a row: the gateway, its floor, and others for comparison. */
+export type Subject = "gateway" | "floor" | "fetch" | "memory store" | "Go gateway" | "nginx" | "mercure";
+
+/** One row of the table in `docs/performance.md`, as it was measured. */
+export interface Row {
+  readonly name: string;
+  readonly work: string;
+  readonly unit: string;
+  /** The value of each round; round by round, the subjects were measured one right after the other. */
+  readonly rounds: Readonly<Partial<Record<Subject, readonly number[]>>>;
+}
+
+/** Measures a subject once. */
+export type Measure = () => Promise<number>;
+
+/**
+ * Measures all subjects in every round, so that other load on the machine affects all of them. The order is reversed in
+ * every other round.
+ */
+export async function alternate(
+  rounds: number,
+  measures: Readonly<Partial<Record<Subject, Measure>>>,
+): Promise<Row["rounds"]> {
+  const entries = Object.entries(measures).map(([subject, measure]) => ({ subject, measure, values: [] as number[] }));
+  for (let round = 0; round < rounds; round++) {
+    for (const { measure, values } of round % 2 === 0 ? entries : entries.toReversed()) values.push(await measure());
+  }
+  return Object.fromEntries(entries.map(({ subject, values }) => [subject, values]));
+}
+
+/** Returns the gateway's values divided by those of another subject, round by round. */
+export function ratiosOf({ rounds }: Row, subject: Subject): number[] {
+  const others = rounds[subject] ?? [];
+  return (rounds.gateway ?? []).map((value, index) => value / Number(others[index]));
+}
+
+/** The figures of a row: each subject, and the gateway divided by each other one. */
+export function rowReport(row: Row): Report {
+  const subjects = Object.keys(row.rounds) as Subject[];
+  const others = row.rounds.gateway === undefined ? [] : subjects.filter((subject) => subject !== "gateway");
+  return {
+    title: `${row.name}: ${row.work}`,
+    figures: [
+      ...subjects.map((subject) => figure(subject, row.unit, row.rounds[subject] ?? [])),
+      ...others.map((subject): Figure => figure(`gateway / ${subject}`, "", ratiosOf(row, subject))),
+    ],
+  };
+}
+
+/** Returns the median of a subject's rounds; `undefined` if it was not measured. */
+export function medianOf({ rounds }: Row, subject: Subject): number | undefined {
+  const values = rounds[subject];
+  return values && quantile(values, 0.5);
+}

@@ -1,0 +1,146 @@
+/**
+ * The rows of HTTP requests: how many a second the command answers, beside its floor. Each row can be measured alone:
+ *
+ *     deno task bench static_page --connections 50 --seconds 1 --rounds 7
+ *
+ * The floor is the smallest `Deno.serve` program that sends the same finished bytes, or, for the proxied rows, passes them through
+ * with `node:http`; with `fetch`, for scale, too. The requests are sent by `wrk`, or by a client in this process if it is
+ * not installed (`--wrk 0`). All processes are on 127.0.0.1, and share the machine's cores.
+ */
+import { join } from "@std/path";
+import { startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
+import { findLoadGenerator, type LoadGenerator } from "./_load_generator.ts";
+import { startNginx } from "./_nginx.ts";
+import { addHttpPeers } from "./_http_peers.ts";
+import type { BenchContext } from "./_programs.ts";
+import { alternate, type Measure, type Row, type Subject } from "./_row.ts";
+import { ASSET_PATH, createSite, PAGE_PATH, type Site } from "./_site.ts";
+import type { SubjectProcess } from "./_subject_process.ts";
+
+/** The sizes of a row. `wrk` is 1 to use it if it is installed. */
+export const HTTP_SIZES = { connections: 50, seconds: 1, rounds: 7, wrk: 1 };
+
+/** What a row requests, and from which gateway. */
+export interface HttpWork {
+  readonly name: string;
+  readonly work: string;
+  readonly path: string;
+  /** The options of the gateway. */
+  readonly args: (site: Site, upstreamPort: number) => readonly string[];
+  /** Whether the gateway passes on what an upstream sends. */
+  readonly isProxied?: boolean;
+  /** Whether each request comes from another client. */
+  readonly hasDistinctClients?: boolean;
+  /** Whether the client has requested too much before. */
+  readonly isOverLimit?: boolean;
+}
+
+const embedded = ({ directory }: Site) => ["--static-dir", directory, "--kv", ":memory:"];
+const proxy = (_: Site, port: number) => ["--upstream", `http://127.0.0.1:${port}`, "--kv", ":memory:"];
+const trusting = ["--trusted-proxies", "127.0.0.1"];
+const KEY_PATH = "/rep/session-key";
+
+/** The rows of the table that are HTTP requests. */
+export const HTTP_WORK: readonly HttpWork[] = [
+  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded },
+  { name: "static_page", work: "static page of 11 KB with payload", path: PAGE_PATH, args: embedded },
+  { name: "static_asset", work: "static asset of 100 KB", path: ASSET_PATH, args: embedded },
+  {
+    name: "limited_key",
+    work: "session key, client over its limit",
+    path: KEY_PATH,
+    args: embedded,
+    isOverLimit: true,
+  },
+  {
+    name: "distinct_keys",
+    work: "session key, distinct clients, KV file",
+    path: KEY_PATH,
+    args: ({ root }) => ["--kv", join(root, "kv.sqlite3"), ...trusting],
+    hasDistinctClients: true,
+  },
+  { name: "proxied_page", work: "proxied page of 11 KB", path: PAGE_PATH, args: proxy, isProxied: true },
+  { name: "proxied_asset", work: "proxied asset of 100 KB", path: ASSET_PATH, args: proxy, isProxied: true },
+];
+
+/** Measures a row. */
+export async function measureHttp(work: HttpWork, sizes: typeof HTTP_SIZES, context: BenchContext): Promise<Row> {
+  await using site = await createSite();
+  await using stack = new AsyncDisposableStack();
+  const upstream = work.isProxied ? stack.use(await startUpstream(site, work.path, context.nginx)) : undefined;
+  const gateway = stack.use(await startGateway(site, work.args(site, upstream?.port ?? 0)));
+  const servers: Partial<Record<Subject, SubjectProcess>> = { gateway };
+  if (upstream !== undefined) {
+    servers.floor = stack.use(await startPassThrough("node", upstream));
+    servers.fetch = stack.use(await startPassThrough("fetch", upstream));
+  } else {
+    servers.floor = stack.use(await startFinished(site, await exampleOf(gateway, work)));
+  }
+  if (work.hasDistinctClients) {
+    servers["memory store"] = stack.use(await startGateway(site, ["--kv", ":memory:", ...trusting]));
+  }
+  await addHttpPeers({ work, site, servers, upstream, stack, context });
+  const { run } = await findLoadGenerator(sizes.wrk === 1);
+  const measures = Object.entries(servers).map(([subject, server]) => [subject, measureOf(server, work, sizes, run)]);
+  return {
+    name: work.name,
+    work: work.work,
+    unit: "requests/s",
+    rounds: await warmUpAndAlternate(sizes, Object.fromEntries(measures)),
+  };
+}
+
+/** Returns the response that the row is about. */
+async function exampleOf({ port }: SubjectProcess, { path, isOverLimit }: HttpWork): Promise<Response> {
+  const url = `http://127.0.0.1:${port}${path}`;
+  if (isOverLimit) { for (let request = 0; request < 20; request++) await (await fetch(url)).body?.cancel(); }
+  return await fetch(url, { headers: { "accept-encoding": "identity" } });
+}
+
+/** No two loads have a client in common: each starts with another number. */
+let nextClient = 0;
+const CLIENTS_PER_LOAD = 400_000; // `_distinct_clients.lua` expects as many
+
+function measureOf(server: SubjectProcess, work: HttpWork, sizes: typeof HTTP_SIZES, run: LoadGenerator): Measure {
+  const { path, hasDistinctClients, isOverLimit } = work;
+  return async () => {
+    const firstClient = hasDistinctClients ? nextClient += CLIENTS_PER_LOAD : undefined;
+    const { perSecond, requests, failed } = await run({ ...sizes, port: server.port, path, firstClient });
+    const isExpected = isOverLimit ? requests - failed <= MAX_KEYS : failed === 0;
+    if (requests > 0 && isExpected) return perSecond;
+    throw new Error(
+      `Cannot measure ${work.name}: expected all responses to have one status, got ${failed} of ${requests} failed`,
+    );
+  };
+}
+
+/** The keys that a client over its limit still gets, since its window slides. */
+const MAX_KEYS = 20;
+
+/** The first load of each subject is not counted: its code is not compiled yet. */
+async function warmUpAndAlternate({ rounds }: typeof HTTP_SIZES, measures: Partial<Record<Subject, Measure>>) {
+  await alternate(1, measures);
+  return await alternate(rounds, measures);
+}
+
+/** Measures how many requests the load generator can send: more than this cannot be measured. */
+export async function measureCeiling(sizes: typeof HTTP_SIZES, { nginx }: BenchContext): Promise<Row> {
+  await using site = await createSite();
+  await using stack = new AsyncDisposableStack();
+  const { name, run } = await findLoadGenerator(sizes.wrk === 1);
+  const servers: Partial<Record<Subject, SubjectProcess>> = {
+    floor: stack.use(await startFinished(site, new Response("ok"))),
+  };
+  if (nginx !== undefined) {
+    const locations = 'location / { return 200 "ok"; }';
+    servers.nginx = stack.use(await startNginx(nginx, { directory: site.root, locations, readyPath: "/" }));
+  }
+  const work = { name: "ceiling", work: `the ceiling of the load generator (${name})`, path: "/", args: embedded };
+  const measures = Object.entries(servers).map(([subject, server]) => [subject, measureOf(server, work, sizes, run)]);
+  return {
+    name: work.name,
+    work: work.work,
+    unit: "requests/s",
+    rounds: await warmUpAndAlternate(sizes, Object.fromEntries(measures)),
+  };
+}

@@ -1,5 +1,7 @@
 /** Compares docs/reference.md with the code. */
 import { assertEquals } from "@std/assert";
+import { NUMBER_OPTIONS } from "../src/gateway_options.ts";
+import { MAX_PUBLIC_BYTES } from "../src/variables/snapshot.ts";
 import { OPTION_NAMES } from "../src/cli/option_table.ts";
 import { optionTable, withOptionTable } from "../tools/option_table.ts";
 import { readLogEvents } from "./_log_events.ts";
@@ -39,4 +41,10 @@ Deno.test("docs/reference.md names only log events that the code writes", async 
   const named = new Set(REFERENCE.match(/\brep\.[a-z_]+\.[a-z_]+\b|\brep\.(listening|stopping|stopped)\b/g));
   assertEquals([...named].filter((event) => !events.has(event)), []);
   assertEquals(named.size > 10, true);
+});
+
+Deno.test("docs/reference.md and docs/variables.md state the limits that the code has", async () => {
+  const variables = await Deno.readTextFile("docs/variables.md");
+  assertEquals(/may have up to ([\d,]+) bytes/.exec(variables)?.[1], MAX_PUBLIC_BYTES.toLocaleString("en"));
+  assertEquals([/up to (\w+) a minute/.exec(REFERENCE)?.[1], NUMBER_OPTIONS.sessionKeyMaxRate.default], ["ten", 10]);
 });

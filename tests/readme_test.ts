@@ -155,6 +155,14 @@ Deno.test("the module example in README.md is a server that delivers its configu
   assertEquals([status, variables], ["healthy", { public: 1, sensitive: 1, server: 0 }]);
 });
 
+Deno.test("a reload in the module example in README.md publishes a change", async () => {
+  const example = codeAfter("## Quick start as a module").replace("jsr:@rep/gateway", "@rep/gateway");
+  const [, change = ""] = /after `(variables\.[^`]+)` it publishes/.exec(README) ?? [];
+  await using server = await startProgram(`${example}\n${change};\nawait gateway.reload();`);
+  await server.logged(({ msg }) => msg === "rep.config.reloaded");
+  assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
+});
+
 async function gzipSize(text: string): Promise<number> {
   const compressed = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
   return (await new Response(compressed).bytes()).length;

@@ -180,7 +180,7 @@ export const OPTIONS = {
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
     help: "Timeout for the response headers of the upstream",
   }),
-  "manifest": text("FILE", { help: "Manifest that declares the variables (.rep.yaml)" }),
+  "manifest": text("FILE", { help: "Manifest that declares the variables, such as .rep.yaml" }),
   "env-file": list("PATH,…", {
     expected: "paths",
     parseItem: (path) => path.includes("\0") ? undefined : path,

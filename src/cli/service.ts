@@ -15,6 +15,7 @@ import { isMemoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import type { Command } from "./command.ts";
+import { findDefaultManifest } from "./default_manifest.ts";
 import { listen, type Listener } from "./listen.ts";
 import { checkPermissions } from "./check_permissions.ts";
 import type { CommandOptions } from "./option_table.ts";
@@ -159,7 +160,8 @@ export class Service {
     const { options, masterKey, isModeSet } = this.#command;
     const log = this.#log;
     this.#store = await openStore(options.kv, log);
-    const context = { isStoreShared: !isMemoryStore(this.#store), isModeSet };
+    const defaultManifest = await findDefaultManifest();
+    const context = { isStoreShared: !isMemoryStore(this.#store), isModeSet, defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const process = { masterKey, instanceId, store: this.#store, log, telemetry: this.#telemetry };

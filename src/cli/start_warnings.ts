@@ -8,17 +8,29 @@ export interface StartContext {
   readonly isStoreShared: boolean;
   /** Whether `--hot-reload-mode` is set anywhere. */
   readonly isModeSet: boolean;
+  /** The manifest in the current directory, if there is one. */
+  readonly defaultManifest: string | undefined;
 }
 
 /** Returns what an operator has probably not intended, although the gateway can start. */
 export function startWarnings(options: CommandOptions, context: StartContext): string[] {
-  return [...contentWarnings(options), ...reloadWarnings(options, context)];
+  return [
+    ...contentWarnings(options),
+    ...manifestWarnings(options, context),
+    ...reloadWarnings(options, context),
+  ];
 }
 
 function contentWarnings(options: CommandOptions): string[] {
   const { staticDir, upstream } = resolveContent(options);
   if (staticDir !== undefined || upstream !== undefined) return [];
   return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
+}
+
+/** As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do. */
+function manifestWarnings({ manifest }: CommandOptions, { defaultManifest }: StartContext): string[] {
+  if (manifest !== undefined || defaultManifest === undefined) return [];
+  return [`the manifest in this directory is not used: expected --manifest ${defaultManifest}`];
 }
 
 function reloadWarnings(options: CommandOptions, { isStoreShared, isModeSet }: StartContext): string[] {

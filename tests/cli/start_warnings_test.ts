@@ -5,11 +5,17 @@ import { type StartContext, startWarnings } from "../../src/cli/start_warnings.t
 /** Returns the beginning of each warning. */
 function warningsFor(args: string[], context: Partial<StartContext> = {}): string[] {
   const options = readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
-  const warnings = startWarnings(options, { isStoreShared: false, isModeSet: false, ...context });
+  const warnings = startWarnings(options, {
+    isStoreShared: false,
+    isModeSet: false,
+    defaultManifest: undefined,
+    ...context,
+  });
   return warnings.map((warning) => warning.split(":")[0] ?? "");
 }
 
 const NOTHING = "there is nothing to serve but the endpoints under /rep/";
+const NO_MANIFEST = "the manifest in this directory is not used";
 const NO_EFFECT = "--hot-reload has no effect";
 const SIGHUP_ONLY = "nothing notices a change of a file before SIGHUP";
 const SERVED = "--static-dir=dist";
@@ -19,6 +25,8 @@ const HOT = "--hot-reload";
 const CASES: readonly (readonly [args: string[], context: Partial<StartContext>, warnings: string[]])[] = [
   [[], {}, [NOTHING]],
   [[SERVED], {}, []],
+  [[SERVED], { defaultManifest: ".rep.yaml" }, [NO_MANIFEST]],
+  [[SERVED, "--manifest=a.yaml"], { defaultManifest: ".rep.yaml" }, []],
   [["--upstream=127.0.0.1:3000"], {}, []],
   [["--mode=embedded"], {}, []],
   [[SERVED, HOT], {}, [NO_EFFECT]],

@@ -1,6 +1,7 @@
 import { isGranted } from "../../permissions.ts";
 import type { Environment } from "../../variables/classify.ts";
 import { ConfigurationError } from "../../variables/snapshot.ts";
+import { DEFAULT_MANIFEST, findDefaultManifest } from "../default_manifest.ts";
 import { readEnvPath, readTextFile } from "../sources.ts";
 import type { CommandArguments } from "./command_line.ts";
 
@@ -18,15 +19,9 @@ export interface CommandSources {
   readonly warnings: readonly string[];
 }
 
-/** The manifest of a project, as in REP's own command-line tool. */
-const DEFAULT_MANIFEST = ".rep.yaml";
-
 /** Returns the manifest of a command: by default the one in the current directory, if there is one. */
 export async function findManifest({ manifest }: Pick<CommandArguments, "manifest">): Promise<string | undefined> {
-  if (manifest !== undefined) return manifest;
-  if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
-  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(() => true, () => false);
-  return isThere ? DEFAULT_MANIFEST : undefined;
+  return manifest ?? await findDefaultManifest();
 }
 
 /** Reads the sources of a command, and goes on if one of them cannot be read. */

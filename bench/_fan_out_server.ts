@@ -5,8 +5,8 @@
  */
 import process from "node:process";
 import { TextLineStream } from "../tools/text_lines.ts";
-import { eventFrame, openingFrame } from "../src/events/frame.ts";
 import { createGateway } from "../src/gateway.ts";
+import { BareStreams } from "./_bare_streams.ts";
 
 /** The resources that the process has used so far. */
 export interface Usage {
@@ -35,30 +35,8 @@ async function gateway(valueBytes: number): Promise<Subject> {
 }
 
 function bare(): Subject {
-  const encoder = new TextEncoder();
-  const opening = encoder.encode(openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }));
-  const controllers = new Set<ReadableStreamDefaultController<Uint8Array>>();
-  const headers = { "content-type": "text/event-stream" };
-  let count = 0;
-
-  function handler(): Response {
-    let controller: ReadableStreamDefaultController<Uint8Array>;
-    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-      start(own) {
-        controllers.add(controller = own);
-        own.enqueue(opening);
-      },
-      cancel: () => void controllers.delete(controller),
-    });
-    return new Response(stream, { headers });
-  }
-
-  function publish(): void {
-    const chunk = encoder.encode(eventFrame({ id: Date.now(), name: "A", value: `value ${++count}` }));
-    for (const controller of controllers) controller.enqueue(chunk);
-  }
-
-  return { handler, publish };
+  const streams = new BareStreams();
+  return { handler: () => streams.open(), publish: () => streams.publish() };
 }
 
 function usage(): Usage {

@@ -1,13 +1,15 @@
 /**
- * The floors of the HTTP rows, each the smallest `Deno.serve` program for its work. The arguments are a port, a kind, and what
- * the kind needs:
+ * The floors of the rows, each the smallest `Deno.serve` program for its work. The arguments are a port, a kind, and what the
+ * kind needs:
  *
  * - `bytes FILE`: sends the finished response in the file.
  * - `node URL`: passes the response of an upstream through with `node:http`.
  * - `fetch URL`: does the same with `fetch`.
+ * - `streams`: opens an event stream for each request, and sends an event to all of them at SIGHUP.
  */
 import http, { type IncomingMessage } from "node:http";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
+import { BareStreams } from "./_bare_streams.ts";
 
 /** A response that is finished: only its bytes have to be sent. */
 export interface FinishedResponse {
@@ -72,9 +74,18 @@ function endToEnd(headers: Headers): [string, string][] {
   return [...headers].filter(([name]) => !OWN_HEADERS.includes(name));
 }
 
+function streams(): Handler {
+  const streams = new BareStreams();
+  Deno.addSignalListener("SIGHUP", () => streams.publish());
+  return ({ url }) => url.endsWith(READY_PATH) ? new Response() : streams.open();
+}
+
+/** The path that opens no stream. */
+const READY_PATH = "/ready";
+
 if (import.meta.main) {
   const [port, kind, argument = ""] = Deno.args;
-  const handlers = { bytes, node: passThroughNode, fetch: passThroughFetch };
+  const handlers = { bytes, node: passThroughNode, fetch: passThroughFetch, streams };
   const handler = await handlers[kind as keyof typeof handlers](argument);
   Deno.serve({ hostname: "127.0.0.1", port: Number(port), onListen() {} }, handler);
 }

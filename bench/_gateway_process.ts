@@ -1,4 +1,4 @@
-import { stdFlags } from "../tools/std.ts";
+import { importFlags } from "./_import_flags.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 
 /** A gateway as a process of its own. */
@@ -18,7 +18,7 @@ export class GatewayProcess implements AsyncDisposable {
     const all = [
       "run",
       "--quiet",
-      ...await stdFlags(),
+      ...await importFlags(),
       "-A",
       "main.ts",
       "--hostname",

@@ -1,6 +1,6 @@
 import { join } from "@std/path";
-import { stdFlags } from "../tools/std.ts";
 import { finishedResponse } from "./_floor_server.ts";
+import { importFlags } from "./_import_flags.ts";
 import { startNginx } from "./_nginx.ts";
 import { ASSET_PATH, type Site } from "./_site.ts";
 import { findFreePort, type SubjectCommand, SubjectProcess } from "./_subject_process.ts";
@@ -40,6 +40,11 @@ export async function startStaticNginx(program: string, site: Site, directives =
   return await startNginx(program, { directory: site.root, locations, readyPath: "/" });
 }
 
+/** Starts the floor of event streams. */
+export async function startBareStreams(): Promise<SubjectProcess> {
+  return await startFloor("streams", "", { readyPath: "/ready" });
+}
+
 type Ready = Pick<SubjectCommand, "readyPath" | "readyStatus">;
 
 async function startFloor(kind: string, argument: string, ready: Ready): Promise<SubjectProcess> {
@@ -53,6 +58,6 @@ export async function startDeno(
   args: readonly string[],
   ready: Ready & Pick<SubjectCommand, "port">,
 ): Promise<SubjectProcess> {
-  const all = ["run", "--quiet", ...await stdFlags(), "-A", module, ...args];
+  const all = ["run", "--quiet", ...await importFlags(), "-A", module, ...args];
   return await SubjectProcess.start({ program: Deno.execPath(), args: all, ...ready });
 }

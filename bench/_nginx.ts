@@ -2,7 +2,7 @@ import { join } from "@std/path";
 import { findFreePort, SubjectProcess } from "./_subject_process.ts";
 
 /**
- * Starts nginx with one worker on 127.0.0.1.
+ * Starts nginx as one process on 127.0.0.1.
  *
  * @param locations The `location` blocks of its only server.
  * @param directory An existing directory for its files; a new one in it is used.
@@ -23,9 +23,8 @@ function configurationOf(
 ): string {
   const kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `
-${Deno.uid() === 0 ? "user root;" : ""} # its files are in a directory that only this user may read
 daemon off;
-worker_processes 1;
+master_process off; # one process, as the user who started it
 pid ${directory}/nginx.pid;
 error_log stderr crit;
 events { worker_connections 2048; }

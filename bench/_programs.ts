@@ -22,6 +22,6 @@ export interface BenchContext {
   readonly peers: Peers;
   /** nginx as an upstream and for the ceiling. */
   readonly nginx: string | undefined;
-  /** Says why something is not measured. */
-  readonly skip: (reason: string) => void;
+  /** What is not measured, and why. */
+  readonly skipped: string[];
 }

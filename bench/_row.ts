@@ -9,25 +9,31 @@ export interface Row {
   readonly work: string;
   readonly unit: string;
   /** The value of each round; round by round, the subjects were measured one right after the other. */
-  readonly rounds: Readonly<Partial<Record<Subject, readonly number[]>>>;
+  readonly rounds: BySubject<readonly number[]>;
 }
 
-/** Measures a subject once. */
-export type Measure = () => Promise<number>;
+/** Something of each subject. */
+export type BySubject<T> = Readonly<Partial<Record<Subject, T>>>;
 
 /**
  * Measures all subjects in every round, so that other load on the machine affects all of them. The order is reversed in
  * every other round.
  */
-export async function alternate(
+export async function alternate<T>(
   rounds: number,
-  measures: Readonly<Partial<Record<Subject, Measure>>>,
-): Promise<Row["rounds"]> {
-  const entries = Object.entries(measures).map(([subject, measure]) => ({ subject, measure, values: [] as number[] }));
+  measures: BySubject<() => Promise<T>>,
+): Promise<BySubject<readonly T[]>> {
+  const entries = Object.entries(measures).map(([subject, measure]) => ({ subject, measure, results: [] as T[] }));
   for (let round = 0; round < rounds; round++) {
-    for (const { measure, values } of round % 2 === 0 ? entries : entries.toReversed()) values.push(await measure());
+    for (const { measure, results } of round % 2 === 0 ? entries : entries.toReversed()) results.push(await measure());
   }
-  return Object.fromEntries(entries.map(({ subject, values }) => [subject, values]));
+  return Object.fromEntries(entries.map(({ subject, results }) => [subject, results]));
+}
+
+/** Applies a function to what each subject has. */
+export function mapSubjects<T, U>(all: BySubject<T>, convert: (one: T, subject: Subject) => U): BySubject<U> {
+  const entries = Object.entries(all).map(([subject, one]) => [subject, convert(one, subject as Subject)]);
+  return Object.fromEntries(entries);
 }
 
 /** Returns the gateway's values divided by those of another subject, round by round. */

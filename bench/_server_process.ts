@@ -1,4 +1,4 @@
-import { stdFlags } from "../tools/std.ts";
+import { importFlags } from "./_import_flags.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 import type { Usage } from "./_fan_out_server.ts";
 
@@ -22,7 +22,7 @@ export class ServerProcess implements AsyncDisposable {
 
   /** @param valueBytes The size of the values that the gateway publishes. */
   static async start(kind: "gateway" | "bare", valueBytes = 0): Promise<ServerProcess> {
-    const args = ["run", "--quiet", ...await stdFlags(), "-A", "bench/_fan_out_server.ts", kind, String(valueBytes)];
+    const args = ["run", "--quiet", ...await importFlags(), "-A", "bench/_fan_out_server.ts", kind, String(valueBytes)];
     const cwd = new URL("..", import.meta.url);
     const child = new Deno.Command(Deno.execPath(), { args, cwd, stdin: "piped", stdout: "piped" }).spawn();
     const lines = child.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader();

@@ -3,16 +3,19 @@ const BATCH = 100;
 
 /** Event streams read as cheaply as Deno can: bare connections without a parser. */
 export class StreamReaders {
+  readonly #request: Uint8Array<ArrayBuffer>;
   readonly #connections: Deno.TcpConn[] = [];
   readonly #loops: Promise<void>[] = [];
   #pending = 0;
   #delivered = Promise.withResolvers<void>();
   #ended = 0;
 
-  private constructor() {}
+  private constructor(path: string) {
+    this.#request = new TextEncoder().encode(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+  }
 
-  static async open(port: number, count: number): Promise<StreamReaders> {
-    const readers = new StreamReaders();
+  static async open(port: number, count: number, path = "/rep/changes"): Promise<StreamReaders> {
+    const readers = new StreamReaders(path);
     for (let opened = 0; opened < count; opened += BATCH) {
       await Promise.all(Array.from({ length: Math.min(BATCH, count - opened) }, () => readers.#open(port)));
     }
@@ -43,7 +46,7 @@ export class StreamReaders {
   async #open(port: number): Promise<void> {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });
     this.#connections.push(connection);
-    await connection.write(REQUEST);
+    await connection.write(this.#request);
     await new Promise<void>((opened) => void this.#loops.push(this.#read(connection, opened)));
   }
 
@@ -53,9 +56,12 @@ export class StreamReaders {
     try {
       for (let length; (length = await connection.read(buffer)) !== null;) {
         text += decoder.decode(buffer.subarray(0, length));
-        if (!text.endsWith("\n\n\r\n")) continue; // the end of a message, and of an HTTP chunk
-        if (text.startsWith("HTTP/")) onOpen();
-        else if (text.includes("event: ")) this.#receive();
+        if (text.startsWith("HTTP/")) {
+          if (!OPENING.test(text)) continue;
+          onOpen();
+        } else if (!text.endsWith("\n\n\r\n")) {
+          continue; // the end of a message, and of an HTTP chunk, is missing
+        } else if (text.includes("event: ")) this.#receive();
         text = "";
       }
       this.#ended++;
@@ -70,5 +76,6 @@ export class StreamReaders {
   }
 }
 
+/** The head of a response, and at least one line in its first chunk. */
+const OPENING = /\r\n\r\n[^]+\n\r\n$/;
 const decoder = new TextDecoder("latin1");
-const REQUEST = new TextEncoder().encode("GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -9,11 +9,11 @@
  */
 import { join } from "@std/path";
 import { startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
-import { findLoadGenerator, type LoadGenerator } from "./_load_generator.ts";
+import { findLoadGenerator, type Load } from "./_load_generator.ts";
 import { startNginx } from "./_nginx.ts";
 import { addHttpPeers } from "./_http_peers.ts";
 import type { BenchContext } from "./_programs.ts";
-import { alternate, type Measure, type Row, type Subject } from "./_row.ts";
+import { alternate, type BySubject, mapSubjects, type Row, type Subject } from "./_row.ts";
 import { ASSET_PATH, createSite, PAGE_PATH, type Site } from "./_site.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
 
@@ -80,14 +80,7 @@ export async function measureHttp(work: HttpWork, sizes: typeof HTTP_SIZES, cont
     servers["memory store"] = stack.use(await startGateway(site, ["--kv", ":memory:", ...trusting]));
   }
   await addHttpPeers({ work, site, servers, upstream, stack, context });
-  const { run } = await findLoadGenerator(sizes.wrk === 1);
-  const measures = Object.entries(servers).map(([subject, server]) => [subject, measureOf(server, work, sizes, run)]);
-  return {
-    name: work.name,
-    work: work.work,
-    unit: "requests/s",
-    rounds: await warmUpAndAlternate(sizes, Object.fromEntries(measures)),
-  };
+  return await measureServers(servers, work, sizes);
 }
 
 /** Returns the response that the row is about. */
@@ -97,37 +90,40 @@ async function exampleOf({ port }: SubjectProcess, { path, isOverLimit }: HttpWo
   return await fetch(url, { headers: { "accept-encoding": "identity" } });
 }
 
-/** No two loads have a client in common: each starts with another number. */
-let nextClient = 0;
-const CLIENTS_PER_LOAD = 400_000; // `_distinct_clients.lua` expects as many
-
-function measureOf(server: SubjectProcess, work: HttpWork, sizes: typeof HTTP_SIZES, run: LoadGenerator): Measure {
-  const { path, hasDistinctClients, isOverLimit } = work;
-  return async () => {
-    const firstClient = hasDistinctClients ? nextClient += CLIENTS_PER_LOAD : undefined;
-    const { perSecond, requests, failed } = await run({ ...sizes, port: server.port, path, firstClient });
-    const isExpected = isOverLimit ? requests - failed <= MAX_KEYS : failed === 0;
-    if (requests > 0 && isExpected) return perSecond;
-    throw new Error(
-      `Cannot measure ${work.name}: expected all responses to have one status, got ${failed} of ${requests} failed`,
-    );
-  };
+/** Loads the servers in turn. */
+async function measureServers(
+  servers: BySubject<SubjectProcess>,
+  work: HttpWork,
+  sizes: typeof HTTP_SIZES,
+): Promise<Row> {
+  const { run } = await findLoadGenerator(sizes.wrk === 1);
+  let firstClient = 0;
+  const measures = mapSubjects(servers, ({ port }) => () => {
+    firstClient += CLIENTS_PER_LOAD;
+    return measureLoad(work, run({ ...sizes, port, path: work.path, ...work.hasDistinctClients && { firstClient } }));
+  });
+  await alternate(1, measures); // the code of the servers is not compiled yet
+  return { name: work.name, work: work.work, unit: "requests/s", rounds: await alternate(sizes.rounds, measures) };
 }
 
+/** No two loads of a row have a client in common. `_distinct_clients.lua` expects as many. */
+const CLIENTS_PER_LOAD = 400_000;
 /** The keys that a client over its limit still gets, since its window slides. */
 const MAX_KEYS = 20;
 
-/** The first load of each subject is not counted: its code is not compiled yet. */
-async function warmUpAndAlternate({ rounds }: typeof HTTP_SIZES, measures: Partial<Record<Subject, Measure>>) {
-  await alternate(1, measures);
-  return await alternate(rounds, measures);
+async function measureLoad({ name, isOverLimit }: HttpWork, load: Promise<Load>): Promise<number> {
+  const { perSecond, requests, failed } = await load;
+  const isExpected = isOverLimit ? requests - failed <= MAX_KEYS : failed === 0;
+  if (requests > 0 && isExpected) return perSecond;
+  const expected = isOverLimit ? "all of the requests" : "none of the requests";
+  throw new Error(`Cannot measure ${name}: expected ${expected} to be rejected, got ${failed} of ${requests}`);
 }
 
 /** Measures how many requests the load generator can send: more than this cannot be measured. */
 export async function measureCeiling(sizes: typeof HTTP_SIZES, { nginx }: BenchContext): Promise<Row> {
   await using site = await createSite();
   await using stack = new AsyncDisposableStack();
-  const { name, run } = await findLoadGenerator(sizes.wrk === 1);
+  const { name } = await findLoadGenerator(sizes.wrk === 1);
   const servers: Partial<Record<Subject, SubjectProcess>> = {
     floor: stack.use(await startFinished(site, new Response("ok"))),
   };
@@ -136,11 +132,5 @@ export async function measureCeiling(sizes: typeof HTTP_SIZES, { nginx }: BenchC
     servers.nginx = stack.use(await startNginx(nginx, { directory: site.root, locations, readyPath: "/" }));
   }
   const work = { name: "ceiling", work: `the ceiling of the load generator (${name})`, path: "/", args: embedded };
-  const measures = Object.entries(servers).map(([subject, server]) => [subject, measureOf(server, work, sizes, run)]);
-  return {
-    name: work.name,
-    work: work.work,
-    unit: "requests/s",
-    rounds: await warmUpAndAlternate(sizes, Object.fromEntries(measures)),
-  };
+  return await measureServers(servers, work, sizes);
 }

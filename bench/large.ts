@@ -9,6 +9,7 @@ import process from "node:process";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { kvStore } from "../src/store/kv.ts";
 import { createKvFile } from "./_kv_file.ts";
+import { readBytes } from "./_read_bytes.ts";
 import { figure, type Report } from "./_report.ts";
 
 /** How much there is to do. */
@@ -65,11 +66,7 @@ async function measureReplay(events: number, bytes: number): Promise<Record<stri
 
 async function replayAll(gateway: Gateway, bytes: number): Promise<void> {
   const request = new Request("http://localhost/rep/changes", { headers: { "last-event-id": "0" } });
-  let missing = bytes;
-  for await (const { length } of (await gateway.fetch(request)).body ?? []) {
-    missing -= length;
-    if (missing <= 0) break;
-  }
+  await readBytes(await gateway.fetch(request), bytes);
 }
 
 async function measure(run: () => Promise<void> | undefined): Promise<Cost> {

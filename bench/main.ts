@@ -1,8 +1,14 @@
 /**
- * Runs all rows of the table in `docs/performance.md`, or one of them with other sizes, or another benchmark by its name:
+ * Runs all rows of the table in `docs/performance.md`, writes `bench/results.json` and draws `docs/performance.svg`:
  *
  *     deno task bench
+ *     deno task bench peers
+ *
+ * With `peers`, it also measures the gateways and hubs of others that are installed. Or runs one row, or another benchmark, with
+ * other sizes:
+ *
  *     deno task bench static_page --seconds 5
+ *     deno task bench peers static_page
  *     deno task bench fan_out --streams 5000
  *
  * Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
@@ -10,12 +16,12 @@
  */
 import { ENGINE_SIZES, engines } from "./engines.ts";
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
-import { HTTP_SIZES, HTTP_WORK, measureCeiling, measureHttp } from "./http_rows.ts";
 import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
-import { printReport, type Report } from "./_report.ts";
+import { findPeers, runIsolated } from "./_peers.ts";
 import { type BenchContext, findOnMachine } from "./_programs.ts";
-import { type Row, rowReport } from "./_row.ts";
+import { printReport, type Report } from "./_report.ts";
+import { runTable, TABLE } from "./_table.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
@@ -23,17 +29,6 @@ import { STORE_LOAD_SIZES, storeLoad } from "./store_load.ts";
 import { WORLD } from "./_world.ts";
 
 type Run = (args: readonly string[]) => Report | Promise<Report>;
-type RunRow = (args: readonly string[], context: BenchContext) => Promise<Row>;
-
-const ROWS: Readonly<Record<string, RunRow>> = {
-  ceiling: (args, context) => measureCeiling(readSizes(args, HTTP_SIZES), context),
-  ...Object.fromEntries(
-    HTTP_WORK.map((work): [string, RunRow] => [
-      work.name,
-      (args, context) => measureHttp(work, readSizes(args, HTTP_SIZES), context),
-    ]),
-  ),
-};
 
 const PROGRAMS: Readonly<Record<string, Run>> = {
   engines: (args) => engines(readSizes(args, ENGINE_SIZES)),
@@ -46,25 +41,31 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
 };
 
 /**
- * Runs the benchmark that the arguments name, or all rows of the table.
+ * Runs the benchmark that the arguments name, or the whole table.
  *
  * @throws {RangeError} If there is no benchmark of that name.
  */
 export async function runBenchmarks(args: readonly string[], print = printReport): Promise<void> {
-  const [name, ...sizes] = args;
-  const context: BenchContext = { peers: {}, nginx: await findOnMachine("BENCH_NGINX", "nginx"), skip() {} };
-  if (name === undefined) {
-    for (const run of Object.values(ROWS)) print(rowReport(await run([], context)));
-    return;
-  }
-  const row = ROWS[name];
-  if (row !== undefined) return print(rowReport(await row(sizes, context)));
+  const withPeers = args[0] === "peers";
+  const [name, ...sizes] = withPeers ? args.slice(1) : args;
+  if (withPeers && await runIsolated(args)) return;
+  const context = await createContext(withPeers);
+  if (name === undefined) return await runTable(context, print);
+  const rows = TABLE[name];
+  if (rows !== undefined) return (await rows(sizes, context)).reports.forEach(print);
   const run = PROGRAMS[name];
   if (run === undefined) {
-    const names = [...Object.keys(ROWS), ...Object.keys(PROGRAMS)];
+    const names = [...Object.keys(TABLE), ...Object.keys(PROGRAMS)];
     throw new RangeError(`Cannot run "${name}": expected one of ${names.join(", ")}`);
   }
   print(await run(sizes));
+}
+
+async function createContext(withPeers: boolean): Promise<BenchContext> {
+  const skipped: string[] = [];
+  const skip = (reason: string) => void skipped.push(reason);
+  const peers = withPeers ? await findPeers(skip) : {};
+  return { peers, skipped, nginx: await findOnMachine("BENCH_NGINX", "nginx") };
 }
 
 if (import.meta.main) await runBenchmarks(Deno.args);

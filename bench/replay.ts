@@ -9,6 +9,7 @@
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { kvStore } from "../src/store/kv.ts";
 import { createKvFile } from "./_kv_file.ts";
+import { readBytes } from "./_read_bytes.ts";
 import { figure, type Report } from "./_report.ts";
 
 /** The sizes of the benchmark. */
@@ -47,9 +48,9 @@ export async function replay({ events, clients, rounds } = REPLAY_SIZES): Promis
   const fromStore: number[] = [];
   const storeFloor: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    memory.push(await measureMs(many, async () => await read(await open(full, first), bytes)));
-    memoryFloor.push(await measureMs(many, () => read(new Response(ReadableStream.from(chunks)), bytes)));
-    fromStore.push(await measureMs(clients, async () => await read(await open(restarted, first), bytes)));
+    memory.push(await measureMs(many, async () => await readBytes(await open(full, first), bytes)));
+    memoryFloor.push(await measureMs(many, () => readBytes(new Response(ReadableStream.from(chunks)), bytes)));
+    fromStore.push(await measureMs(clients, async () => await readBytes(await open(restarted, first), bytes)));
     storeFloor.push(await measureMs(clients, () => listEntries(kv, ids, events)));
   }
   const rate = (ms: number, readers = clients) => events * readers / ms * 1_000;
@@ -85,14 +86,6 @@ async function readChunks({ body }: Response, end: string): Promise<Uint8Array[]
     if (new TextDecoder().decode(chunk).includes(end)) break;
   }
   return chunks;
-}
-
-async function read({ body }: Response, bytes: number): Promise<void> {
-  let missing = bytes;
-  for await (const { length } of body ?? []) {
-    missing -= length;
-    if (missing <= 0) break;
-  }
 }
 
 async function listEntries(kv: Deno.Kv, ids: readonly number[], events: number): Promise<void> {

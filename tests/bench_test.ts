@@ -1,4 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { fit } from "../bench/_fit.ts";
 import { HTTP_WORK } from "../bench/http_rows.ts";
 import { runBenchmarks } from "../bench/main.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
@@ -149,6 +150,73 @@ Deno.test("simulation reports sweeps as the first limit if every process sweeps,
     return figures.find(({ name }) => name.startsWith("1. "))?.name;
   };
   assertEquals([await firstLimit("0"), await firstLimit("1")], ["1. store, sweeps: used", "1. store, keys: used"]);
+});
+
+async function reportsOf(args: string[]): Promise<Report[]> {
+  const reports: Report[] = [];
+  await runBenchmarks(args, (report) => void reports.push(report));
+  return reports;
+}
+
+Deno.test("start measures the first response and the memory then", async () => {
+  const reports = await reportsOf(["start", "--rounds", "2"]);
+  assertEquals(reports.map(({ title }) => title), ["start: start to first response", "idle_memory: idle memory"]);
+  reports.forEach(assertValid);
+  assertEquals(reports.flatMap(({ figures }) => figures).filter(({ least }) => least === 0), []);
+});
+
+Deno.test("streams measures deliveries, openings and memory beside a bare server", async () => {
+  const reports = await reportsOf(["streams", "--streams", "200", "--events", "2", "--rounds", "2"]);
+  assertEquals(reports.map(({ title }) => title), [
+    "last_delivery: 1 event to 200 streams, last delivery",
+    "stream_open: CPU to open a stream",
+    "stream_memory: memory per idle stream",
+  ]);
+  const [delivery, , memory] = reports as [Report, Report, Report];
+  assertValid(delivery);
+  assertValid(memory);
+  assertEquals(delivery.figures.map(({ name }) => name), ["gateway", "floor", "gateway / floor"]);
+});
+
+Deno.test("large_replay compares a replay of large events with kv.list", async () => {
+  const report = await reportOf(["large_replay", "--events", "20", "--bytes", "60000", "--rounds", "2"]);
+  assertValid(report);
+  assertEquals(report.figures.map(({ name }) => name), ["gateway", "floor", "gateway / floor"]);
+});
+
+Deno.test("variables measures a start and a reload beside bare commits", async () => {
+  const reports = await reportsOf(["variables", "--variables", "50", "--rounds", "2"]);
+  assertEquals(reports.map(({ title }) => title), [
+    "start_many: start with 50 variables",
+    "reload_many: reload that changes 50 variables",
+  ]);
+  reports.forEach(assertValid);
+});
+
+Deno.test("growth fits four sizes of each work", async () => {
+  const sizes = ["--streams", "16", "--events", "600", "--changes", "40", "--kilobytes", "64"];
+  const reports = await reportsOf(["growth", ...sizes, ...TINY_LOAD, "--rounds", "1"]);
+  assertEquals(reports.map(({ title }) => title.split(":")[0]), [
+    "fan_out",
+    "replay",
+    "publish",
+    "static_pages",
+    "proxied_pages",
+  ]);
+  for (const { figures } of reports) {
+    assertEquals(figures.length, 7); // four sizes, the exponent, how well it fits, the slope
+    assertValid({ title: "", figures: figures.slice(0, 4) });
+  }
+});
+
+Deno.test("fit() finds the exponent and the slope of exact points", () => {
+  const pointsOf = (cost: (size: number) => number) => [1, 2, 4, 8].map((size) => ({ size, cost: cost(size) }));
+  const { exponent, slope, r2 } = fit(pointsOf((size) => 3 * size));
+  assertAlmostEquals(exponent, 1);
+  assertAlmostEquals(slope, 3);
+  assertAlmostEquals(r2, 1);
+  assertAlmostEquals(fit(pointsOf((size) => 5 * size ** 2)).exponent, 2);
+  assertAlmostEquals(fit(pointsOf(() => 7)).exponent, 0);
 });
 
 /** Without `wrk`, which may not be installed. */

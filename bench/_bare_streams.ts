@@ -1,0 +1,30 @@
+import { eventFrame, openingFrame } from "../src/events/frame.ts";
+
+/** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
+export class BareStreams {
+  readonly #opening = encoder.encode(openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }));
+  readonly #controllers = new Set<ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>>();
+  #count = 0;
+
+  /** Responds to a request with a stream. */
+  open(): Response {
+    let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
+    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (own) => {
+        this.#controllers.add(controller = own);
+        own.enqueue(this.#opening);
+      },
+      cancel: () => void this.#controllers.delete(controller),
+    });
+    return new Response(stream, { headers: HEADERS });
+  }
+
+  /** Sends an event to all streams. */
+  publish(): void {
+    const chunk = encoder.encode(eventFrame({ id: Date.now(), name: "A", value: `value ${++this.#count}` }));
+    for (const controller of this.#controllers) controller.enqueue(chunk);
+  }
+}
+
+const HEADERS = { "content-type": "text/event-stream" };
+const encoder = new TextEncoder();

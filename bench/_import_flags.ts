@@ -8,3 +8,8 @@ export async function importFlags(): Promise<string[]> {
   const given = Deno.env.get(IMPORT_FLAGS);
   return given === undefined ? await stdFlags() : given.split(" ").filter((flag) => flag !== "");
 }
+
+/** Whether this process runs in such a namespace, started by another one. */
+export function isIsolated(): boolean {
+  return Deno.env.has(IMPORT_FLAGS);
+}

@@ -27,16 +27,17 @@ export function quantile(values: readonly number[], share: number): number {
 /** Formats a report: the median of each figure and, where rounds differ, the least and the most. */
 export function formatReport({ title, figures }: Report): string {
   const width = Math.max(...figures.map(({ name }) => name.length));
-  return [title, ...figures.map((it) => `  ${it.name.padEnd(width)}  ${formatValue(it)}`), ""].join("\n");
+  return [title, ...figures.map((it) => `  ${it.name.padEnd(width)}  ${formatFigure(it)}`), ""].join("\n");
 }
 
-function formatValue({ median, least, most, unit }: Figure): string {
-  const value = `${round(median)} ${unit}`.trim();
-  return least === most ? value : `${value}  (${round(least)} to ${round(most)})`;
+/** Formats the median of a figure and, where rounds differ, the least and the most. */
+export function formatFigure({ median, least, most, unit }: Omit<Figure, "name">): string {
+  const value = `${formatNumber(median)} ${unit}`.trim();
+  return least === most ? value : `${value} (${formatNumber(least)} to ${formatNumber(most)})`;
 }
 
-/** Such figures are not more precise than three digits. */
-function round(value: number): string {
+/** Formats a number; such figures are not more precise than three digits. */
+export function formatNumber(value: number): string {
   return value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) < 1_000 ? 3 : 4 });
 }
 

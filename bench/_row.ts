@@ -1,4 +1,4 @@
-import { type Figure, figure, quantile, type Report } from "./_report.ts";
+import { type Figure, figure, type Report } from "./_report.ts";
 
 /** What does the work of a row: the gateway, its floor, and others for comparison. */
 export type Subject = "gateway" | "floor" | "fetch" | "memory store" | "Go gateway" | "nginx" | "mercure";
@@ -55,8 +55,7 @@ export function rowReport(row: Row): Report {
   };
 }
 
-/** Returns the median of a subject's rounds; `undefined` if it was not measured. */
-export function medianOf({ rounds }: Row, subject: Subject): number | undefined {
-  const values = rounds[subject];
-  return values && quantile(values, 0.5);
+/** Whether a larger value is better. */
+export function isRate({ unit }: Pick<Row, "unit">): boolean {
+  return unit.endsWith("/s");
 }

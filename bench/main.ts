@@ -18,6 +18,8 @@ import { ENGINE_SIZES, engines } from "./engines.ts";
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
 import { large, LARGE_SIZES } from "./large.ts";
 import { replay, REPLAY_SIZES } from "./replay.ts";
+import { writePerformance } from "../tools/performance.ts";
+import { isIsolated } from "./_import_flags.ts";
 import { findPeers, runIsolated } from "./_peers.ts";
 import { type BenchContext, findOnMachine } from "./_programs.ts";
 import { printReport, type Report } from "./_report.ts";
@@ -41,24 +43,30 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
 };
 
 /**
- * Runs the benchmark that the arguments name, or the whole table.
+ * Runs the benchmark that the arguments name, or the whole table, of which it writes the results.
  *
  * @throws {RangeError} If there is no benchmark of that name.
  */
 export async function runBenchmarks(args: readonly string[], print = printReport): Promise<void> {
   const withPeers = args[0] === "peers";
-  const [name, ...sizes] = withPeers ? args.slice(1) : args;
-  if (withPeers && await runIsolated(args)) return;
-  const context = await createContext(withPeers);
+  const rest = withPeers ? args.slice(1) : args;
+  const ranIsolated = withPeers && await runIsolated(args);
+  if (!ranIsolated) await runHere(rest, await createContext(withPeers), print);
+  if (rest.length === 0 && !isIsolated()) await writePerformance();
+}
+
+async function runHere(
+  [name, ...sizes]: readonly string[],
+  context: BenchContext,
+  print: (report: Report) => void,
+): Promise<void> {
   if (name === undefined) return await runTable(context, print);
-  const rows = TABLE[name];
-  if (rows !== undefined) return (await rows(sizes, context)).reports.forEach(print);
+  const part = TABLE[name];
+  if (part !== undefined) return (await part(sizes, context)).reports.forEach(print);
   const run = PROGRAMS[name];
-  if (run === undefined) {
-    const names = [...Object.keys(TABLE), ...Object.keys(PROGRAMS)];
-    throw new RangeError(`Cannot run "${name}": expected one of ${names.join(", ")}`);
-  }
-  print(await run(sizes));
+  if (run !== undefined) return print(await run(sizes));
+  const names = [...Object.keys(TABLE), ...Object.keys(PROGRAMS)];
+  throw new RangeError(`Cannot run "${name}": expected one of ${names.join(", ")}`);
 }
 
 async function createContext(withPeers: boolean): Promise<BenchContext> {

@@ -1,0 +1,88 @@
+import { assertEquals } from "@std/assert";
+import { goalsOf, isMet } from "../bench/_goals.ts";
+import { drawPlot } from "../bench/_plot.ts";
+import { readResults, type Results } from "../bench/_results.ts";
+import type { Row } from "../bench/_row.ts";
+import { TABLE } from "../bench/_table.ts";
+import { withResults } from "../tools/performance.ts";
+
+const DOCUMENT = await Deno.readTextFile("docs/performance.md");
+
+function rowOf(name: string, rounds: Row["rounds"], unit = "requests/s"): Row {
+  return { name, work: name, unit, rounds };
+}
+
+function resultsOf(...rows: Row[]): Results {
+  const machine = { deno: "2.9.6", os: "linux x86_64", cores: 2, load: 0.1 };
+  const points = [1, 2, 4, 8].map((size) => ({ size, rounds: [3 * size] }));
+  const growth = [{ name: "publish", work: "publish", sizeUnit: "change", unit: "ms", points }];
+  return { measuredAt: "2026-11-21T20:15:00.000Z", machine, rows, growth, skipped: ["mercure: it is missing"] };
+}
+
+/** Returns the lines that differ from the document when these results are written into it. */
+function linesWith(results: Results): string[] {
+  return withResults(DOCUMENT, results).split("\n").filter((line) => !DOCUMENT.split("\n").includes(line));
+}
+
+Deno.test("docs/performance.md contains the tables that bench/results.json yields", async () => {
+  const message = "run: deno run $(deno run -A tools/std.ts) -A tools/performance.ts";
+  assertEquals(withResults(DOCUMENT, await readResults()), DOCUMENT, message);
+});
+
+Deno.test("docs/performance.md names every row that can be run alone", () => {
+  assertEquals(Object.keys(TABLE).filter((name) => !DOCUMENT.includes(`\`${name}\``)), []);
+});
+
+Deno.test("withResults() says which goals are met, missed, and not measured", () => {
+  const lines = linesWith(resultsOf(
+    rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] }),
+    rowOf("static_page", { gateway: [50], floor: [100], "Go gateway": [10] }),
+    rowOf("static_asset", { gateway: [90], floor: [100] }),
+    rowOf("start", { gateway: [54.99] }, "ms"),
+  ));
+  const now = (work: string) => lines.find((line) => line.startsWith(`| ${work}`))?.split("|").at(-2)?.trim();
+  assertEquals(now("`/rep/health`"), "0.85 (0.8 to 0.9) × floor: met");
+  assertEquals(now("static page"), "0.5 × floor; 5 × Go gateway: **missed**");
+  assertEquals(now("static asset"), "0.9 × floor; Go gateway not measured: open");
+  assertEquals(now("start to first response"), "55 ms: met");
+  assertEquals(now("idle memory"), "not measured");
+});
+
+Deno.test("withResults() writes the run, all figures and the growth", () => {
+  const lines = linesWith(resultsOf(rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] })));
+  for (
+    const line of [
+      "Measured on 2026-11-21 20:15 UTC with Deno 2.9.6 (linux x86_64, 2 cores, load 0.1 before).",
+      "- Skipped: mercure: it is missing",
+      "| health, requests/s | 85 (80 to 90) | 100 |",
+      "| publish | 1: 3 ms, 2: 6 ms, 4: 12 ms, 8: 24 ms | 1 | 1 | change: 3 ms |",
+    ]
+  ) assertEquals(lines.includes(line), true, line);
+});
+
+Deno.test("isMet() compares the median with the bounds of a goal, both included", () => {
+  const row = rowOf("health", { gateway: [1, 80, 1_000], floor: [100, 100, 100] });
+  assertEquals(isMet(row, { by: "floor", atLeast: 0.8 }), true);
+  assertEquals(isMet(row, { by: "floor", atLeast: 0.81 }), false);
+  assertEquals([isMet(row, { atMost: 80 }), isMet(row, { atMost: 79 })], [true, false]);
+  assertEquals(isMet(row, { by: "mercure", atMost: 1 }), undefined);
+});
+
+Deno.test("every row of the table but the ceiling has a goal", async () => {
+  const { rows } = await readResults();
+  assertEquals(rows.filter((row) => goalsOf(row).length === 0).map(({ name }) => name), ["ceiling"]);
+});
+
+Deno.test("drawPlot() draws every row and every growth, for light and dark backgrounds", () => {
+  const results = resultsOf(
+    rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100], nginx: [200, 200, 200] }),
+    rowOf("start", { gateway: [50], floor: [25] }, "ms"),
+  );
+  const svg = drawPlot(results);
+  const texts = [...svg.matchAll(/<text[^>]*>([^<]+)<\/text>/g)].map(([, text]) => text);
+  for (const text of ["health", "start", "publish", "exponent 1.00", "gateway", "nginx", "goal"]) {
+    assertEquals(texts.includes(text), true, text);
+  }
+  assertEquals(svg.includes("prefers-color-scheme: dark"), true);
+  assertEquals(texts.includes("mercure"), false);
+});

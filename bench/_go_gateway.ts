@@ -27,9 +27,14 @@ export async function startGoGateway(
 /** Whether this process can reach nothing but the machine it runs on, nor be reached by others. */
 export async function isLoopbackOnly(): Promise<boolean> {
   try {
-    const [, , ...interfaces] = (await Deno.readTextFile("/proc/net/dev")).trimEnd().split("\n"); // two lines of headings
-    return interfaces.every((line) => line.trim().startsWith("lo:"));
+    return hasLoopbackOnly(await Deno.readTextFile("/proc/net/dev"));
   } catch {
     return false; // there is no /proc: namespaces exist on Linux only
   }
+}
+
+/** @param text The contents of `/proc/net/dev`: two lines of headings, then one for each interface (proc(5)). */
+export function hasLoopbackOnly(text: string): boolean {
+  const [, , ...interfaces] = text.trimEnd().split("\n");
+  return interfaces.length > 0 && interfaces.every((line) => line.trim().startsWith("lo:"));
 }

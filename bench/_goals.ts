@@ -16,6 +16,7 @@ const GOALS: Readonly<Record<string, readonly Goal[]>> = {
   static_asset: [{ by: "floor", atLeast: 0.8 }, { by: "Go gateway", atLeast: 2 }],
   limited_key: [{ by: "floor", atLeast: 0.8 }],
   distinct_keys: [{ atLeast: 10_000 }],
+  stored_keys: [{ atLeast: 99 }],
   proxied_page: [{ by: "floor", atLeast: 0.9 }, { by: "Go gateway", atLeast: 1 }],
   proxied_asset: [{ by: "floor", atLeast: 0.95 }, { by: "Go gateway", atLeast: 1 }],
   start: [{ atMost: 55 }],
@@ -45,5 +46,5 @@ export function isMet(row: Row, goal: Goal): boolean | undefined {
 /** Returns the values, or the ratios, that a goal is about; none if they were not measured. */
 export function valuesFor(row: Row, { by }: Goal): readonly number[] {
   if (by === undefined) return row.rounds.gateway ?? [];
-  return row.rounds[by] === undefined ? [] : ratiosOf(row, by);
+  return row.rounds[by] === undefined ? [] : ratiosOf(row.rounds, by);
 }

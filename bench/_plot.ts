@@ -78,6 +78,8 @@ interface Comparison {
   readonly most: number;
 }
 
+const RATIOS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+
 function drawRows(rows: readonly Row[], height: number): string {
   const all = rows.flatMap(comparisonsOf);
   const goals = rows.flatMap((row) => goalSpeeds(row).map((speed) => ({ work: labelOf(row), speed })));
@@ -86,7 +88,7 @@ function drawRows(rows: readonly Row[], height: number): string {
     height,
     marginLeft: 290,
     marginRight: 24,
-    x: { type: "log", label: null, grid: true, tickFormat: (value: number) => String(value) },
+    x: { type: "log", label: null, grid: true, ticks: RATIOS, tickFormat: (value: number) => String(value) },
     y: { domain: rows.map(labelOf), label: null, grid: true },
     marks: [
       Plot.ruleX([1], { strokeWidth: 1.5 }),

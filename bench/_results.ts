@@ -44,6 +44,21 @@ function withShortArrays(json: string): string {
   return json.replace(/\[\s+([\d.e+-][^[\]{}"]*?)\s+\]/g, (_, items: string) => `[${items.replace(/\s+/g, " ")}]`);
 }
 
+/** Returns the results with newer rows of the same names, which say when they were measured. */
+export function mergeResults(
+  results: Results,
+  { rows, growth }: Pick<Results, "rows" | "growth">,
+  measuredAt: string,
+): Results {
+  const newRows = new Map(rows.map((row) => [row.name, { ...row, measuredAt }]));
+  const newGrowth = new Map(growth.map((it) => [it.name, it]));
+  return {
+    ...results,
+    rows: results.rows.map((row) => newRows.get(row.name) ?? row),
+    growth: results.growth.map((it) => newGrowth.get(it.name) ?? it),
+  };
+}
+
 /** Describes this machine. */
 export function thisMachine(): Machine {
   const [load = 0] = Deno.loadavg();

@@ -10,6 +10,10 @@ export interface Row {
   readonly unit: string;
   /** The value of each round; round by round, the subjects were measured one right after the other. */
   readonly rounds: BySubject<readonly number[]>;
+  /** The server's CPU time per request in each round, in microseconds. */
+  readonly cpuUs?: BySubject<readonly number[]>;
+  /** When the row was measured again after the full run (RFC 3339). */
+  readonly measuredAt?: string;
 }
 
 /** Something of each subject. */
@@ -37,22 +41,23 @@ export function mapSubjects<T, U>(all: BySubject<T>, convert: (one: T, subject: 
 }
 
 /** Returns the gateway's values divided by those of another subject, round by round. */
-export function ratiosOf({ rounds }: Row, subject: Subject): number[] {
+export function ratiosOf(rounds: Row["rounds"], subject: Subject): number[] {
   const others = rounds[subject] ?? [];
   return (rounds.gateway ?? []).map((value, index) => value / Number(others[index]));
 }
 
-/** The figures of a row: each subject, and the gateway divided by each other one. */
-export function rowReport(row: Row): Report {
-  const subjects = Object.keys(row.rounds) as Subject[];
-  const others = row.rounds.gateway === undefined ? [] : subjects.filter((subject) => subject !== "gateway");
-  return {
-    title: `${row.name}: ${row.work}`,
-    figures: [
-      ...subjects.map((subject) => figure(subject, row.unit, row.rounds[subject] ?? [])),
-      ...others.map((subject): Figure => figure(`gateway / ${subject}`, "", ratiosOf(row, subject))),
-    ],
-  };
+/** The figures of a row: each subject, and the gateway divided by each other one; then the same of CPU time. */
+export function rowReport({ name, work, unit, rounds, cpuUs = {} }: Row): Report {
+  return { title: `${name}: ${work}`, figures: [...figuresOf(rounds, unit, ""), ...figuresOf(cpuUs, "µs", "CPU, ")] };
+}
+
+function figuresOf(rounds: Row["rounds"], unit: string, prefix: string): Figure[] {
+  const present = mapSubjects(rounds, (values, subject) => figure(`${prefix}${subject}`, unit, values));
+  const { gateway, ...others } = mapSubjects(
+    rounds,
+    (_, subject) => figure(`${prefix}gateway / ${subject}`, "", ratiosOf(rounds, subject)),
+  );
+  return [...Object.values(present), ...gateway === undefined ? [] : Object.values(others)];
 }
 
 /** Whether a larger value is better. */

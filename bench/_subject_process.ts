@@ -17,6 +17,8 @@ export interface SubjectCommand {
 
 /** How long a start may take. */
 const START_TIMEOUT_MS = 20_000;
+/** How long an end may take: the gateway stores what it has counted in memory. */
+const END_TIMEOUT_MS = 5_000;
 /** How often the port is tried while a server starts. */
 const RETRY_MS = 1;
 
@@ -77,7 +79,7 @@ async function end(child: Deno.ChildProcess): Promise<void> {
   } catch {
     // it has ended
   }
-  const timer = setTimeout(() => child.kill("SIGKILL"), 1_000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), END_TIMEOUT_MS);
   await child.status;
   clearTimeout(timer);
 }

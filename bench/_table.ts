@@ -27,7 +27,7 @@ export const TABLE: Readonly<Record<string, MeasurePart>> = {
   ...Object.fromEntries(
     HTTP_WORK.map((work) => [
       work.name,
-      rowsOf(HTTP_SIZES, async (sizes, context) => [await measureHttp(work, sizes, context)]),
+      rowsOf(HTTP_SIZES, (sizes, context) => measureHttp(work, sizes, context)),
     ]),
   ),
   start: rowsOf(START_SIZES, startRows),
@@ -52,8 +52,7 @@ function rowsOf<T extends Record<string, number>>(
 
 /** Measures the whole table, and writes the results. A part that fails is skipped. */
 export async function runTable(context: BenchContext, print: (report: Report) => void): Promise<void> {
-  const measuredAt = new Date().toISOString();
-  const machine = thisMachine();
+  const run = { measuredAt: new Date().toISOString(), machine: thisMachine() };
   const parts: Part[] = [];
   for (const [name, measure] of Object.entries(TABLE)) {
     try {
@@ -66,12 +65,7 @@ export async function runTable(context: BenchContext, print: (report: Report) =>
     }
   }
   const { skipped } = context;
-  await writeResults({
-    measuredAt,
-    machine,
-    rows: parts.flatMap(({ rows }) => rows),
-    growth: parts.flatMap(({ growth }) => growth),
-    skipped,
-  });
+  const [rows, growth] = [parts.flatMap(({ rows }) => rows), parts.flatMap(({ growth }) => growth)];
+  await writeResults({ ...run, rows, growth, skipped });
   if (skipped.length > 0) print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
 }

@@ -62,13 +62,15 @@ function fanOutGrowth({ streams, rounds }: Sizes): Promise<Growth> {
 
 /** The number of changes that one reload publishes before a replay. */
 const VARIABLES = 100;
+/** The events that a process keeps in memory after its start; older ones come from the store. */
+const IN_MEMORY = 500;
 
 async function replayGrowth({ events, rounds }: Sizes): Promise<Growth> {
   await using file = await createKvFile();
   using kv = await file.open();
   const store = kvStore(kv);
   const sizes = fourSizes(events);
-  const reloads = Math.ceil(events / VARIABLES);
+  const reloads = Math.ceil((events + IN_MEMORY) / VARIABLES);
   {
     await using full = await ChangingVariables.start(store, VARIABLES);
     for (let reload = 0; reload < reloads; reload++) await full.change();
@@ -76,12 +78,11 @@ async function replayGrowth({ events, rounds }: Sizes): Promise<Growth> {
   const ids = await Array.fromAsync(kv.list({ prefix: ["rep", "event"] }), ({ key }) => Number(key.at(-1)));
   const description = { name: "replay", work: "replay of missed events", sizeUnit: "event", unit: "ms" };
   return await measureGrowth(description, { sizes, rounds }, async (missed) => {
-    await using restarted = await ChangingVariables.start(store, VARIABLES, reloads); // few events are in memory
-    const cursor = Number(ids[ids.length - missed - 1] ?? 0);
-    const headers = { "last-event-id": String(cursor) };
+    await using restarted = await ChangingVariables.start(store, VARIABLES, reloads); // has only the newest events in memory
+    const headers = { "last-event-id": String(Number(ids[0]) - 1) };
     const request = new Request("http://localhost/rep/changes", { headers });
     const startedAt = performance.now();
-    await readUntil(await restarted.gateway.fetch(request), `id: ${ids.at(-1)}\n\n`);
+    await readUntil(await restarted.gateway.fetch(request), `id: ${ids[missed - 1]}\n\n`);
     return performance.now() - startedAt;
   });
 }

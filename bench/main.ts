@@ -9,9 +9,10 @@
  *
  *     deno task bench static_page --seconds 5
  *     deno task bench peers static_page
+ *     deno task bench update peers static_page
  *     deno task bench fan_out --streams 5000
  *
- * Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
+ * With `update`, the results of the row replace those of the last full run. Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
  * floor that was measured in the same run say more.
  */
 import { ENGINE_SIZES, engines } from "./engines.ts";
@@ -23,6 +24,7 @@ import { isIsolated } from "./_import_flags.ts";
 import { findPeers, runIsolated } from "./_peers.ts";
 import { type BenchContext, findOnMachine } from "./_programs.ts";
 import { printReport, type Report } from "./_report.ts";
+import { mergeResults, readResults, writeResults } from "./_results.ts";
 import { runTable, TABLE } from "./_table.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
 import { simulate } from "./simulation.ts";
@@ -48,21 +50,40 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
  * @throws {RangeError} If there is no benchmark of that name.
  */
 export async function runBenchmarks(args: readonly string[], print = printReport): Promise<void> {
-  const withPeers = args[0] === "peers";
-  const rest = withPeers ? args.slice(1) : args;
-  const ranIsolated = withPeers && await runIsolated(args);
-  if (!ranIsolated) await runHere(rest, await createContext(withPeers), print);
-  if (rest.length === 0 && !isIsolated()) await writePerformance();
+  const command = readCommand(args);
+  const ranIsolated = command.withPeers && await runIsolated(args);
+  if (!ranIsolated) await runHere(command, print);
+  if ((command.isUpdate || command.name === undefined) && !isIsolated()) await writePerformance();
+}
+
+/** What the arguments ask for. */
+interface Command {
+  /** Whether the results of a row replace those of the last full run. */
+  readonly isUpdate: boolean;
+  readonly withPeers: boolean;
+  readonly name: string | undefined;
+  readonly sizes: readonly string[];
+}
+
+function readCommand(args: readonly string[]): Command {
+  const first = args.findIndex((arg) => arg !== "update" && arg !== "peers");
+  const words = args.slice(0, first === -1 ? args.length : first);
+  const [name, ...sizes] = args.slice(words.length);
+  return { isUpdate: words.includes("update"), withPeers: words.includes("peers"), name, sizes };
 }
 
 async function runHere(
-  [name, ...sizes]: readonly string[],
-  context: BenchContext,
+  { isUpdate, withPeers, name, sizes }: Command,
   print: (report: Report) => void,
 ): Promise<void> {
+  const context = await createContext(withPeers);
   if (name === undefined) return await runTable(context, print);
-  const part = TABLE[name];
-  if (part !== undefined) return (await part(sizes, context)).reports.forEach(print);
+  const measure = TABLE[name];
+  if (measure !== undefined) {
+    const part = await measure(sizes, context);
+    part.reports.forEach(print);
+    return isUpdate ? await writeResults(mergeResults(await readResults(), part, new Date().toISOString())) : undefined;
+  }
   const run = PROGRAMS[name];
   if (run !== undefined) return print(await run(sizes));
   const names = [...Object.keys(TABLE), ...Object.keys(PROGRAMS)];

@@ -1,9 +1,12 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { fit } from "../bench/_fit.ts";
+import { hasLoopbackOnly } from "../bench/_go_gateway.ts";
 import { HTTP_WORK } from "../bench/http_rows.ts";
 import { runBenchmarks } from "../bench/main.ts";
+import { findPeers } from "../bench/_peers.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
 import { soak } from "../bench/soak.ts";
+import { storedKeysRow } from "../bench/_stored_keys.ts";
 
 async function reportOf(args: string[]): Promise<Report> {
   const reports: Report[] = [];
@@ -224,17 +227,57 @@ const TINY_LOAD = ["--connections", "3", "--seconds", "0.05", "--rounds", "2", "
 
 for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
   Deno.test(`${name} compares a gateway with its floor`, async () => {
-    const report = await reportOf([name, ...TINY_LOAD]);
-    assertValid(report);
+    const [{ title, figures } = { title: "", figures: [] }] = await reportsOf([name, ...TINY_LOAD]);
+    const rates = figures.filter(({ name }) => !name.startsWith("CPU, ")); // so few requests take no measurable time
+    assertValid({ title, figures: rates });
     const others = ["floor", ...isProxied ? ["fetch"] : [], ...hasDistinctClients ? ["memory store"] : []];
-    assertEquals(report.figures.map(({ name }) => name), [
-      "gateway",
-      ...others,
-      ...others.map((other) => `gateway / ${other}`),
-    ]);
-    assertEquals(report.figures.filter(({ least }) => least === 0), []);
+    const names = ["gateway", ...others, ...others.map((other) => `gateway / ${other}`)];
+    assertEquals(rates.map(({ name }) => name), names);
+    assertEquals(rates.filter(({ least }) => least === 0), []);
   });
 }
+
+Deno.test("ceiling loads the fastest servers there are", async () => {
+  const { figures } = await reportOf(["ceiling", ...TINY_LOAD]);
+  assertEquals(figures[0]?.name, "floor");
+  assertEquals(Number(figures[0]?.least) > 0, true);
+});
+
+Deno.test("distinct_keys says how many keys the store has counted", async () => {
+  const [, stored] = await reportsOf(["distinct_keys", ...TINY_LOAD]);
+  assertEquals(stored?.title.split(":")[0], "stored_keys");
+  assertEquals(stored?.figures.map(({ name, median }) => [name, median > 90]), [["gateway", true]]);
+});
+
+Deno.test("hasLoopbackOnly() finds any other interface", () => {
+  const headings = "Inter-|   Receive\n face |bytes    packets\n";
+  assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n`), true);
+  assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n  eth0: 1 2\n`), false);
+  assertEquals(hasLoopbackOnly(headings), false);
+});
+
+Deno.test("findPeers() says which programs are missing", async () => {
+  const skipped: string[] = [];
+  const variables = ["PATH", "BENCH_GO_GATEWAY", "BENCH_MERCURE"];
+  const values = variables.map((name) => [name, Deno.env.get(name)] as const);
+  for (const name of variables) Deno.env.delete(name);
+  try {
+    await findPeers((reason) => void skipped.push(reason));
+  } finally {
+    for (const [name, value] of values) if (value !== undefined) Deno.env.set(name, value);
+  }
+  assertEquals(skipped.filter((reason) => !reason.startsWith("nginx")), [
+    "rep-gateway: it is not on the PATH, and BENCH_GO_GATEWAY does not name it",
+    "mercure: it is not on the PATH, and BENCH_MERCURE does not name it",
+  ]);
+});
+
+Deno.test("storedKeysRow() counts the clients of a load only", async () => {
+  using kv = await Deno.openKv(":memory:");
+  for (const client of ["10.6.26.129", "10.6.26.130", "10.0.0.1"]) await kv.set(["rep", "rate", client], [1]);
+  const { rounds } = await storedKeysRow(kv, [{ firstClient: 400_000, requests: 4 }]); // 10.6.26.128
+  assertEquals(rounds, { gateway: [50] });
+});
 
 Deno.test("runBenchmarks() rejects an unknown benchmark and an unknown or malformed size", async () => {
   await assertRejects(

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { goalsOf, isMet } from "../bench/_goals.ts";
 import { drawPlot } from "../bench/_plot.ts";
-import { readResults, type Results } from "../bench/_results.ts";
+import { mergeResults, readResults, type Results } from "../bench/_results.ts";
 import type { Row } from "../bench/_row.ts";
 import { TABLE } from "../bench/_table.ts";
 import { withResults } from "../tools/performance.ts";
@@ -58,6 +58,17 @@ Deno.test("withResults() writes the run, all figures and the growth", () => {
       "| publish | 1: 3 ms, 2: 6 ms, 4: 12 ms, 8: 24 ms | 1 | 1 | change: 3 ms |",
     ]
   ) assertEquals(lines.includes(line), true, line);
+});
+
+Deno.test("mergeResults() replaces rows and growth of the same name, and says when", () => {
+  const [old, other] = [rowOf("health", { gateway: [1] }), rowOf("start", { gateway: [2] })];
+  const row = rowOf("health", { gateway: [3] });
+  const [growth] = resultsOf().growth.map((it) => ({ ...it, work: "newer" }));
+  const measuredAt = "2026-11-21T21:30:00.000Z";
+  const merged = mergeResults(resultsOf(old, other), { rows: [row], growth: growth ? [growth] : [] }, measuredAt);
+  assertEquals(merged.rows, [{ ...row, measuredAt }, other]);
+  assertEquals(merged.growth.map(({ work }) => work), ["newer"]);
+  assertEquals(linesWith(merged).includes("- Again on 2026-11-21 21:30 UTC: health"), true);
 });
 
 Deno.test("isMet() compares the median with the bounds of a goal, both included", () => {

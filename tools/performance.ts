@@ -77,10 +77,18 @@ function withBlock(document: string, name: string, text: string): string {
   return document.replace(block, (_, start, end) => `${start}\n${text}\n\n${end}`);
 }
 
-function runBlock({ measuredAt, machine: { deno, os, cores, load }, skipped }: Results): string {
-  const date = measuredAt.slice(0, 16).replace("T", " ");
-  const where = `Measured on ${date} UTC with Deno ${deno} (${os}, ${cores} cores, load ${formatNumber(load)} before).`;
-  return [where, ...skipped.map((reason) => `- Skipped: ${reason}`)].join("\n");
+function runBlock({ measuredAt, machine: { deno, os, cores, load }, rows, skipped }: Results): string {
+  const where = `Measured on ${dateOf(measuredAt)} UTC with Deno ${deno} (${os}, ${cores} cores, load ${
+    formatNumber(load)
+  } before).`;
+  const again = rows.flatMap(({ work, measuredAt }) =>
+    measuredAt ? [`- Again on ${dateOf(measuredAt)} UTC: ${work}`] : []
+  );
+  return [where, ...again, ...skipped.map((reason) => `- Skipped: ${reason}`)].join("\n");
+}
+
+function dateOf(time: string): string {
+  return time.slice(0, 16).replace("T", " ");
 }
 
 function goalBlock({ rows }: Results): string {

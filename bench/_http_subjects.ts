@@ -1,4 +1,5 @@
 import { join } from "@std/path";
+import { OPTION_NAMES } from "../src/cli/option_table.ts";
 import { finishedResponse } from "./_floor_server.ts";
 import { importFlags } from "./_import_flags.ts";
 import { startNginx } from "./_nginx.ts";
@@ -11,6 +12,9 @@ export async function startGateway(site: Site, args: readonly string[]): Promise
   const own = ["--hostname", "127.0.0.1", "--port", String(port), "--env-file", site.envFile];
   return await startDeno("main.ts", [...own, ...args], { port, readyPath: "/rep/health" });
 }
+
+/** The options of the gateway on its other server; `undefined` if it has no other. */
+export const NODE_SERVER = (OPTION_NAMES as readonly string[]).includes("server") ? ["--server", "node"] : undefined;
 
 /** Starts the floor that sends the bytes of a response. */
 export async function startFinished(site: Site, response: Response): Promise<SubjectProcess> {

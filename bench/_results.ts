@@ -45,11 +45,7 @@ function withShortArrays(json: string): string {
 }
 
 /** Returns the results with newer rows of the same names, which say when they were measured. */
-export function mergeResults(
-  results: Results,
-  { rows, growth }: Pick<Results, "rows" | "growth">,
-  measuredAt: string,
-): Results {
+export function mergeResults(results: Results, { rows, growth, measuredAt }: Results): Results {
   const newRows = new Map(rows.map((row) => [row.name, { ...row, measuredAt }]));
   const newGrowth = new Map(growth.map((it) => [it.name, it]));
   return {

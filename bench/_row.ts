@@ -1,7 +1,15 @@
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** What does the work of a row: the gateway, its floor, and others for comparison. */
-export type Subject = "gateway" | "floor" | "fetch" | "memory store" | "Go gateway" | "nginx" | "mercure";
+export type Subject =
+  | "gateway"
+  | "gateway --server node"
+  | "floor"
+  | "fetch"
+  | "memory store"
+  | "Go gateway"
+  | "nginx"
+  | "mercure";
 
 /** One row of the table in `docs/performance.md`, as it was measured. */
 export interface Row {

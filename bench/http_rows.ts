@@ -8,7 +8,7 @@
  * not installed (`--wrk 0`). All processes are on 127.0.0.1, and share the machine's cores.
  */
 import { join } from "@std/path";
-import { startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
+import { NODE_SERVER, startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
 import { findLoadGenerator, type LoadGenerator } from "./_load_generator.ts";
 import { startNginx } from "./_nginx.ts";
 import { addHttpPeers } from "./_http_peers.ts";
@@ -29,6 +29,8 @@ export interface HttpWork {
   readonly path: string;
   /** The options of the gateway. */
   readonly args: (site: Site, upstreamPort: number) => readonly string[];
+  /** Whether the gateway is measured on its other server as well. */
+  readonly hasBothServers?: boolean;
   /** Whether the gateway passes on what an upstream sends. */
   readonly isProxied?: boolean;
   /** Whether each request comes from another client. */
@@ -45,7 +47,7 @@ const KEY_PATH = "/rep/session-key";
 
 /** The rows of the table that are HTTP requests. */
 export const HTTP_WORK: readonly HttpWork[] = [
-  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded },
+  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded, hasBothServers: true },
   { name: "static_page", work: "static page of 11 KB with payload", path: PAGE_PATH, args: embedded },
   { name: "static_asset", work: "static asset of 100 KB", path: ASSET_PATH, args: embedded },
   {
@@ -80,6 +82,9 @@ async function measureSite(site: Site, work: HttpWork, sizes: typeof HTTP_SIZES,
   const upstream = work.isProxied ? stack.use(await startUpstream(site, work.path, context.nginx)) : undefined;
   const gateway = stack.use(await startGateway(site, work.args(site, upstream?.port ?? 0)));
   const servers: Partial<Record<Subject, SubjectProcess>> = { gateway };
+  if (work.hasBothServers && NODE_SERVER !== undefined) {
+    servers["gateway --server node"] = stack.use(await startGateway(site, [...work.args(site, 0), ...NODE_SERVER]));
+  }
   if (upstream !== undefined) {
     servers.floor = stack.use(await startPassThrough("node", upstream));
     servers.fetch = stack.use(await startPassThrough("fetch", upstream));

@@ -2,7 +2,7 @@
  * Runs all rows of the table in `docs/performance.md`, writes `bench/results.json` and draws `docs/performance.svg`:
  *
  *     deno task bench
- *     deno task bench peers
+ *     deno task bench peers --rounds 3
  *
  * With `peers`, it also measures the gateways and hubs of others that are installed. Or runs one row, or another benchmark, with
  * other sizes:
@@ -25,7 +25,7 @@ import { findPeers, runIsolated } from "./_peers.ts";
 import { type BenchContext, findOnMachine } from "./_programs.ts";
 import { printReport, type Report } from "./_report.ts";
 import { mergeResults, readResults, writeResults } from "./_results.ts";
-import { runTable, TABLE } from "./_table.ts";
+import { measureTable, TABLE } from "./_table.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
@@ -49,18 +49,21 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
  *
  * @throws {RangeError} If there is no benchmark of that name.
  */
-export async function runBenchmarks(args: readonly string[], print = printReport): Promise<void> {
+export async function runBenchmarks(args: readonly string[], print: Print = printReport): Promise<void> {
   const command = readCommand(args);
   const ranIsolated = command.withPeers && await runIsolated(args);
   if (!ranIsolated) await runHere(command, print);
   if ((command.isUpdate || command.name === undefined) && !isIsolated()) await writePerformance();
 }
 
+type Print = (report: Report) => void;
+
 /** What the arguments ask for. */
 interface Command {
   /** Whether the results of a row replace those of the last full run. */
   readonly isUpdate: boolean;
   readonly withPeers: boolean;
+  /** A row or another benchmark; `undefined` is the whole table. */
   readonly name: string | undefined;
   readonly sizes: readonly string[];
 }
@@ -68,32 +71,33 @@ interface Command {
 function readCommand(args: readonly string[]): Command {
   const first = args.findIndex((arg) => arg !== "update" && arg !== "peers");
   const words = args.slice(0, first === -1 ? args.length : first);
-  const [name, ...sizes] = args.slice(words.length);
+  const rest = args.slice(words.length);
+  const name = rest[0]?.startsWith("--") ? undefined : rest[0];
+  const sizes = name === undefined ? rest : rest.slice(1);
   return { isUpdate: words.includes("update"), withPeers: words.includes("peers"), name, sizes };
 }
 
-async function runHere(
-  { isUpdate, withPeers, name, sizes }: Command,
-  print: (report: Report) => void,
-): Promise<void> {
-  const context = await createContext(withPeers);
-  if (name === undefined) return await runTable(context, print);
-  const measure = TABLE[name];
-  if (measure !== undefined) {
-    const part = await measure(sizes, context);
-    part.reports.forEach(print);
-    return isUpdate ? await writeResults(mergeResults(await readResults(), part, new Date().toISOString())) : undefined;
-  }
+async function runHere(command: Command, print: Print): Promise<void> {
+  const { isUpdate, withPeers, name, sizes } = command;
+  if (name === undefined || Object.hasOwn(TABLE, name)) return await runRows(command, print);
   const run = PROGRAMS[name];
-  if (run !== undefined) return print(await run(sizes));
-  const names = [...Object.keys(TABLE), ...Object.keys(PROGRAMS)];
+  if (run !== undefined && !isUpdate && !withPeers) return print(await run(sizes));
+  const names = [...Object.keys(TABLE), ...isUpdate || withPeers ? [] : Object.keys(PROGRAMS)];
   throw new RangeError(`Cannot run "${name}": expected one of ${names.join(", ")}`);
+}
+
+async function runRows({ isUpdate, withPeers, name, sizes }: Command, print: Print): Promise<void> {
+  const context = await createContext(withPeers);
+  const results = await measureTable(name === undefined ? Object.keys(TABLE) : [name], { sizes, context, print });
+  const { skipped } = results;
+  if (skipped.length > 0) print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
+  if (name === undefined) await writeResults(results);
+  else if (isUpdate) await writeResults(mergeResults(await readResults(), results));
 }
 
 async function createContext(withPeers: boolean): Promise<BenchContext> {
   const skipped: string[] = [];
-  const skip = (reason: string) => void skipped.push(reason);
-  const peers = withPeers ? await findPeers(skip) : {};
+  const peers = withPeers ? await findPeers((reason) => void skipped.push(reason)) : {};
   return { peers, skipped, nginx: await findOnMachine("BENCH_NGINX", "nginx") };
 }
 

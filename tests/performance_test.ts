@@ -65,7 +65,8 @@ Deno.test("mergeResults() replaces rows and growth of the same name, and says wh
   const row = rowOf("health", { gateway: [3] });
   const [growth] = resultsOf().growth.map((it) => ({ ...it, work: "newer" }));
   const measuredAt = "2026-11-21T21:30:00.000Z";
-  const merged = mergeResults(resultsOf(old, other), { rows: [row], growth: growth ? [growth] : [] }, measuredAt);
+  const newer = { ...resultsOf(row), growth: growth ? [growth] : [], measuredAt };
+  const merged = mergeResults(resultsOf(old, other), newer);
   assertEquals(merged.rows, [{ ...row, measuredAt }, other]);
   assertEquals(merged.growth.map(({ work }) => work), ["newer"]);
   assertEquals(linesWith(merged).includes("- Again on 2026-11-21 21:30 UTC: health"), true);

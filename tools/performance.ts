@@ -62,7 +62,16 @@ const BEFORE = [
   ["reload_many", "reload with 10,000 variables", "quadratic", "–", "–", "linear, < 1 s"],
 ] as const;
 
-const SUBJECTS: readonly Subject[] = ["gateway", "floor", "fetch", "memory store", "Go gateway", "mercure", "nginx"];
+const SUBJECTS: readonly Subject[] = [
+  "gateway",
+  "gateway --server node",
+  "floor",
+  "fetch",
+  "memory store",
+  "Go gateway",
+  "mercure",
+  "nginx",
+];
 
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
@@ -107,10 +116,10 @@ function nowOf(row: Row | undefined): string {
 
 function valueText(row: Row, goal: Goal): string {
   const values = valuesFor(row, goal);
-  const { by } = goal;
-  if (values.length === 0) return `${by} not measured`;
+  const { by, of } = goal;
+  if (values.length === 0) return `${by ?? of} not measured`;
   const text = formatFigure(figure("", by === undefined ? row.unit : "", values));
-  return by === undefined ? text : `${text} × ${by}`;
+  return by !== undefined ? `${text} × ${by}` : of !== undefined ? `${text} with \`${of}\`` : text;
 }
 
 function figureBlock({ rows }: Results): string {

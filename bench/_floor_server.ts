@@ -1,6 +1,6 @@
 /**
- * The floors of the rows, each the smallest `Deno.serve` program for its work. The arguments are a port, a kind, and what the
- * kind needs:
+ * The floors of the rows, each the smallest `Deno.serve` program for its work. The arguments are a port, a kind, and
+ * what the kind needs:
  *
  * - `bytes FILE`: sends the finished response in the file.
  * - `node URL`: passes the response of an upstream through with `node:http`.

@@ -2,8 +2,8 @@ import { findFreePort, SubjectProcess } from "./_subject_process.ts";
 import type { Site } from "./_site.ts";
 
 /**
- * Starts REP's Go gateway. It listens on all interfaces, which is why it may only run in a network namespace that has no
- * interface but the loopback.
+ * Starts REP's Go gateway. It listens on all interfaces, which is why it may only run in a network namespace that has
+ * no interface but the loopback.
  *
  * @throws {Error} If there are other interfaces.
  */

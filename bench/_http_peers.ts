@@ -35,8 +35,8 @@ async function startNginxFor(
   const script = `<script type="application/json">${"x".repeat(PAYLOAD_BYTES)}</script></head>`;
   const insert = path === ASSET_PATH ? "" : `sub_filter '</head>' '${script}';`;
   if (upstream === undefined) return await startStaticNginx(nginx, site, insert);
-  const locations =
-    `location / { proxy_pass http://127.0.0.1:${upstream.port}; proxy_http_version 1.1; proxy_set_header Connection ""; ${insert} }`;
+  const pass = `proxy_pass http://127.0.0.1:${upstream.port}; proxy_http_version 1.1; proxy_set_header Connection "";`;
+  const locations = `location / { ${pass} ${insert} }`;
   return await startNginx(nginx, { directory: site.root, locations, readyPath: "/" });
 }
 

@@ -7,10 +7,15 @@ import { ASSET_PATH, type Site } from "./_site.ts";
 import { findFreePort, type SubjectCommand, SubjectProcess } from "./_subject_process.ts";
 
 /** Starts the command of this project. */
-export async function startGateway(site: Site, args: readonly string[]): Promise<SubjectProcess> {
+export async function startCommand(args: readonly string[]): Promise<SubjectProcess> {
   const port = findFreePort();
-  const own = ["--hostname", "127.0.0.1", "--port", String(port), "--env-file", site.envFile];
+  const own = ["--hostname", "127.0.0.1", "--port", String(port)];
   return await startDeno("main.ts", [...own, ...args], { port, readyPath: "/rep/health" });
+}
+
+/** Starts it with the variables of a site. */
+export function startGateway({ envFile }: Site, args: readonly string[]): Promise<SubjectProcess> {
+  return startCommand(["--env-file", envFile, ...args]);
 }
 
 /** The options of the gateway on its other server; `undefined` if it has no other. */

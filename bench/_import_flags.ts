@@ -1,6 +1,8 @@
 import { stdFlags } from "../tools/std.ts";
 
-/** The variable in which a benchmark that runs in a network namespace, where JSR cannot be reached, is given the flags. */
+/**
+ * The variable in which a benchmark that runs in a network namespace, where JSR cannot be reached, is given the flags.
+ */
 export const IMPORT_FLAGS = "BENCH_IMPORT_FLAGS";
 
 /** Returns the flags with which `deno` finds the `@std` packages. */

@@ -22,8 +22,8 @@ export async function findPeers(skip: (reason: string) => void): Promise<Peers> 
 }
 
 /**
- * Runs the same command again, in a network namespace of its own that has only the loopback interface: the Go gateway listens
- * on all interfaces.
+ * Runs the same command again, in a network namespace of its own that has only the loopback interface: the Go gateway
+ * listens on all interfaces.
  *
  * @returns Whether it ran; `false` if this process is in such a namespace already, or cannot create one.
  */

@@ -3,7 +3,10 @@ import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.
 /** Folders of servers that a user's PATH often does not have. */
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin"];
 
-/** Returns the path of a program that an environment variable names, or that is on the PATH; `undefined` if it is missing. */
+/**
+ * Returns the path of a program that an environment variable names, or that is on the PATH; `undefined` if it is
+ * missing.
+ */
 export async function findOnMachine(variable: string, name: string): Promise<string | undefined> {
   return Deno.env.get(variable) ||
     await findProgram([name], [...foldersOnPath(THIS_MACHINE), ...SYSTEM_FOLDERS], THIS_MACHINE);

@@ -26,7 +26,6 @@ export async function createSite(pageBytes = PAGE_BYTES): Promise<Site> {
   await Deno.writeTextFile(join(directory, "assets", "app.js"), textOf(ASSET_BYTES, "export const n = 1;\n"));
   const envFile = join(root, "app.env");
   await Deno.writeTextFile(envFile, ENVIRONMENT.map((line) => `${line}\n`).join(""));
-  for (const path of [root, directory, join(directory, "assets")]) await Deno.chmod(path, 0o755); // nginx has another user
   return { root, directory, envFile, [Symbol.asyncDispose]: () => Deno.remove(root, { recursive: true }) };
 }
 

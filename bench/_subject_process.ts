@@ -85,8 +85,8 @@ async function end(child: Deno.ChildProcess): Promise<void> {
 }
 
 /**
- * Returns the status of a response, or `undefined` if nothing listens yet. Each request has a connection of its own, since a
- * client with a pool would take longer to notice that the port is open.
+ * Returns the status of a response, or `undefined` if nothing listens yet. Each request has a connection of its own,
+ * since a client with a pool would take longer to notice that the port is open.
  */
 async function statusOf(port: number, path: string): Promise<number | undefined> {
   try {

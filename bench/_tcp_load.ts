@@ -1,8 +1,8 @@
 import type { Load, LoadOptions } from "./_load_generator.ts";
 
 /**
- * Sends requests over bare connections of this process. That is several times slower than `wrk`, so that it is a client for
- * machines without `wrk` only: the ceiling in the results says how fast it is.
+ * Sends requests over bare connections of this process. That is several times slower than `wrk`, so that it is a
+ * client for machines without `wrk` only: the ceiling in the results says how fast it is.
  */
 export async function tcpLoad(options: LoadOptions): Promise<Load> {
   const load = new TcpLoad(options);

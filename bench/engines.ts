@@ -13,7 +13,8 @@ import { silentLog } from "../src/log.ts";
 import { openStore } from "../src/store/open.ts";
 import { Denokv, findDenokv } from "../tools/denokv.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
-import { GatewayProcess } from "./_gateway_process.ts";
+import { ChangeStream } from "./_change_stream.ts";
+import { startCommand } from "./_http_subjects.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** The sizes of a run. */
@@ -93,9 +94,9 @@ async function measurePropagation({ name, kv }: Engine, directory: string, { pro
   const write = (value: string) => Deno.writeTextFile(path, `REP_PUBLIC_A=${value}\n`);
   await write("first");
   const args = ["--hot-reload", "--env-file", path, "--kv", kv];
-  await using publisher = await GatewayProcess.start(args);
-  await using other = await GatewayProcess.start(args);
-  await using stream = await other.openStream();
+  await using publisher = await startCommand(args);
+  await using other = await startCommand(args);
+  await using stream = await ChangeStream.open(other.port);
   const times: number[] = [];
   for (let index = 0; index < propagations; index++) {
     await write(`value ${name} ${index}`);

@@ -78,7 +78,8 @@ async function replayGrowth({ events, rounds }: Sizes): Promise<Growth> {
   const ids = await Array.fromAsync(kv.list({ prefix: ["rep", "event"] }), ({ key }) => Number(key.at(-1)));
   const description = { name: "replay", work: "replay of missed events", sizeUnit: "event", unit: "ms" };
   return await measureGrowth(description, { sizes, rounds }, async (missed) => {
-    await using restarted = await ChangingVariables.start(store, VARIABLES, reloads); // has only the newest events in memory
+    // It has only the newest events in memory.
+    await using restarted = await ChangingVariables.start(store, VARIABLES, reloads);
     const headers = { "last-event-id": String(Number(ids[0]) - 1) };
     const request = new Request("http://localhost/rep/changes", { headers });
     const startedAt = performance.now();

@@ -3,9 +3,9 @@
  *
  *     deno task bench static_page --connections 50 --seconds 1 --rounds 7
  *
- * The floor is the smallest `Deno.serve` program that sends the same finished bytes, or, for the proxied rows, passes them through
- * with `node:http`; with `fetch`, for scale, too. The requests are sent by `wrk`, or by a client in this process if it is
- * not installed (`--wrk 0`). All processes are on 127.0.0.1, and share the machine's cores.
+ * The floor is the smallest `Deno.serve` program that sends the same finished bytes, or, for the proxied rows, passes
+ * them through with `node:http`; with `fetch`, for scale, too. The requests are sent by `wrk`, or by a client in this
+ * process if it is not installed (`--wrk 0`). All processes are on 127.0.0.1, and share the machine's cores.
  */
 import { join } from "@std/path";
 import { NODE_SERVER, startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";

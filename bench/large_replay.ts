@@ -3,8 +3,8 @@
  *
  *     deno task bench large_replay --events 820 --bytes 60000 --rounds 3
  *
- * CPU time, of a process that has just started and of its only client, which are both in this process. The store is a Deno KV
- * file; the floor is `kv.list` of the same entries.
+ * CPU time, of a process that has just started and of its only client, which are both in this process. The store is a
+ * Deno KV file; the floor is `kv.list` of the same entries.
  */
 import process from "node:process";
 import { createGateway, type Gateway } from "../src/gateway.ts";

@@ -4,16 +4,17 @@
  *     deno task bench
  *     deno task bench peers --rounds 3
  *
- * With `peers`, it also measures the gateways and hubs of others that are installed. Or runs one row, or another benchmark, with
- * other sizes:
+ * With `peers`, it also measures the gateways and hubs of others that are installed. Or runs one row, or another
+ * benchmark, with other sizes:
  *
  *     deno task bench static_page --seconds 5
  *     deno task bench peers static_page
  *     deno task bench update peers static_page
  *     deno task bench fan_out --streams 5000
  *
- * With `update`, the results of the row replace those of the last full run. Each prints the median of its rounds and, in brackets, the least and the most. Times depend on the machine; ratios to a
- * floor that was measured in the same run say more.
+ * With `update`, the results of the row replace those of the last full run. Each prints the median of its rounds and,
+ * in brackets, the least and the most. Times depend on the machine; ratios to a floor that was measured in the same
+ * run say more.
  */
 import { ENGINE_SIZES, engines } from "./engines.ts";
 import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";

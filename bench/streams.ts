@@ -1,11 +1,12 @@
 /**
- * The rows of event streams: how soon a change has reached all of them, and what a stream costs to open and to keep open.
+ * The rows of event streams: how soon a change has reached all of them, and what a stream costs to open and to keep
+ * open.
  *
  *     deno task bench streams --streams 5000 --events 10 --rounds 5
  *
- * The command, in a process that is new in every round, beside its floor: a bare `Deno.serve` that sends the same bytes to the
- * same number of streams. A change is a new value in the env file and a SIGHUP; the time ends with the last delivery to a
- * bare connection of this process. Memory and CPU are those of the process, from `/proc`.
+ * The command, in a process that is new in every round, beside its floor: a bare `Deno.serve` that sends the same
+ * bytes to the same number of streams. A change is a new value in the env file and a SIGHUP; the time ends with the
+ * last delivery to a bare connection of this process. Memory and CPU are those of the process, from `/proc`.
  */
 import { quantile } from "./_report.ts";
 import { alternate, type BySubject, mapSubjects, type Row } from "./_row.ts";

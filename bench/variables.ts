@@ -3,8 +3,8 @@
  *
  *     deno task bench variables --variables 10000 --rounds 3
  *
- * The store is a new Deno KV file in every round. The floor is to commit as many entries as the events and the public state have
- * values, 500 at once, to such a file.
+ * The store is a new Deno KV file in every round. The floor is to commit as many entries as the events and the public
+ * state have values, 500 at once, to such a file.
  */
 import { kvStore } from "../src/store/kv.ts";
 import { createKvFile } from "./_kv_file.ts";

@@ -13,8 +13,8 @@ import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
 
 /**
- * The table of issue 9, measured before its work began: the name of the row, the work, ours / floor, ours / Go gateway, nginx, and
- * the goal.
+ * What was measured before the work on performance began, and its goals: the name of the row, the work, ours / floor,
+ * ours / Go gateway, nginx, and the goal.
  */
 const BEFORE = [
   ["health", "`/rep/health`", "0.47", "0.80", "–", "≥ 0.8 of the floor"],

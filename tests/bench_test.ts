@@ -163,7 +163,7 @@ async function reportsOf(args: string[]): Promise<Report[]> {
 }
 
 Deno.test("start measures the first response and the memory then", async () => {
-  const reports = await reportsOf(["start", "--rounds", "2"]);
+  const reports = await reportsOf(["start", "--rounds", "1"]);
   assertEquals(reports.map(({ title }) => title), ["start: start to first response", "idle_memory: idle memory"]);
   reports.forEach(assertValid);
   assertEquals(reports.flatMap(({ figures }) => figures).filter(({ least }) => least === 0), []);

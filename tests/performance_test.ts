@@ -49,12 +49,14 @@ Deno.test("withResults() says which goals are met, missed, and not measured", ()
 });
 
 Deno.test("withResults() writes the run, all figures and the growth", () => {
-  const lines = linesWith(resultsOf(rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] })));
+  const row = rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] });
+  const lines = linesWith(resultsOf({ ...row, cpuUs: { gateway: [16, 17, 18], floor: [8, 8, 8] } }));
   for (
     const line of [
       "Measured on 2026-11-21 20:15 UTC with Deno 2.9.6 (linux x86_64, 2 cores, load 0.1 before).",
       "- Skipped: mercure: it is missing",
       "| health, requests/s | 85 (80 to 90) | 100 |",
+      "| health | 17 (16 to 18) | 8 |",
       "| publish | 1: 3 ms, 2: 6 ms, 4: 12 ms, 8: 24 ms | 1 | 1 | change: 3 ms |",
     ]
   ) assertEquals(lines.includes(line), true, line);

@@ -75,7 +75,7 @@ const SUBJECTS: readonly Subject[] = [
 
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
-  const blocks = { run: runBlock, goals: goalBlock, figures: figureBlock, growth: growthBlock };
+  const blocks = { run: runBlock, goals: goalBlock, figures: figureBlock, cpu: cpuBlock, growth: growthBlock };
   return Object.entries(blocks).reduce((text, [name, block]) => withBlock(text, name, block(results)), document);
 }
 
@@ -123,12 +123,22 @@ function valueText(row: Row, goal: Goal): string {
 }
 
 function figureBlock({ rows }: Results): string {
+  return subjectTable("work, unit", rows.map(({ work, unit, rounds }) => ({ name: `${work}, ${unit}`, rounds })));
+}
+
+function cpuBlock({ rows }: Results): string {
+  const measured = rows.filter(({ cpuUs = {} }) => Object.values(cpuUs).some((values) => values.length > 0));
+  return subjectTable("work", measured.map(({ work, cpuUs = {} }) => ({ name: work, rounds: cpuUs })));
+}
+
+/** A column for each subject that any of the rows has. */
+function subjectTable(head: string, rows: readonly { name: string; rounds: Row["rounds"] }[]): string {
   const present = SUBJECTS.filter((subject) => rows.some(({ rounds }) => subject in rounds));
-  const body = rows.map(({ work, unit, rounds }) => [
-    `${work}, ${unit}`,
+  const body = rows.map(({ name, rounds }) => [
+    name,
     ...present.map((subject) => rounds[subject] === undefined ? "" : formatFigure(figure("", "", rounds[subject]))),
   ]);
-  return table(["work, unit", ...present], body);
+  return table([head, ...present], body);
 }
 
 function growthBlock({ growth }: Results): string {

@@ -1,6 +1,6 @@
 import { startGoGateway } from "./_go_gateway.ts";
 import { startStaticNginx } from "./_http_subjects.ts";
-import type { HttpWork } from "./http_rows.ts";
+import type { HttpWork } from "./_http_work.ts";
 import { startNginx } from "./_nginx.ts";
 import type { BenchContext } from "./_programs.ts";
 import type { Subject } from "./_row.ts";

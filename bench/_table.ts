@@ -1,6 +1,8 @@
 import { growth, GROWTH_SIZES } from "./growth.ts";
 import { type Growth, growthReport } from "./_growth.ts";
-import { HTTP_SIZES, HTTP_WORK, measureCeiling, measureHttp } from "./http_rows.ts";
+import { HTTP_SIZES } from "./_http_load.ts";
+import { measureCeiling, measureHttp } from "./http_rows.ts";
+import { HTTP_WORK } from "./_http_work.ts";
 import { LARGE_REPLAY_SIZES, largeReplayRow } from "./large_replay.ts";
 import type { BenchContext } from "./_programs.ts";
 import type { Report } from "./_report.ts";

@@ -2,7 +2,7 @@ import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { fit } from "../bench/_fit.ts";
 import { hasLoopbackOnly } from "../bench/_go_gateway.ts";
 import { NODE_SERVER } from "../bench/_http_subjects.ts";
-import { HTTP_WORK } from "../bench/http_rows.ts";
+import { HTTP_WORK } from "../bench/_http_work.ts";
 import { runBenchmarks } from "../bench/main.ts";
 import { findPeers } from "../bench/_peers.ts";
 import { formatReport, type Report } from "../bench/_report.ts";

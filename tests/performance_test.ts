@@ -6,6 +6,7 @@ import type { Row } from "../bench/_row.ts";
 import { TABLE } from "../bench/_table.ts";
 import { withResults } from "../tools/performance.ts";
 
+const REFRESH = "run: deno run $(deno run -A tools/std.ts) -A tools/performance.ts";
 const DOCUMENT = await Deno.readTextFile("docs/performance.md");
 
 function rowOf(name: string, rounds: Row["rounds"], unit = "requests/s"): Row {
@@ -25,8 +26,12 @@ function linesWith(results: Results): string[] {
 }
 
 Deno.test("docs/performance.md contains the tables that bench/results.json yields", async () => {
-  const message = "run: deno run $(deno run -A tools/std.ts) -A tools/performance.ts";
-  assertEquals(withResults(DOCUMENT, await readResults()), DOCUMENT, message);
+  assertEquals(withResults(DOCUMENT, await readResults()), DOCUMENT, REFRESH);
+});
+
+Deno.test("docs/performance.svg is what bench/results.json yields", async () => {
+  const drawn = drawPlot(await readResults());
+  assertEquals(drawn === await Deno.readTextFile("docs/performance.svg"), true, REFRESH);
 });
 
 Deno.test("docs/performance.md names every row that can be run alone", () => {

@@ -8,6 +8,7 @@ import { findPeers } from "../bench/_peers.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
 import { soak } from "../bench/soak.ts";
 import { storedKeysRow } from "../bench/_stored_keys.ts";
+import { parseWrk } from "../bench/_wrk.ts";
 
 async function reportOf(args: string[]): Promise<Report> {
   const reports: Report[] = [];
@@ -265,6 +266,24 @@ Deno.test("hasLoopbackOnly() finds any other interface", () => {
   assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n`), true);
   assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n  eth0: 1 2\n`), false);
   assertEquals(hasLoopbackOnly(headings), false);
+});
+
+Deno.test("parseWrk() reads the rate and the failed requests, and rejects socket errors", () => {
+  const output = (more: string) =>
+    `Running 1s test @ http://127.0.0.1:8080/
+  2 threads and 50 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     1.62ms    1.05ms  23.89ms   88.73%
+    Req/Sec    15.65k     2.37k   20.14k    70.00%
+  31179 requests in 1.00s, 9.51MB read
+${more}Requests/sec:  31141.57
+Transfer/sec:      9.50MB
+`;
+  assertEquals(parseWrk(output("")), { perSecond: 31_141.57, requests: 31_179, failed: 0 });
+  assertEquals(parseWrk(output("  Non-2xx or 3xx responses: 31169\n"))?.failed, 31_169);
+  assertEquals(parseWrk(output("  Socket errors: connect 0, read 0, write 0, timeout 3\n"))?.requests, 31_179);
+  assertEquals(parseWrk(output("  Socket errors: connect 0, read 5, write 0, timeout 0\n")), undefined);
+  assertEquals(parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n"), undefined);
 });
 
 Deno.test("findPeers() says which programs are missing", async () => {

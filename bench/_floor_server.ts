@@ -54,6 +54,7 @@ function toResponse(message: IncomingMessage): Response {
       message.on("end", () => controller.close());
       message.on("error", (error) => controller.error(error));
     },
+    cancel: () => void message.destroy(), // no more data may arrive then
   });
   return new Response(body, { status: message.statusCode ?? 0, headers: endToEnd(new Headers(rawHeaders(message))) });
 }

@@ -36,6 +36,11 @@ export function goalsOf({ name }: Row): readonly Goal[] {
   return GOALS[name] ?? [];
 }
 
+/** Returns where a row stands in the table: the ceiling, which has no goal, is the first. */
+export function positionOf({ name }: Row): number {
+  return Object.keys(GOALS).indexOf(name);
+}
+
 /** Whether the median of the rounds reaches a goal; `undefined` if it was not measured. */
 export function isMet(row: Row, goal: Goal): boolean | undefined {
   const values = valuesFor(row, goal);

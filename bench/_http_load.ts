@@ -1,7 +1,7 @@
 import type { HttpWork } from "./_http_work.ts";
 import { findLoadGenerator, type LoadGenerator } from "./_load_generator.ts";
 import type { ProcessUsage } from "./_process_usage.ts";
-import { alternate, type BySubject, mapSubjects, type Row } from "./_row.ts";
+import { alternate, type BySubject, mapSubjects, type Row, type Subject } from "./_row.ts";
 import { type LoadedClients, MAX_CLIENTS_PER_LOAD } from "./_stored_keys.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
 
@@ -30,9 +30,9 @@ export async function measureServers(
 ): Promise<LoadedRow> {
   const { run } = await findLoadGenerator(sizes.wrk === 1);
   let firstClient = 0;
-  const measures = mapSubjects(servers, (server) => () => {
+  const measures = mapSubjects(servers, (server, subject) => () => {
     firstClient += MAX_CLIENTS_PER_LOAD;
-    return measureLoad(server, { work, sizes, run, firstClient });
+    return measureLoad(server, { work, sizes, run, firstClient, subject });
   });
   await alternate(1, measures); // the code of the servers is not compiled yet
   const all = await alternate(sizes.rounds, measures);
@@ -55,20 +55,23 @@ interface LoadWork {
   readonly sizes: typeof HTTP_SIZES;
   readonly run: LoadGenerator;
   readonly firstClient: number;
+  readonly subject: Subject;
 }
 
 async function measureLoad(
   server: SubjectProcess,
-  { work: { name, path, isOverLimit, hasDistinctClients }, sizes, run, firstClient }: LoadWork,
+  { work: { path, isOverLimit, hasDistinctClients }, sizes, run, firstClient, subject }: LoadWork,
 ): Promise<Measurement> {
   const before = await usageOf(server);
   const options = { ...sizes, port: server.port, path, ...hasDistinctClients && { firstClient } };
-  const { perSecond, requests, failed } = await run(options);
+  const { perSecond, requests, failed } = await run(options).catch((error) => {
+    throw new Error(`Cannot load ${subject}: ${error instanceof Error ? error.message : error}`, { cause: error });
+  });
   const after = await usageOf(server);
   const isExpected = isOverLimit ? requests - failed <= MAX_KEYS : failed === 0;
   if (requests === 0 || !isExpected) {
     const expected = isOverLimit ? "all of the requests" : "none of the requests";
-    throw new Error(`Cannot measure ${name}: expected ${expected} to be rejected, got ${failed} of ${requests}`);
+    throw new Error(`Cannot measure ${subject}: expected ${expected} to be rejected, got ${failed} of ${requests}`);
   }
   return { perSecond, requests, firstClient, cpuUs: before && after && (after.cpuUs - before.cpuUs) / requests };
 }

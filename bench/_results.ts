@@ -1,4 +1,5 @@
 import { cpus } from "node:os";
+import { positionOf } from "./_goals.ts";
 import type { Growth } from "./_growth.ts";
 import type { Row } from "./_row.ts";
 
@@ -44,15 +45,24 @@ function withShortArrays(json: string): string {
   return json.replace(/\[\s+([\d.e+-][^[\]{}"]*?)\s+\]/g, (_, items: string) => `[${items.replace(/\s+/g, " ")}]`);
 }
 
-/** Returns the results with newer rows of the same names, which say when they were measured. */
-export function mergeResults(results: Results, { rows, growth, measuredAt }: Results): Results {
-  const newRows = new Map(rows.map((row) => [row.name, { ...row, measuredAt }]));
-  const newGrowth = new Map(growth.map((it) => [it.name, it]));
+/**
+ * Returns the results with newer rows, which say when they were measured.
+ *
+ * @param part The part of the table that was measured again: it is not skipped any more.
+ */
+export function mergeResults(results: Results, newer: Results, part: string): Results {
+  const again = newer.rows.map((row) => ({ ...row, measuredAt: newer.measuredAt }));
   return {
     ...results,
-    rows: results.rows.map((row) => newRows.get(row.name) ?? row),
-    growth: results.growth.map((it) => newGrowth.get(it.name) ?? it),
+    rows: replaceByName(results.rows, again).sort((a, b) => positionOf(a) - positionOf(b)),
+    growth: replaceByName(results.growth, newer.growth),
+    skipped: results.skipped.filter((reason) => !reason.startsWith(`${part}: `)),
   };
+}
+
+function replaceByName<T extends { readonly name: string }>(all: readonly T[], newer: readonly T[]): T[] {
+  const names = newer.map(({ name }) => name);
+  return [...all.filter(({ name }) => !names.includes(name)), ...newer];
 }
 
 /** Describes this machine. */

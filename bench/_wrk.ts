@@ -15,7 +15,7 @@ export async function wrkLoad(program: string, options: LoadOptions): Promise<Lo
   const load = parseWrk(text);
   if (load !== undefined) return load;
   const got = JSON.stringify((text + decoder.decode(stderr)).trim());
-  throw new Error(`Cannot measure ${options.path}: expected wrk to load it without socket errors, got ${got}`);
+  throw new Error(`Cannot load ${options.path} with wrk: expected no socket errors, got ${got}`);
 }
 
 /**

@@ -93,7 +93,7 @@ async function runRows({ isUpdate, withPeers, name, sizes }: Command, print: Pri
   const { skipped } = results;
   if (skipped.length > 0) print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
   if (name === undefined) await writeResults(results);
-  else if (isUpdate) await writeResults(mergeResults(await readResults(), results));
+  else if (isUpdate) await writeResults(mergeResults(await readResults(), results, name));
 }
 
 async function createContext(withPeers: boolean): Promise<BenchContext> {

@@ -67,15 +67,16 @@ Deno.test("withResults() writes the run, all figures and the growth", () => {
   ) assertEquals(lines.includes(line), true, line);
 });
 
-Deno.test("mergeResults() replaces rows and growth of the same name, and says when", () => {
-  const [old, other] = [rowOf("health", { gateway: [1] }), rowOf("start", { gateway: [2] })];
-  const row = rowOf("health", { gateway: [3] });
-  const [growth] = resultsOf().growth.map((it) => ({ ...it, work: "newer" }));
+Deno.test("mergeResults() replaces and adds rows, says when, and skips the part no more", () => {
+  const [health, start] = [rowOf("health", { gateway: [1] }), rowOf("start", { gateway: [2] })];
+  const [newHealth, asset] = [rowOf("health", { gateway: [3] }), rowOf("static_asset", { gateway: [4] })];
+  const growth = resultsOf().growth.map((it) => ({ ...it, work: "newer" }));
   const measuredAt = "2026-11-21T21:30:00.000Z";
-  const newer = { ...resultsOf(row), growth: growth ? [growth] : [], measuredAt };
-  const merged = mergeResults(resultsOf(old, other), newer);
-  assertEquals(merged.rows, [{ ...row, measuredAt }, other]);
+  const older = { ...resultsOf(health, start), skipped: ["mercure: it is missing", "static_asset: it failed"] };
+  const merged = mergeResults(older, { ...resultsOf(newHealth, asset), growth, measuredAt }, "static_asset");
+  assertEquals(merged.rows, [{ ...newHealth, measuredAt }, { ...asset, measuredAt }, start]);
   assertEquals(merged.growth.map(({ work }) => work), ["newer"]);
+  assertEquals(merged.skipped, ["mercure: it is missing"]);
   assertEquals(linesWith(merged).includes("- Again on 2026-11-21 21:30 UTC: health"), true);
 });
 

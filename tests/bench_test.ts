@@ -1,11 +1,12 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { fit } from "../bench/_fit.ts";
 import { hasLoopbackOnly } from "../bench/_go_gateway.ts";
-import { NODE_SERVER } from "../bench/_http_subjects.ts";
+import { NODE_SERVER, startFinished, startPassThrough } from "../bench/_http_subjects.ts";
 import { HTTP_WORK } from "../bench/_http_work.ts";
 import { runBenchmarks } from "../bench/main.ts";
 import { findPeers } from "../bench/_peers.ts";
 import { formatReport, type Report } from "../bench/_report.ts";
+import { createSite } from "../bench/_site.ts";
 import { soak } from "../bench/soak.ts";
 import { storedKeysRow } from "../bench/_stored_keys.ts";
 import { parseWrk } from "../bench/_wrk.ts";
@@ -248,6 +249,19 @@ for (const { name, isProxied, hasDistinctClients, hasBothServers } of HTTP_WORK)
     assertEquals(rates.filter(({ least }) => least === 0), []);
   });
 }
+
+Deno.test("the floor of the proxied rows outlives clients that leave", async () => {
+  await using site = await createSite();
+  await using upstream = await startFinished(site, new Response(new Uint8Array(5_000_000)));
+  await using floor = await startPassThrough("node", upstream);
+  for (let client = 0; client < 10; client++) {
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port: floor.port });
+    await connection.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    await connection.read(new Uint8Array(1_000));
+  }
+  const response = await fetch(`http://127.0.0.1:${floor.port}/`);
+  assertEquals((await response.bytes()).length, 5_000_000);
+});
 
 Deno.test("ceiling loads the fastest servers there are", async () => {
   const { figures } = await reportOf(["ceiling", ...TINY_LOAD]);

@@ -37,9 +37,10 @@ export interface Gateway extends AsyncDisposable {
    */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML for a
-   * request with `Sec-Fetch-Dest: empty` is a fragment, whose body is not changed. Pass complete pages: a 304 of your
-   * own would confirm a page with an old configuration, or a stored fragment.
+   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML that
+   * a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body is not changed, except for navigations that a
+   * service worker passes on. Pass complete pages: a 304 of your own would confirm a page with an old configuration, or
+   * a stored fragment.
    *
    * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
    * 304.

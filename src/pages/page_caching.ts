@@ -12,15 +12,18 @@ const CACHING_HEADERS = [
 /** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
 const TARGETED_SUFFIX = "-cache-control";
 
-/** Decides whether an HTML document is sent as a page, with the configuration, or as a fragment. */
-const DECIDING_HEADER = "Sec-Fetch-Dest";
+/** Decide whether an HTML document is sent as a page, with the configuration, or as a fragment. */
+const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
 
 /**
- * Returns whether a script of a page requested the response (Fetch Metadata §2.1). HTML is then a fragment, which the
- * script inserts into a page that has the configuration.
+ * Returns whether a script of a page requested the response (Fetch Metadata §2.1, §2.2). HTML is then a fragment, which
+ * the script inserts into a page that has the configuration.
+ *
+ * A service worker that passes a navigation on with `fetch(event.request)` requests a page: the copy of the request has
+ * no destination any more, but it still has the mode `navigate`, which no other script can set (Fetch §5.4).
  */
 export function isFragmentRequest(headers: Headers): boolean {
-  return headers.get(DECIDING_HEADER) === "empty";
+  return headers.get("sec-fetch-dest") === "empty" && headers.get("sec-fetch-mode") !== "navigate";
 }
 
 /**
@@ -32,7 +35,7 @@ export function replaceCachingHeaders(headers: Headers, isSecret: boolean): void
   const targeted = [...headers.keys()].filter((name) => name.endsWith(TARGETED_SUFFIX));
   for (const name of [...CACHING_HEADERS, ...targeted]) headers.delete(name);
   headers.set("cache-control", cacheControl(headers.get("cache-control") ?? "", isSecret));
-  headers.set("vary", withDecidingHeader(headers.get("vary")));
+  headers.set("vary", withDecidingHeaders(headers.get("vary")));
 }
 
 function cacheControl(original: string, isSecret: boolean): string {
@@ -40,8 +43,9 @@ function cacheControl(original: string, isSecret: boolean): string {
   return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
 }
 
-function withDecidingHeader(vary: string | null): string {
+function withDecidingHeaders(vary: string | null): string {
   const names = (vary ?? "").split(",").map((name) => name.trim().toLowerCase());
-  if (vary !== null && (names.includes("*") || names.includes(DECIDING_HEADER.toLowerCase()))) return vary;
-  return vary ? `${vary}, ${DECIDING_HEADER}` : DECIDING_HEADER;
+  if (vary !== null && names.includes("*")) return vary;
+  const missing = DECIDING_HEADERS.filter((name) => !names.includes(name.toLowerCase()));
+  return (vary ? [vary, ...missing] : missing).join(", ");
 }

@@ -43,7 +43,7 @@ Deno.test("injectPage() inserts the script into a page, and removes the headers 
       "cache-control": "no-cache",
       "content-type": "text/html; charset=utf-8",
       "etag": 'W/"rep-r1-x"',
-      "vary": "Sec-Fetch-Dest",
+      "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
       "x-own": "kept",
     },
     body: INJECTED,
@@ -167,7 +167,7 @@ const CACHING_HEADERS = {
   "warning": '110 - "Response is Stale"',
   "x-accel-expires": "3600",
 };
-const FRAGMENT_REQUEST = { "sec-fetch-dest": "empty" };
+const FRAGMENT_REQUEST = { "sec-fetch-dest": "empty", "sec-fetch-mode": "cors" };
 
 for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values", SECRET]] as const) {
   Deno.test(`injectPage() removes all other caching headers of ${kind}`, async () => {
@@ -175,7 +175,7 @@ for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values
     assertEquals(headers, {
       "cache-control": script.isSecret ? "no-store" : "no-cache",
       "content-type": "text/html; charset=utf-8",
-      "vary": "Sec-Fetch-Dest",
+      "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
       "x-own": "kept",
     });
   });
@@ -184,7 +184,7 @@ for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values
 Deno.test("injectPage() removes all other caching headers of a 304 and of a fragment", async () => {
   const original = { ...CACHING_HEADERS, "cache-control": "public, max-age=60", "etag": '"a"' };
   const notModified = await inject({ headers: original, requestHeaders: { "if-none-match": 'W/"rep-r1-%22a%22"' } });
-  const caching = { "cache-control": "no-cache", "vary": "Sec-Fetch-Dest" };
+  const caching = { "cache-control": "no-cache", "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode" };
   assertEquals([notModified.status, notModified.headers], [304, { ...caching, "etag": 'W/"rep-r1-%22a%22"' }]);
   const fragment = await inject({ headers: original, requestHeaders: FRAGMENT_REQUEST });
   const unchanged = { "content-type": "text/html; charset=utf-8", "etag": '"a"' };
@@ -192,9 +192,10 @@ Deno.test("injectPage() removes all other caching headers of a 304 and of a frag
 });
 
 const VARY: [original: string | undefined, expected: string][] = [
-  [undefined, "Sec-Fetch-Dest"],
-  ["Accept-Encoding", "Accept-Encoding, Sec-Fetch-Dest"],
-  ["accept, SEC-FETCH-DEST", "accept, SEC-FETCH-DEST"],
+  [undefined, "Sec-Fetch-Dest, Sec-Fetch-Mode"],
+  ["Accept-Encoding", "Accept-Encoding, Sec-Fetch-Dest, Sec-Fetch-Mode"],
+  ["accept, SEC-FETCH-DEST", "accept, SEC-FETCH-DEST, Sec-Fetch-Mode"],
+  ["sec-fetch-mode,Sec-Fetch-Dest", "sec-fetch-mode,Sec-Fetch-Dest"],
   ["*", "*"],
 ];
 
@@ -214,6 +215,11 @@ for (const destination of [undefined, "document", "iframe", "object", "servicewo
   });
 }
 
+Deno.test("injectPage() changes HTML for a navigation that a service worker passes on", async () => {
+  const requestHeaders = { "sec-fetch-dest": "empty", "sec-fetch-mode": "navigate" };
+  assertEquals((await inject({ requestHeaders })).body, INJECTED);
+});
+
 Deno.test("injectPage() does not change the body and the validators of a fragment that a script requests", async () => {
   const validators = { "etag": '"a"', "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT", "content-length": "39" };
   const { status, headers, body } = await inject({ headers: validators, requestHeaders: FRAGMENT_REQUEST });
@@ -221,7 +227,7 @@ Deno.test("injectPage() does not change the body and the validators of a fragmen
     ...validators,
     "cache-control": "no-cache",
     "content-type": "text/html; charset=utf-8",
-    "vary": "Sec-Fetch-Dest",
+    "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
   };
   assertEquals([status, body, headers], [200, HTML, expected]);
 });

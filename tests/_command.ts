@@ -67,9 +67,13 @@ export async function startProgram(source: string): Promise<RunningCommand> {
 
 /** What {@linkcode RunningCommand.start} runs. */
 interface ProcessOptions {
-  /** Arguments for `deno`. */
+  /** The program. @default {Deno itself} */
+  program?: string;
+  /** Arguments for the program. */
   args: string[];
   env: Record<string, string>;
+  /** Its working directory. @default {that of this process} */
+  cwd?: string;
   /** The text of its standard input. */
   stdin?: string;
 }
@@ -94,12 +98,13 @@ export class RunningCommand implements AsyncDisposable {
 
   /** @param urlIn Returns the URL from the line of the output that contains it. */
   static async start(
-    { args, env, stdin }: ProcessOptions,
+    { program = Deno.execPath(), args, env, cwd, stdin }: ProcessOptions,
     urlIn: (line: string) => string | undefined,
   ): Promise<RunningCommand> {
-    const child = new Deno.Command(Deno.execPath(), {
+    const child = new Deno.Command(program, {
       args,
       env: { NO_COLOR: "1", ...env },
+      ...(cwd === undefined ? {} : { cwd }),
       stdin: stdin === undefined ? "null" : "piped",
       stdout: "piped",
       stderr: "piped",

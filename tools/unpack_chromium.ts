@@ -1,5 +1,5 @@
 import { join } from "@std/path";
-import { homedir } from "node:os";
+import { cachedFolder, userCache } from "./cached_folder.ts";
 
 /** A browser of the Chromium family. */
 export interface Browser {
@@ -28,42 +28,13 @@ const ARGS = ["eval", "--quiet", "--no-config", "--no-lock", "--node-modules-dir
  * @param extract Writes the browser's files into a folder; replaced in tests.
  * @throws {Error} If the package cannot be downloaded, or its browser does not run on this machine.
  */
-export async function unpackChromium(cache: string = cacheFolder(), extract = extractChromium): Promise<Browser> {
-  const folder = join(cache, `chromium-${VERSION}`);
-  if (!await exists(folder)) await unpackInto(folder, cache, extract);
+export async function unpackChromium(cache: string = userCache(), extract = extractChromium): Promise<Browser> {
+  const folder = await cachedFolder(cache, `chromium-${VERSION}`, extract);
   return browserIn(folder);
 }
 
 function browserIn(folder: string): Browser {
   return { path: join(folder, "chromium"), env: { LD_LIBRARY_PATH: join(folder, "al2023", "lib") } };
-}
-
-/** XDG Base Directory Specification. */
-function cacheFolder(): string {
-  return join(Deno.env.get("XDG_CACHE_HOME") || join(homedir(), ".cache"), "rep-gateway");
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
-
-/** A rename is atomic: no process sees a folder that is not complete, and of several at once one wins. */
-async function unpackInto(folder: string, cache: string, extract: typeof extractChromium): Promise<void> {
-  await Deno.mkdir(cache, { recursive: true });
-  const staging = await Deno.makeTempDir({ dir: cache, prefix: "unpacking-" });
-  try {
-    await extract(staging);
-    await Deno.rename(staging, folder);
-  } catch (error) {
-    await Deno.remove(staging, { recursive: true });
-    if (!await exists(folder)) throw error;
-  }
 }
 
 async function extractChromium(folder: string): Promise<void> {

@@ -94,7 +94,11 @@ function readers(deleted: string): string[] {
     "): () => void;",
     "/** Subscribes to changes of all PUBLIC variables, and returns a function that ends the subscription. */",
     "export function onAnyChange(",
-    `  callback: <K extends keyof PublicVariables>(key: K, newValue: Defined<K> | ${deleted}, oldValue: Defined<K> | undefined) => void,`,
+    "  callback: <K extends keyof PublicVariables>(",
+    "    key: K,",
+    `    newValue: Defined<K> | ${deleted},`,
+    "    oldValue: Defined<K> | undefined,",
+    "  ) => void,",
     "): () => void;",
   ];
 }

@@ -1,0 +1,17 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig, type Plugin } from "vite";
+
+/** Lets the browser load `@rep/gateway/client` from the gateway, so that it is neither installed nor bundled. */
+function clientFromGateway(): Plugin {
+  const client = "@rep/gateway/client";
+  return {
+    name: "client-from-gateway",
+    enforce: "pre",
+    config: () => ({ optimizeDeps: { exclude: [client] } }),
+    resolveId: (id) => id === client ? { id: "/rep/client.js", external: true } : undefined,
+  };
+}
+
+export default defineConfig({
+  plugins: [react(), clientFromGateway()],
+});

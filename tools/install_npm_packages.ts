@@ -1,0 +1,108 @@
+import { join } from "@std/path";
+import { encodeBase64 } from "@std/encoding/base64";
+import { cachedFolder, userCache } from "./cached_folder.ts";
+
+/** Why the packages are not installed. */
+export interface NotInstalled {
+  readonly reason: string;
+}
+
+/** What {@linkcode installNpmPackages} depends on. */
+export interface InstallOptions {
+  /** Where the folder is created. */
+  cache?: string;
+  /** Runs `npm install` in a folder; replaced in tests. */
+  install?: (folder: string) => Promise<InstallOutcome>;
+}
+
+/** How `npm install` ended. */
+export interface InstallOutcome {
+  readonly success: boolean;
+  readonly stderr: string;
+}
+
+/** Codes of npm's errors for a registry that cannot be reached. */
+const NETWORK_ERROR = /\b(EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ETIMEDOUT)\b/;
+
+const ARGS = [
+  "install",
+  "--ignore-scripts",
+  "--no-audit",
+  "--no-fund",
+  "--no-package-lock",
+  "--no-update-notifier",
+  "--prefer-offline",
+  "--loglevel=error",
+  "--fetch-retry-mintimeout=1000",
+  "--fetch-retry-maxtimeout=5000",
+];
+
+/**
+ * Installs the packages of several projects as npm workspaces, once for each version of their `package.json` files.
+ *
+ * @param projects The text of each project's `package.json`, by name.
+ * @returns The folder that contains `node_modules` and a folder for each project.
+ * @throws {Error} If npm rejects the packages for another reason than the network.
+ */
+export async function installNpmPackages(
+  projects: ReadonlyMap<string, string>,
+  { cache = userCache(), install = runNpm }: InstallOptions = {},
+): Promise<string | NotInstalled> {
+  try {
+    return await cachedFolder(cache, `npm-${await digest(projects)}`, async (folder) => {
+      await writeProjects(folder, projects);
+      const { success, stderr } = await install(folder);
+      if (!success) throw new InstallError(stderr);
+    });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return { reason: "npm is not installed" };
+    if (error instanceof InstallError && NETWORK_ERROR.test(error.message)) {
+      return { reason: "the npm registry cannot be reached" };
+    }
+    throw error;
+  }
+}
+
+class InstallError extends Error {
+  constructor(stderr: string) {
+    super(`Cannot install npm packages: ${stderr.trim()}`);
+  }
+}
+
+async function digest(projects: ReadonlyMap<string, string>): Promise<string> {
+  const bytes = new TextEncoder().encode(JSON.stringify([...projects]));
+  const hash = encodeBase64(await crypto.subtle.digest("SHA-256", bytes));
+  return hash.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 16);
+}
+
+async function writeProjects(folder: string, projects: ReadonlyMap<string, string>): Promise<void> {
+  const root = { private: true, workspaces: [...projects.keys()] };
+  await Deno.writeTextFile(join(folder, "package.json"), JSON.stringify(root));
+  for (const [name, manifest] of projects) {
+    await Deno.mkdir(join(folder, name));
+    await Deno.writeTextFile(join(folder, name, "package.json"), manifest);
+  }
+}
+
+async function runNpm(folder: string): Promise<InstallOutcome> {
+  const { success, stderr } = await npm(ARGS, folder);
+  return { success, stderr };
+}
+
+/** How a run of npm ended, and what it printed. */
+export interface NpmOutcome extends InstallOutcome {
+  readonly stdout: string;
+}
+
+/**
+ * Runs npm in a folder.
+ *
+ * @throws {Deno.errors.NotFound} If npm is not installed.
+ */
+export async function npm(args: readonly string[], cwd: string): Promise<NpmOutcome> {
+  const program = Deno.build.os === "windows" ? "npm.cmd" : "npm";
+  const command = new Deno.Command(program, { args: [...args], cwd, env: { NO_COLOR: "1" }, stdin: "null" });
+  const { success, stdout, stderr } = await command.output();
+  const decoder = new TextDecoder();
+  return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}

@@ -62,7 +62,21 @@ export async function startServe(flags: readonly string[], env: Record<string, s
 export async function startProgram(source: string): Promise<RunningCommand> {
   const env = { DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0" };
   const options = { args: ["run", ...FLAGS, "-A", "-"], env, stdin: source };
-  return await RunningCommand.start(options, (line) => /^Listening on (http:\S+)/.exec(line)?.[1]);
+  return await RunningCommand.start(options, listeningServer);
+}
+
+/** Starts a module that calls `Deno.serve` on 127.0.0.1. */
+export async function startModule(
+  path: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<RunningCommand> {
+  return await RunningCommand.start({ args: ["run", ...FLAGS, "-A", path, ...args], env }, listeningServer);
+}
+
+/** The URL in the line that `Deno.serve` prints. */
+function listeningServer(line: string): string | undefined {
+  return /^Listening on (http:\S+)/.exec(line)?.[1];
 }
 
 /** What {@linkcode RunningCommand.start} runs. */

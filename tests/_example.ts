@@ -24,20 +24,18 @@ export function testExample(name: string, fn: (browser: TestBrowser) => Promise<
 
 /** A copy of an example that a test may build and change, so that the checkout stays clean. */
 export class Example implements AsyncDisposable {
-  readonly #root: string;
   readonly #path: string;
 
-  private constructor(root: string, path: string) {
-    this.#root = root;
+  private constructor(path: string) {
     this.#path = path;
   }
 
-  /** Copies an example to where Node.js finds its packages: below the folder in which they are installed. */
+  /** Copies an example; one with packages to where Node.js finds them, below the folder in which they are installed. */
   static async copy(name: string): Promise<Example> {
-    if (typeof installed !== "string") throw new Error(installed.reason);
-    const path = await Deno.makeTempDir({ dir: join(installed, name), prefix: "copy-" });
+    const dir = NPM_EXAMPLES.includes(name) ? join(packages(), name) : undefined;
+    const path = await Deno.makeTempDir({ prefix: "example-", ...(dir === undefined ? {} : { dir }) });
     await copyFiles(`examples/${name}`, path);
-    return new Example(installed, path);
+    return new Example(path);
   }
 
   at(name: string): string {
@@ -70,16 +68,17 @@ export class Example implements AsyncDisposable {
 
   /** Starts Vite's development server, by default on a free port. */
   async startVite(port = "0"): Promise<RunningCommand> {
-    const vite = join(this.#root, "node_modules/vite/bin/vite.js");
+    const vite = join(packages(), "node_modules/vite/bin/vite.js");
     const args = [vite, "--host", "127.0.0.1", "--port", port, "--strictPort"];
     return await RunningCommand.start({ program: "node", args, env: {}, cwd: this.#path }, (line) => {
       return /Local: +(http:\S+)/.exec(line)?.[1];
     });
   }
 
-  /** Starts the gateway with the example's variables. */
+  /** Starts the gateway with the example's manifest and env file. */
   async startGateway(...flags: string[]): Promise<RunningCommand> {
-    return await startGateway(this.#path, ...flags);
+    const files = ["--manifest", this.at(".rep.yaml"), "--env-file", this.at("app.env")];
+    return await startCommand(["--kv", ":memory:", "--allowed-hosts", "127.0.0.1", ...files, ...flags]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -87,10 +86,10 @@ export class Example implements AsyncDisposable {
   }
 }
 
-/** Starts the gateway with the manifest and the env file in a folder. */
-export async function startGateway(folder: string, ...flags: string[]): Promise<RunningCommand> {
-  const files = ["--manifest", join(folder, ".rep.yaml"), "--env-file", join(folder, "app.env")];
-  return await startCommand(["--kv", ":memory:", "--allowed-hosts", "127.0.0.1", ...files, ...flags]);
+/** Returns the folder in which the packages are installed. */
+function packages(): string {
+  if (typeof installed !== "string") throw new Error(`Cannot use npm packages: ${installed.reason}`);
+  return installed;
 }
 
 async function copyFiles(from: string, to: string): Promise<void> {

@@ -1,6 +1,10 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
+import { Hono } from "hono";
 import { CLIENT_JS } from "../src/client/bundle.ts";
-import { runCommand } from "./_command.ts";
+import { configuration } from "../examples/hono/configuration.ts";
+import { testBrowser } from "./_browser.ts";
+import { runCommand, startModule } from "./_command.ts";
+import { setUp } from "./_gateway.ts";
 import { Example, ExamplePage, testExample } from "./_example.ts";
 
 /** The component that a test edits. */
@@ -107,6 +111,63 @@ testExample(
     await page.page.reload();
     assertEquals(await isConfigured(), false);
     assertEquals(await page.page.textContent("h1"), "");
+  },
+);
+
+testBrowser("examples/hono: a page with a nonce has the configuration", async (browser) => {
+  await using example = await Example.copy("hono");
+  await using server = await startModule("examples/hono/server.ts", [example.at("variables.json"), "0"]);
+  const page = await ExamplePage.open(browser, server.url);
+  await page.check(async (from, to) => {
+    await example.edit("variables.json", from, to);
+    server.signal("SIGHUP");
+  });
+  assertEquals(await (await fetch(`${server.url}/rep/health`)).json().then(({ status }) => status), "healthy");
+});
+
+Deno.test("examples/hono: a page has the headers of the gateway, not those of the original response", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" });
+  const headers = {
+    "cache-control": "max-age=60",
+    "content-length": "13",
+    "etag": '"a"',
+    "expires": "0",
+    "x-own": "kept",
+  };
+  const app = new Hono()
+    .use(configuration(gate.gateway))
+    .get("/", (context) => context.html("<title>a</title>", { headers }));
+  const page = await app.request("/");
+  assertEquals((await page.text()).includes("__rep__"), true);
+  assertEquals(Object.fromEntries(page.headers), {
+    "cache-control": "no-store",
+    "content-type": "text/html; charset=UTF-8",
+    "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
+    "x-own": "kept",
+  });
+  assertEquals((await app.request("/rep/health")).status, 200);
+});
+
+testBrowser("examples/csp: a page with a strict policy has the configuration", async (browser) => {
+  await using example = await Example.copy("csp");
+  await using gateway = await example.startGateway("--static-dir", example.at(""));
+  const page = await ExamplePage.open(browser, gateway.url);
+  await page.check((from, to) => example.edit("app.env", from, to));
+  const insertScript = () => page.page.evaluate("document.createElement('script').textContent = '1'");
+  await assertRejects(insertScript, Error, "requires 'TrustedScript' assignment");
+});
+
+testBrowser(
+  "examples/csp: without connect-src, a page has PUBLIC values but neither key nor stream",
+  async (browser) => {
+    await using example = await Example.copy("csp");
+    await example.edit("index.html", "connect-src 'self'; ", "");
+    await using gateway = await example.startGateway("--static-dir", example.at(""));
+    const page = await ExamplePage.open(browser, gateway.url);
+    await page.shows("h1", "Hello from the gateway");
+    await page.page.getByRole("button").click();
+    await page.page.waitForEvent("console", () => page.errors.some((text) => text.includes("/rep/session-key")));
+    assertEquals(page.errors.some((text) => text.includes("/rep/changes")), true);
   },
 );
 

@@ -4,8 +4,8 @@ import { decodeBase64 } from "@std/encoding/base64";
 import type { Payload } from "../src/pages/payload.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Key, Store } from "../src/store/store.ts";
-import { stdFlags } from "../tools/std.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
+import { startModule } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { kidOf } from "./_kid.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -225,26 +225,9 @@ Deno.test("GET /rep/client.js returns the client module, or 304", async () => {
   assertEquals((await gate.ask("/rep/client.js", { method: "POST" })).status, 405);
 });
 
-for (const example of ["deno_serve", "hono"]) {
-  Deno.test(`examples/servers/${example}.ts serves its configuration`, async () => {
-    const args = ["run", ...await stdFlags(), "-A", `examples/servers/${example}.ts`, "0"];
-    const env = { REP_PUBLIC_A: "1", NO_COLOR: "1" };
-    const child = new Deno.Command(Deno.execPath(), { args, env, stdout: "null", stderr: "piped" }).spawn();
-    const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
-    try {
-      let printed = "";
-      for (let done = false; !done && !/Listening on http:\S+\s/.test(printed);) {
-        const chunk = await reader.read();
-        done = chunk.done;
-        printed += chunk.value ?? "";
-      }
-      const url = /Listening on (http:\S+)/.exec(printed)?.[1] ?? printed;
-      const page = payloadIn(await (await fetch(url)).text());
-      const health = await (await fetch(new URL("/rep/health", url))).json();
-      assertEquals([page.public, health.variables.public], [{ A: "1" }, 1]);
-    } finally {
-      child.kill("SIGKILL");
-      await Promise.all([reader.cancel(), child.status]);
-    }
-  });
-}
+Deno.test("examples/servers/deno_serve.ts serves its configuration", async () => {
+  await using server = await startModule("examples/servers/deno_serve.ts", ["0"], { REP_PUBLIC_A: "1" });
+  const page = payloadIn(await (await fetch(server.url)).text());
+  const health = await (await fetch(`${server.url}/rep/health`)).json();
+  assertEquals([page.public, health.variables.public], [{ A: "1" }, 1]);
+});

@@ -26,6 +26,7 @@ for (const [name, component] of Object.entries(COMPONENTS)) {
         await example.edit(component, "Plan:", "Tariff:");
         await page.shows("p", "Tariff: free");
         await page.shows("output", "example-map-key"); // the component has kept its state
+        assertEquals(vite.output.filter((line) => /error|fail/i.test(line)), []);
         assertEquals([await page.isMarked(), page.errors], [true, []]);
 
         await vite[Symbol.asyncDispose]();

@@ -7,7 +7,8 @@ function clientFromGateway(): Plugin {
   return {
     name: "client-from-gateway",
     enforce: "pre",
-    config: () => ({ optimizeDeps: { exclude: [client] } }),
+    // Vite must not look for the client, neither before it starts nor when it transforms the imports of a module ahead.
+    config: () => ({ optimizeDeps: { exclude: [client] }, server: { preTransformRequests: false } }),
     resolveId: (id) => id === client ? { id: "/rep/client.js", external: true } : undefined,
   };
 }

@@ -1,45 +1,23 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { Page } from "playwright-core";
-import { installNpmPackages, npm } from "../tools/install_npm_packages.ts";
-import { type TestBrowser, testBrowser } from "./_browser.ts";
-import { RunningCommand, startCommand } from "./_command.ts";
+import type { TestBrowser } from "./_browser.ts";
+import { type RunningCommand, startCommand } from "./_command.ts";
 
-/** The examples that need packages from npm. */
-const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
-
-const installed = await installNpmPackages(
-  new Map(
-    await Promise.all(NPM_EXAMPLES.map(async (name): Promise<[string, string]> => {
-      return [name, await Deno.readTextFile(`examples/${name}/package.json`)];
-    })),
-  ),
-);
-
-/** Registers a browser test that needs npm packages; without them it is ignored, and its name says why. */
-export function testExample(name: string, fn: (browser: TestBrowser) => Promise<void>): void {
-  if (typeof installed === "string") return testBrowser(name, fn);
-  Deno.test({ name: `${name} (${installed.reason})`, ignore: true, fn() {} });
-}
-
-/** A copy of an example that a test may build and change, so that the checkout stays clean. */
+/** A copy of an example that a test may change, so that the checkout stays clean. */
 export class Example implements AsyncDisposable {
-  readonly #path: string;
+  readonly path: string;
 
-  private constructor(path: string) {
-    this.#path = path;
+  protected constructor(path: string) {
+    this.path = path;
   }
 
-  /** Copies an example; one with packages to where Node.js finds them, below the folder in which they are installed. */
   static async copy(name: string): Promise<Example> {
-    const dir = NPM_EXAMPLES.includes(name) ? join(packages(), name) : undefined;
-    const path = await Deno.makeTempDir({ prefix: "example-", ...(dir === undefined ? {} : { dir }) });
-    await copyFiles(`examples/${name}`, path);
-    return new Example(path);
+    return new Example(await copyExample(name));
   }
 
   at(name: string): string {
-    return join(this.#path, name);
+    return join(this.path, name);
   }
 
   /** Replaces a text that is in a file. The file is replaced atomically, so that nobody reads a part of it. */
@@ -51,30 +29,6 @@ export class Example implements AsyncDisposable {
     await Deno.rename(this.at(`${name}.new`), this.at(name));
   }
 
-  /** Adds a package with these modules, by what they are imported as, such as JSR makes it for npm. */
-  async addPackage(name: string, modules: Record<string, string>): Promise<void> {
-    const folder = this.at(`node_modules/${name}`);
-    await Deno.mkdir(folder, { recursive: true });
-    const exports = Object.fromEntries(Object.keys(modules).map((path) => [path, `${path}.js`]));
-    await Deno.writeTextFile(join(folder, "package.json"), JSON.stringify({ name, type: "module", exports }));
-    for (const [path, text] of Object.entries(modules)) await Deno.writeTextFile(join(folder, `${path}.js`), text);
-  }
-
-  /** Runs the script `build`, which checks the types as well. */
-  async build(): Promise<void> {
-    const { success, stdout, stderr } = await npm(["run", "build"], this.#path);
-    assertEquals(success, true, `${stdout}\n${stderr}`);
-  }
-
-  /** Starts Vite's development server, by default on a free port. */
-  async startVite(port = "0"): Promise<RunningCommand> {
-    const vite = join(packages(), "node_modules/vite/bin/vite.js");
-    const args = [vite, "--host", "127.0.0.1", "--port", port, "--strictPort"];
-    return await RunningCommand.start({ program: "node", args, env: {}, cwd: this.#path }, (line) => {
-      return /Local: +(http:\S+)/.exec(line)?.[1];
-    });
-  }
-
   /** Starts the gateway with the example's manifest and env file. */
   async startGateway(...flags: string[]): Promise<RunningCommand> {
     const files = ["--manifest", this.at(".rep.yaml"), "--env-file", this.at("app.env")];
@@ -82,14 +36,15 @@ export class Example implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Deno.remove(this.#path, { recursive: true });
+    await Deno.remove(this.path, { recursive: true });
   }
 }
 
-/** Returns the folder in which the packages are installed. */
-function packages(): string {
-  if (typeof installed !== "string") throw new Error(`Cannot use npm packages: ${installed.reason}`);
-  return installed;
+/** Copies an example into a new folder, and returns its path. */
+export async function copyExample(name: string, options?: Deno.MakeTempOptions): Promise<string> {
+  const path = await Deno.makeTempDir({ prefix: "example-", ...options });
+  await copyFiles(`examples/${name}`, path);
+  return path;
 }
 
 async function copyFiles(from: string, to: string): Promise<void> {

@@ -125,9 +125,12 @@ function isNotModified({ method, headers }: PageRequest, etag: string | null): b
   return ifNoneMatchFails(headers, etag);
 }
 
-/** Removes the headers that a 304 does not have (RFC 9110 §15.4.5). */
+/**
+ * Removes the headers that a 304 does not have (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that of
+ * the stored page.
+ */
 function notModifiedHeaders(headers: Headers): Headers {
-  const kept = [...headers].filter(([name]) => !name.startsWith("content-"));
+  const kept = [...headers].filter(([name]) => !/^content-(?!security-policy)/.test(name));
   return new Headers(kept);
 }
 

@@ -248,6 +248,22 @@ Deno.test("injectPage() never confirms a stored fragment as a page, nor a stored
   assertEquals([await statusFor(stored.page, "document"), await statusFor(stored.fragment, "empty")], [304, 304]);
 });
 
+Deno.test("injectPage() sends the Content Security Policy with a 304, which replaces that of the stored page", async () => {
+  const policies = {
+    "content-security-policy": "script-src 'self'",
+    "content-security-policy-report-only": "img-src a",
+  };
+  const requestHeaders = { "if-none-match": 'W/"rep-r1-%22a%22"' };
+  const headers = { ...policies, "content-language": "en", etag: '"a"' };
+  const notModified = await inject({ headers, requestHeaders });
+  assertEquals([notModified.status, notModified.headers], [304, {
+    ...policies,
+    "cache-control": "no-cache",
+    "etag": 'W/"rep-r1-%22a%22"',
+    "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
+  }]);
+});
+
 Deno.test("injectPage() sets no ETag for a page with SENSITIVE values, or for one without a validator", async () => {
   assertEquals((await inject({ script: SECRET, headers: { etag: '"a"' } })).headers.etag, undefined);
   assertEquals((await inject({})).headers.etag, undefined);

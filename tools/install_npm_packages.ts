@@ -21,10 +21,14 @@ export interface InstallOutcome {
   readonly stderr: string;
 }
 
-/** Codes of npm's errors for a registry that cannot be reached. */
-const NETWORK_ERROR = /\b(EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ETIMEDOUT)\b/;
+/** What npm reports for a registry that cannot be reached. */
+const NETWORK_ERROR =
+  /\b(EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ETIMEDOUT|network timeout)\b/;
 
-const ARGS = [
+/** `npm install` would try for minutes. */
+const PROBE_ARGS = ["ping", "--loglevel=error", "--fetch-retries=0", "--fetch-timeout=5000"];
+
+const INSTALL_ARGS = [
   "install",
   "--ignore-scripts",
   "--no-audit",
@@ -33,8 +37,6 @@ const ARGS = [
   "--no-update-notifier",
   "--prefer-offline",
   "--loglevel=error",
-  "--fetch-retry-mintimeout=1000",
-  "--fetch-retry-maxtimeout=5000",
 ];
 
 /**
@@ -85,8 +87,8 @@ async function writeProjects(folder: string, projects: ReadonlyMap<string, strin
 }
 
 async function runNpm(folder: string): Promise<InstallOutcome> {
-  const { success, stderr } = await npm(ARGS, folder);
-  return { success, stderr };
+  const probe = await npm(PROBE_ARGS, folder);
+  return NETWORK_ERROR.test(probe.stderr) ? probe : await npm(INSTALL_ARGS, folder);
 }
 
 /** How a run of npm ended, and what it printed. */

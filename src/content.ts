@@ -2,13 +2,20 @@ import type { Clock } from "./clock.ts";
 import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
 import { type Metrics, noMetrics } from "./metrics/metrics.ts";
-import { headersToOmit, isPage } from "./pages/page_response.ts";
+import { Compressor } from "./http/compressor.ts";
+import type { ConfigScript } from "./pages/config_script.ts";
+import { FinishedPages } from "./pages/finished_pages.ts";
+import { headersToOmit, injectPage, isPage } from "./pages/page_response.ts";
 import { ReverseProxy } from "./proxy/reverse_proxy.ts";
-import { StaticFiles } from "./static/static_files.ts";
+import { StaticFiles, type StaticResult } from "./static/static_files.ts";
+
+/** Returns the config script for a page. */
+type GetConfigScript = () => ConfigScript | Promise<ConfigScript>;
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
-  respond(request: Request, client: Client): Promise<Response>;
+  /** Responds to a request. The configuration is inserted into pages. */
+  respond(request: Request, client: Client, getConfigScript: GetConfigScript): Response | Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void>;
   /** Resolves when no proxied WebSocket is open. */
@@ -20,6 +27,8 @@ export interface Content {
 /** Options of {@linkcode openContent}. */
 export interface ContentOptions {
   staticDir?: string | undefined;
+  /** How many bytes of files are kept in memory. */
+  staticCacheBytes: number;
   upstream?: URL | undefined;
   /** Removed from the path of each request. @default {""} */
   basePath?: string;
@@ -38,28 +47,62 @@ export interface ContentOptions {
  * @throws {TypeError} If there are both.
  */
 export async function openContent(options: ContentOptions): Promise<Content | undefined> {
-  const { staticDir, upstream, upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics } = options;
-  const { basePath = "", preserveHost = false } = options;
+  const { staticDir, upstream } = options;
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
-  if (staticDir !== undefined) return fileContent(await StaticFiles.open({ directory: staticDir, clock, basePath }));
-  return upstream &&
-    proxiedContent(new ReverseProxy({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost }));
+  if (staticDir !== undefined) return await openDirectory(staticDir, options);
+  return upstream && proxiedContent(openUpstream(upstream, options), options.log);
 }
 
 const resolved = () => Promise.resolve();
 
-function fileContent(files: StaticFiles): Content {
-  return { respond: (request) => files.respond(request), drain: resolved, drainWebSockets: resolved, close() {} };
+async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
+  const { staticCacheBytes: cacheBytes, clock, basePath = "", log } = options;
+  const compressor = new Compressor();
+  const files = await StaticFiles.open({ directory, cacheBytes, clock, basePath, compressor });
+  const pages = new FinishedPages(compressor);
+  function finish(result: StaticResult, request: Request, getConfigScript: GetConfigScript) {
+    if (result.kind === "response") return result.response;
+    if (result.kind === "page") return pages.respond(result.page, request, getConfigScript);
+    return injectPage(result.response, request, getConfigScript, log);
+  }
+  return {
+    respond(request, _client, getConfigScript) {
+      const result = files.respond(request);
+      if (!(result instanceof Promise)) return finish(result, request, getConfigScript);
+      return result.then((result) => finish(result, request, getConfigScript));
+    },
+    drain: resolved,
+    drainWebSockets: resolved,
+    close: () => compressor.close(),
+  };
 }
 
-function proxiedContent(proxy: ReverseProxy): Content {
+function openUpstream(upstream: URL, options: ContentOptions): ReverseProxy {
+  const { upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics, basePath = "", preserveHost = false } =
+    options;
+  return new ReverseProxy({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost });
+}
+
+function proxiedContent(proxy: ReverseProxy, log: Log): Content {
   return {
-    respond: (request, client) =>
-      proxy.respond(request, client, { shouldDecode: isPage, omitHeaders: headersToOmit(request) }),
+    respond: (request, client, getConfigScript) => proxyPage(proxy, { request, client, getConfigScript, log }),
     drain: () => proxy.drain(),
     drainWebSockets: () => proxy.drainWebSockets(),
     close: () => proxy.close(),
   };
+}
+
+interface ProxiedRequest {
+  readonly request: Request;
+  readonly client: Client;
+  readonly getConfigScript: GetConfigScript;
+  readonly log: Log;
+}
+
+/** Forwards a request, and inserts the configuration into the response if it is a page. */
+async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript, log }: ProxiedRequest) {
+  const response = await proxy.respond(request, client, { shouldDecode: isPage, omitHeaders: headersToOmit(request) });
+  return await injectPage(response, request, getConfigScript, log);
 }

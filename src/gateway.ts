@@ -230,7 +230,7 @@ class RunningGateway implements Gateway {
     return { handler: handlerForHost, pattern };
   }
 
-  #configScript(): Promise<ConfigScript> {
+  #configScript(): ConfigScript | Promise<ConfigScript> {
     this.#settings.metrics.count("rep.pages.served", 1);
     return this.#configScripts.get();
   }
@@ -264,8 +264,8 @@ class RunningGateway implements Gateway {
     return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
-  async #page(content: Content, request: Request, { client }: RouteContext): Promise<Response> {
-    return await this.inject(await content.respond(request, client), request);
+  #page(content: Content, request: Request, { client }: RouteContext): Response | Promise<Response> {
+    return content.respond(request, client, () => this.#configScript());
   }
 
   #originContext({ headers }: Request, own: string): OriginContext {

@@ -68,6 +68,13 @@ export interface GatewayOptions {
   basePath?: string;
   /** Directory of static files to serve, with the configuration injected into HTML. @default {undefined} */
   staticDir?: string | undefined;
+  /**
+   * How many bytes of static files and pages are kept in memory: 0 to 68_719_476_736. Files of up to 1 MiB are kept,
+   * and compared with the file system at most once a second. With 0, nothing is kept and nothing is compressed.
+   *
+   * @default {67_108_864}
+   */
+  staticCacheBytes?: number;
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
   /**
@@ -132,6 +139,7 @@ export const NUMBER_OPTIONS = {
   maxStreams: { default: 5_000, min: 1, max: 1_000_000 },
   maxStreamsPerClient: { min: 1, max: 1_000_000 },
   maxStreamAgeMs: { default: 1_800_000, min: 1, max: 86_400_000 },
+  staticCacheBytes: { default: 67_108_864, min: 0, max: 68_719_476_736 },
   upstreamTimeoutMs: { default: 30_000, min: 1, max: 3_600_000 },
 } as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
 
@@ -189,6 +197,7 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     separateHealth: options.separateHealth ?? false,
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
+    staticCacheBytes: checkNumber("staticCacheBytes", options),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
     upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),

@@ -6,8 +6,16 @@ import { TempDirectory } from "./_temp.ts";
 
 const CLIENT = { address: "127.0.0.1", rateKey: "127.0.0.1", origin: "http://gateway.test" };
 
+const SCRIPT = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
+
 function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
-  return openContent({ upstreamTimeoutMs: 1_000, clock: systemClock, log: silentLog, ...options });
+  return openContent({
+    staticCacheBytes: 1_000_000,
+    upstreamTimeoutMs: 1_000,
+    clock: systemClock,
+    log: silentLog,
+    ...options,
+  });
 }
 
 Deno.test("openContent() returns undefined if there is nothing to serve", async () => {
@@ -32,7 +40,7 @@ Deno.test("drain() of an upstream waits for a body, and close() ends it", async 
     () => new Response(new ReadableStream()),
   );
   const content = await open({ upstream: new URL(`http://127.0.0.1:${server.addr.port}/`) });
-  const response = await content?.respond(new Request("http://gateway.test/"), CLIENT);
+  const response = await content?.respond(new Request("http://gateway.test/"), CLIENT, () => SCRIPT);
   let isDrained = false;
   const drained = content?.drain().then(() => isDrained = true);
   await new Promise(setImmediate);

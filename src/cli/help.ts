@@ -1,3 +1,4 @@
+import { formatByteSize } from "../byte_size.ts";
 import { formatDuration } from "../duration.ts";
 import { COMMAND_NAMES, COMMANDS } from "./commands/command_names.ts";
 import { formatRows, type HelpRow, wrap } from "./help_rows.ts";
@@ -14,6 +15,7 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "mode": "Content",
   "preserve-host": "Content",
   "static-dir": "Content",
+  "static-cache": "Content",
   "upstream": "Content",
   "upstream-timeout": "Content",
   "manifest": "Variables",
@@ -91,5 +93,6 @@ function describe(name: OptionName): string {
 export function defaultOf(name: OptionName): string {
   const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
   if (defaultValue === undefined || defaultValue === false) return "";
-  return value === "DURATION" ? formatDuration(Number(defaultValue)) : String(defaultValue);
+  if (value === "DURATION") return formatDuration(Number(defaultValue));
+  return value === "SIZE" ? formatByteSize(Number(defaultValue)) : String(defaultValue);
 }

@@ -3,6 +3,7 @@ import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../gateway_
 import { isHostPattern } from "../http/allowed_hosts.ts";
 import { trustRule } from "../http/client_address.ts";
 import { normalizeOrigin } from "../http/origin.ts";
+import { formatByteSize, parseByteSize } from "../byte_size.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import { WINDOW_MS } from "../http/sliding_window.ts";
 import { redactUrl } from "../redact_url.ts";
@@ -82,6 +83,13 @@ function duration(range: NumberOption, description: Description): Option<number>
   const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range, expected);
   return { ...description, default: range.default, type: "string", value: "DURATION", expected, parse };
+}
+
+function byteSize(range: NumberOption, description: Description): Option<number> {
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatByteSize);
+  const expected = `a size from ${min} to ${max}, such as ${defaultValue}`;
+  const parse = (text: string) => inRange(parseByteSize(text), range, expected);
+  return { ...description, default: range.default, type: "string", value: "SIZE", expected, parse };
 }
 
 function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
@@ -175,6 +183,9 @@ export const OPTIONS = {
   }),
   "base-path": basePath({ help: "Path under which everything is served" }),
   "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
+  "static-cache": byteSize(NUMBER_OPTIONS.staticCacheBytes, {
+    help: "Memory for static files and pages; 0 turns caching off",
+  }),
   "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
   "preserve-host": toggle({ help: "Send the client's Host header to the upstream" }),
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {

@@ -34,6 +34,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
   const {
     "base-path": basePath,
     "preserve-host": preserveHost,
+    "static-cache": staticCacheBytes,
     "upstream-timeout": upstreamTimeoutMs,
     strict,
     "hot-reload": hotReload,
@@ -57,6 +58,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
     ...resolveContent(options),
     basePath,
     preserveHost,
+    staticCacheBytes,
     upstreamTimeoutMs,
     strict,
     hotReload,

@@ -42,14 +42,15 @@ export function ifRangeHolds(headers: Headers, { etag, lastModified }: Validator
 
 /** Evaluates `If-Match` or, only if that is absent, `If-Unmodified-Since`. */
 function isChanged(headers: Headers, { etag, lastModified }: Validators): boolean {
-  if (headers.has("if-match")) return !listsTag(headers.get("if-match"), (tag) => tag === etag);
+  const ifMatch = headers.get("if-match"); // Deno reads a single header faster than it looks whether there is one
+  if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
   const since = parseHttpDate(headers.get("if-unmodified-since"));
   return since !== undefined && lastModified !== undefined && toWholeSeconds(lastModified) > since;
 }
 
 /** Evaluates `If-None-Match` or, only if that is absent, `If-Modified-Since`. */
 function isUnchanged(headers: Headers, { etag, lastModified }: Validators): boolean {
-  if (headers.has("if-none-match")) return ifNoneMatchFails(headers, etag);
+  if (headers.get("if-none-match") !== null) return ifNoneMatchFails(headers, etag);
   const since = parseHttpDate(headers.get("if-modified-since"));
   return since !== undefined && lastModified !== undefined && toWholeSeconds(lastModified) <= since;
 }

@@ -31,18 +31,24 @@ interface CacheKey extends PageConfiguration {
 /** Renders the config script once for each snapshot, cursor and epoch. */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
-  #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
+  #cached: { readonly key: CacheKey; script: ConfigScript | Promise<ConfigScript> } | undefined;
 
   constructor(options: ConfigScriptCacheOptions) {
     this.#options = options;
   }
 
-  /** Returns the config script for a page that is sent now. */
-  get(): Promise<ConfigScript> {
+  /** Returns the config script for a page that is sent now: a promise only until it is rendered. */
+  get(): ConfigScript | Promise<ConfigScript> {
     const { snapshot, cursor } = this.#options.activeConfiguration();
     const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
-    if (this.#cached === undefined || !isSame(this.#cached.key, key)) this.#cached = { key, script: this.#render(key) };
+    if (this.#cached === undefined || !isSame(this.#cached.key, key)) return this.#renderAndKeep(key);
     return this.#cached.script;
+  }
+
+  async #renderAndKeep(key: CacheKey): Promise<ConfigScript> {
+    const script = this.#render(key);
+    const cached = this.#cached = { key, script: script as ConfigScript | Promise<ConfigScript> };
+    return cached.script = await script;
   }
 
   async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {

@@ -33,6 +33,23 @@ export function injectScript(body: ReadableStream<Uint8Array>, script: Uint8Arra
   return new ReadableStream({ pull, cancel: (reason) => reader.cancel(reason) }, { highWaterMark: 0 });
 }
 
+/**
+ * Inserts a script element into a complete document, at the same place as {@linkcode injectScript}.
+ *
+ * @returns A new document; the same one if it is UTF-16.
+ */
+export function insertScript(document: Uint8Array<ArrayBuffer>, script: Uint8Array): Uint8Array<ArrayBuffer> {
+  const finder = new InsertionPointFinder();
+  finder.read(document);
+  const { insertionPoint = finder.fallback } = finder;
+  if (insertionPoint === "none") return document;
+  const result = new Uint8Array(document.length + script.length);
+  result.set(document.subarray(0, insertionPoint));
+  result.set(script, insertionPoint);
+  result.set(document.subarray(insertionPoint), insertionPoint + script.length);
+  return result;
+}
+
 /** Splices the script into the chunks of a document. */
 class Splice {
   readonly #script: Uint8Array;

@@ -41,7 +41,7 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 export async function injectPage(
   response: Response,
   request: PageRequest,
-  getConfigScript: () => Promise<ConfigScript>,
+  getConfigScript: () => ConfigScript | Promise<ConfigScript>,
   log: Log = silentLog,
 ): Promise<Response> {
   if (!isPage(response)) return response;
@@ -62,8 +62,7 @@ function withoutScript(response: Response, log: Log): Response {
 }
 
 async function fragmentResponse(fragment: Response, request: PageRequest): Promise<Response> {
-  const headers = new Headers(fragment.headers);
-  replaceCachingHeaders(headers, false);
+  const headers = fragmentHeaders(fragment.headers);
   return await conditionalResponse(fragment, headers, request) ??
     new Response(fragment.body, { ...statusOf(fragment), headers });
 }
@@ -99,7 +98,15 @@ export function isPage({ status, headers }: Pick<Response, "status" | "headers">
   return type.trim().toLowerCase() === "text/html" && extendsAscii;
 }
 
-function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
+/** Returns the headers of a fragment: those of the original response, but for caches. */
+export function fragmentHeaders(original: Headers): Headers {
+  const headers = new Headers(original);
+  replaceCachingHeaders(headers, false);
+  return headers;
+}
+
+/** Returns the headers of a page, without the length of the body. */
+export function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
   const headers = new Headers(original);
   const etag = isSecret ? undefined : combinedEtag(headers, revision);
   for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
@@ -119,8 +126,12 @@ function combinedEtag(headers: Headers, revision: string): string | undefined {
   return `${ETAG_PREFIX}${revision}-${encodeURIComponent(validator.replace(/^W\//, ""))}"`; // no quotes, no commas
 }
 
-/** A page without an `ETag` is always sent: one with SENSITIVE values must not be stored, so no client has it. */
-function isNotModified({ method, headers }: PageRequest, etag: string | null): boolean {
+/**
+ * Returns whether the client has the page.
+ *
+ * A page without an `ETag` is always sent: one with SENSITIVE values must not be stored, so no client has it.
+ */
+export function isNotModified({ method, headers }: PageRequest, etag: string | null): boolean {
   if (etag === null || (method !== "GET" && method !== "HEAD")) return false;
   return ifNoneMatchFails(headers, etag);
 }
@@ -129,7 +140,7 @@ function isNotModified({ method, headers }: PageRequest, etag: string | null): b
  * Removes the headers that a 304 does not have (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that of
  * the stored page.
  */
-function notModifiedHeaders(headers: Headers): Headers {
+export function notModifiedHeaders(headers: Headers): Headers {
   const kept = [...headers].filter(([name]) => !/^content-(?!security-policy)/.test(name));
   return new Headers(kept);
 }

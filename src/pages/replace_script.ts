@@ -1,5 +1,5 @@
 import { HtmlTokenizer, type MarkupListener, type Tag } from "./html_tokenizer.ts";
-import { injectScript } from "./inject_script.ts";
+import { insertScript } from "./inject_script.ts";
 
 /** A range of a document, in bytes. */
 interface Range {
@@ -9,17 +9,17 @@ interface Range {
 
 /**
  * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the insertion
- * point of {@linkcode injectScript}. No other byte changes, so doing it again with the same element changes nothing.
+ * point of {@linkcode insertScript}. No other byte changes, so doing it again with the same element changes nothing.
  *
  * @returns The document; `undefined` if it is UTF-16, into which nothing can be inserted.
  */
-export async function replaceScript(
+export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
-): Promise<Uint8Array<ArrayBuffer> | undefined> {
+): Uint8Array<ArrayBuffer> | undefined {
   const without = removeRanges(document, findConfigScripts(document).map(({ element }) => element));
-  const result = await new Response(injectScript(new Blob([without]).stream(), script)).bytes();
-  return result.length === without.length ? undefined : result;
+  const result = insertScript(without, script);
+  return result === without ? undefined : result;
 }
 
 /** Returns the text of the script element that was injected into a document earlier, if there is one. */

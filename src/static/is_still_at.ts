@@ -52,10 +52,15 @@ export async function isStillAt(opened: OpenedAt, identity: FileIdentity): Promi
 function haveSettled({ path, root, openedAt }: OpenedAt): boolean {
   for (let directory = dirname(path);; directory = dirname(directory)) {
     const { isDirectory, ctime } = Deno.lstatSync(directory);
-    if (!isDirectory || ctime === null || ctime.getTime() > openedAt - RESOLUTION_MS) return false;
+    if (!isDirectory || !hasSettled(ctime, openedAt)) return false;
     if (directory === root) return true;
     if (directory === dirname(directory)) return false; // not below the root
   }
+}
+
+/** Returns whether the last change was so long before a moment that every change after it has another `ctime`. */
+export function hasSettled(ctime: Date | null, moment: number): boolean {
+  return ctime !== null && ctime.getTime() <= moment - RESOLUTION_MS;
 }
 
 function isSame(a: FileIdentity, b: FileIdentity): boolean {

@@ -53,8 +53,12 @@ async function smallFile(file: RegularFile): Promise<OpenFile> {
   };
 }
 
-/** Reads the file up to the size that it had when it was opened. */
-async function readAll(file: RegularFile): Promise<Uint8Array<ArrayBuffer>> {
+/**
+ * Reads a file up to the size that it had when it was opened.
+ *
+ * @throws {Deno.errors.UnexpectedEof} If it was truncated since then.
+ */
+export async function readAll(file: RegularFile): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(file.size);
   for (let position = 0; position < file.size;) {
     const chunk = await file.read(position, file.size - position);

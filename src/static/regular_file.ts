@@ -1,11 +1,16 @@
 import { close, constants, fstat, open, read } from "node:fs";
 import { promisify } from "node:util";
-import { isStillAt } from "./is_still_at.ts";
+import { type FileStats, versionOf } from "./file_version.ts";
+import { hasSettled, isStillAt } from "./is_still_at.ts";
 
 /** A regular file that is open for reading. */
 export interface RegularFile {
   readonly size: number;
   readonly mtime: Date | null;
+  /** Identifies the version of the file: see {@linkcode versionOf}. */
+  readonly version: string;
+  /** Whether every later change of the file changes `version`. */
+  readonly isSettled: boolean;
   /**
    * Reads bytes at a position. Only one read may be in progress.
    *
@@ -45,20 +50,22 @@ export async function openRegularFile(path: string, root: string): Promise<Regul
     if (!stats.isFile() || !(await isStillAt({ path, root, openedAt }, stats))) {
       throw new Deno.errors.NotFound(`Cannot open "${path}": it was replaced meanwhile`);
     }
-    return regularFile(fd, stats);
+    return regularFile(fd, stats, openedAt);
   } catch (error) {
     close(fd);
     throw error;
   }
 }
 
-function regularFile(fd: number, { size, mtime }: { size: number; mtime: Date | null }): RegularFile {
+function regularFile(fd: number, stats: FileStats, openedAt: number): RegularFile {
   let isClosed = false;
   let isReading = false;
   const closeFd = () => close(fd);
   return {
-    size,
-    mtime,
+    size: stats.size,
+    mtime: stats.mtime,
+    version: versionOf(stats),
+    isSettled: hasSettled(stats.ctime, openedAt),
     async read(position, size) {
       const buffer = new Uint8Array(size);
       isReading = true;

@@ -1,8 +1,19 @@
 import { join, SEPARATOR } from "@std/path";
+import { versionOf } from "./file_version.ts";
 
-/** What a path leads to: a file with its real path and that of the directory, or the reason why there is no file. */
+/** A file below the served directory. */
+export interface ResolvedFile {
+  /** Its real path. */
+  readonly path: string;
+  /** The real path of the directory. */
+  readonly root: string;
+  /** Identifies the version of the file: see {@linkcode versionOf}. */
+  readonly version: string;
+}
+
+/** What a path leads to: a file, or the reason why there is none. */
 export type ResolvedPath =
-  | { kind: "file"; path: string; root: string }
+  | { kind: "file"; file: ResolvedFile }
   | { kind: "directory" | "absent" | "rejected" };
 
 /**
@@ -32,9 +43,9 @@ function isInside(path: string, root: string): boolean {
 }
 
 async function inspect(path: string, root: string): Promise<ResolvedPath> {
-  const { isFile, isDirectory } = await Deno.stat(path);
-  if (isFile) return { kind: "file", path, root };
-  return { kind: isDirectory ? "directory" : "rejected" };
+  const stats = await Deno.stat(path);
+  if (stats.isFile) return { kind: "file", file: { path, root, version: versionOf(stats) } };
+  return { kind: stats.isDirectory ? "directory" : "rejected" };
 }
 
 function isAbsence(error: unknown): boolean {

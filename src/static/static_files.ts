@@ -1,41 +1,59 @@
-import { contentType } from "@std/media-types/content-type";
-import { extname, resolve } from "@std/path";
+import { resolve } from "@std/path";
 import { type Clock, systemClock } from "../clock.ts";
+import { Compressor } from "../http/compressor.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
-import { assetResponse, type FoundFile, pageResponse } from "./file_response.ts";
-import { resolvePath } from "./resolve_path.ts";
+import { FileCache, type ServedFile } from "./file_cache.ts";
+import { assetResponse, memoryResponse, pageResponse } from "./file_response.ts";
+import type { FoundFile } from "./found_file.ts";
+import { PathLookup, type Target } from "./path_lookup.ts";
+import type { StaticPage } from "./static_page.ts";
 
 /** Options of {@linkcode StaticFiles}. */
 interface StaticFilesOptions {
   /** The directory to serve: `--static-dir`. */
   directory: string;
-  /** Limits `Last-Modified` to the present (RFC 9110 §8.8.2.1). @default {systemClock} */
+  /** How many bytes of files are kept in memory: `--static-cache`. @default {67_108_864} */
+  cacheBytes?: number;
+  /** Limits `Last-Modified` to the present (RFC 9110 §8.8.2.1), and the age of the cache. @default {systemClock} */
   clock?: Pick<Clock, "now">;
   /** The beginning of every request's path that is not part of a file's, such as `/app`. @default {""} */
   basePath?: string;
+  /** Compresses files in the cache. @default {a new one} */
+  compressor?: Compressor;
 }
+
+/** What is found for a request. The caller inserts the configuration into a page. */
+export type StaticResult =
+  | { readonly kind: "response"; readonly response: Response }
+  | { readonly kind: "page"; readonly page: StaticPage }
+  /** A response with a page that is not in memory. It is complete, whatever the request's preconditions and range. */
+  | { readonly kind: "pageResponse"; readonly response: Response };
 
 const METHODS = ["GET", "HEAD"];
 
-const INDEX = "index.html";
+/** The part of the cache that is for paths, not for files. */
+const LOOKUP_SHARE = 1 / 16;
 
 /**
  * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
  * with the root's `index.html`.
  *
- * A page (`text/html`) is always sent complete, uncompressed and with its `ETag`, so that the caller can insert the
+ * A page (`text/html`) is returned complete, uncompressed and with its `ETag`, so that the caller can insert the
  * configuration. All other files support conditional requests, ranges, compressed variants and caching.
+ *
+ * What was found for a path is used for a second; files of up to 1 MiB stay in memory.
  */
 export class StaticFiles {
-  readonly #directory: string;
   readonly #clock: Pick<Clock, "now">;
-  readonly #basePath: string;
+  readonly #lookup: PathLookup;
+  readonly #files: FileCache;
 
-  private constructor({ directory, clock, basePath }: Required<StaticFilesOptions>) {
-    this.#directory = directory;
+  private constructor(options: Required<StaticFilesOptions>) {
+    const { directory, cacheBytes, clock, basePath, compressor } = options;
+    const lookupBytes = cacheBytes * LOOKUP_SHARE;
     this.#clock = clock;
-    this.#basePath = basePath;
+    this.#lookup = new PathLookup({ directory, basePath, clock, maxBytes: lookupBytes });
+    this.#files = new FileCache({ directory, clock, compressor, maxBytes: cacheBytes - lookupBytes });
   }
 
   /**
@@ -44,43 +62,72 @@ export class StaticFiles {
    * @throws {Error} If the directory cannot be read.
    */
   static async open(options: StaticFilesOptions): Promise<StaticFiles> {
-    const { directory, clock = systemClock, basePath = "" } = options;
+    const { directory, cacheBytes = 64 * 1024 * 1024, clock = systemClock, basePath = "" } = options;
+    const { compressor = new Compressor() } = options;
     await assertReadable(directory);
-    return new StaticFiles({ directory: resolve(directory), clock, basePath });
+    return new StaticFiles({ directory: resolve(directory), cacheBytes, clock, basePath, compressor });
   }
 
   /**
-   * Responds to a GET or HEAD request with a file.
+   * Responds to a GET or HEAD request with a file: at once, if it is in memory and was looked at within the last
+   * second.
    *
-   * @returns A response whose body has to be read or cancelled.
+   * @returns A response whose body has to be read or cancelled, or a page.
    * @throws {Problem} If there is no file at the path, or the request cannot be satisfied.
    */
-  async respond(request: Request): Promise<Response> {
+  respond(request: Request): StaticResult | Promise<StaticResult> {
     if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
-    // A missing file is looked up twice, since a mount may be swapped during the first lookup.
-    const response = await this.#tryToRespond(request) ?? await this.#tryToRespond(request);
-    if (response === undefined) throw new Problem(404, { detail: "Nothing found at this path" });
-    return response;
+    const now = this.#clock.now();
+    const target = this.#lookup.getFresh(pathOf(request.url), now);
+    if (target?.kind === "absent") throw notFound();
+    const file = target?.kind === "file" ? this.#files.getFresh(target.key, now) : undefined;
+    return file === undefined || file.kind === "uncached" ? this.#find(request) : respondFromMemory(request, file);
   }
 
-  async #tryToRespond(request: Request): Promise<Response | undefined> {
+  async #find(request: Request): Promise<StaticResult> {
+    const { pathname, search } = new URL(request.url);
+    const first = await this.#lookup.find(pathname);
+    const result = await this.#tryToRespond(request, first, search) ??
+      await this.#tryToRespond(request, await this.#lookup.findAgain(pathname), search);
+    if (result !== undefined) return result;
+    this.#lookup.setAbsent(pathname);
+    throw notFound();
+  }
+
+  async #tryToRespond(request: Request, target: Target, search: string): Promise<StaticResult | undefined> {
+    if (target.kind === "absent") return undefined;
+    if (target.kind === "redirect") return { kind: "response", response: redirect(target.location + search) };
+    const file = await this.#files.load(target.names);
+    if (file === undefined) return undefined;
+    if (file.kind !== "uncached") return respondFromMemory(request, file);
     try {
-      return await this.#find(request);
+      return await this.#respondUncached(request, file.found);
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return undefined; // removed between the lookup and the opening
-      throw error;
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      this.#files.forget(target.names); // removed since it was found
+      return undefined;
     }
   }
 
-  async #find(request: Request): Promise<Response | undefined> {
-    const { pathname, search } = new URL(request.url);
-    const path = parseFilePath(pathname.slice(this.#basePath.length));
-    const found = path && await findFile(this.#directory, path);
-    if (found === undefined) return undefined;
-    if ("redirect" in found) return redirect(found.redirect + search);
-    if (found.type.startsWith("text/html")) return await pageResponse(request, found);
-    return await assetResponse(request, found, { directory: this.#directory, now: this.#clock.now() });
+  async #respondUncached(request: Request, found: FoundFile): Promise<StaticResult> {
+    if (found.isPage) return { kind: "pageResponse", response: await pageResponse(request, found) };
+    return { kind: "response", response: await assetResponse(request, found, this.#clock.now()) };
   }
+}
+
+function respondFromMemory(request: Request, file: Exclude<ServedFile, { kind: "uncached" }>): StaticResult {
+  if (file.kind === "page") return file;
+  return { kind: "response", response: memoryResponse(request, file.representations) };
+}
+
+/**
+ * Returns the path of a URL as it is written. If `URL` would change it, it is not that of a cached file: the paths of
+ * those are normalized.
+ */
+function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const end = url.indexOf("?", start);
+  return url.slice(start, end === -1 ? undefined : end);
 }
 
 async function assertReadable(directory: string): Promise<void> {
@@ -92,30 +139,8 @@ async function assertReadable(directory: string): Promise<void> {
   }
 }
 
-async function findFile(directory: string, path: FilePath): Promise<FoundFile | { redirect: string } | undefined> {
-  const { names, isDirectory } = path;
-  const resolved = await resolvePath(directory, names);
-  if (resolved.kind === "rejected") return undefined;
-  if (resolved.kind === "file" && !isDirectory) return describeFile(names, resolved);
-  const index = resolved.kind === "directory" ? await findIndex(directory, names) : undefined;
-  if (index) return isDirectory ? index : { redirect: withSlash(names) };
-  return isPagePath(path) ? await findIndex(directory, []) : undefined;
-}
-
-async function findIndex(directory: string, parents: readonly string[]): Promise<FoundFile | undefined> {
-  const names = [...parents, INDEX];
-  const resolved = await resolvePath(directory, names);
-  return resolved.kind === "file" ? describeFile(names, resolved) : undefined;
-}
-
-function describeFile(names: readonly string[], { path, root }: Pick<FoundFile, "path" | "root">): FoundFile {
-  const type = contentType(extname(names.at(-1) ?? "")) ?? "application/octet-stream";
-  return { names, path, root, type };
-}
-
-/** Returns a relative location: it cannot lead to another host, and works behind a proxy that strips a prefix. */
-function withSlash(names: readonly string[]): string {
-  return `./${encodeURIComponent(names.at(-1) ?? "")}/`;
+function notFound(): Problem {
+  return new Problem(404, { detail: "Nothing found at this path" });
 }
 
 function redirect(location: string): Response {

@@ -30,6 +30,7 @@ const DEFAULTS: CommandOptions = {
   "mode": undefined,
   "base-path": "",
   "static-dir": undefined,
+  "static-cache": 67_108_864,
   "upstream": undefined,
   "preserve-host": false,
   "upstream-timeout": 30_000,
@@ -93,6 +94,11 @@ const VALUES: {
   ],
   "preserve-host": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
+  "static-cache": [
+    [["0", 0], ["64MiB", 67_108_864]],
+    "a size from 0 to 64GiB, such as 64MiB",
+    ["", "65GiB", "1TiB", "-1", "64MB"],
+  ],
   "upstream": [
     [
       ["https://up.example/base", new URL("https://up.example/base")],

@@ -31,6 +31,7 @@ const CASES: {
   separateHealth: ["--health-port=9000", true],
   basePath: ["--base-path=/app/", "/app"],
   preserveHost: ["--preserve-host", true],
+  staticCacheBytes: ["--static-cache=1MiB", 1_048_576],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],

@@ -17,11 +17,13 @@ Deno.test("the access log has one line for each request, without its query", asy
   const options = { accessLog: true, clock: new FakeClock(), staticDir: directory.path };
   await using test = await setUp({ REP_PUBLIC_A: "1" }, options);
   for (const path of ["/app.js?token=secret", "/missing.js", "/"]) await (await test.ask(path)).text();
+  const pageBytes = (await (await test.gateway.fetch(new Request("http://gateway.test/"))).bytes()).length;
   await test.ask("/app.js", { method: "HEAD" });
   assertEquals(requestsIn(test.lines), [
     { ...COMMON, path: "/app.js", status: 200, bytes: 5 },
     { ...COMMON, path: "/missing.js", status: 404 },
-    { ...COMMON, path: "/", status: 200 },
+    { ...COMMON, path: "/", status: 200, bytes: pageBytes },
+    { ...COMMON, path: "/", status: 200, bytes: pageBytes, client_ip: "unknown" },
     { ...COMMON, method: "HEAD", path: "/app.js", status: 200, bytes: 0 },
   ]);
 });

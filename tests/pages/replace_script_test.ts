@@ -4,8 +4,8 @@ import { readConfigScript, replaceScript } from "../../src/pages/replace_script.
 const encoder = new TextEncoder();
 const SCRIPT = '<script id="__rep__" type="application/json">{"new":1}</script>';
 
-async function replace(html: string): Promise<string | undefined> {
-  const result = await replaceScript(encoder.encode(html), encoder.encode(SCRIPT));
+function replace(html: string): string | undefined {
+  const result = replaceScript(encoder.encode(html), encoder.encode(SCRIPT));
   return result && new TextDecoder().decode(result);
 }
 
@@ -23,25 +23,25 @@ const DOCUMENTS: Record<string, readonly [before: string, after: string]> = {
 };
 
 for (const [what, [before, after]] of Object.entries(DOCUMENTS)) {
-  Deno.test(`replaceScript() replaces ${what}`, async () => {
+  Deno.test(`replaceScript() replaces ${what}`, () => {
     const old = '<script data-rep-version="1" id=\'__rep__\' type="application/json">{"old":1}</script>';
-    assertEquals(await replace(before.replaceAll("|", old)), after.replaceAll("OLD", old).replaceAll("|", SCRIPT));
+    assertEquals(replace(before.replaceAll("|", old)), after.replaceAll("OLD", old).replaceAll("|", SCRIPT));
   });
 }
 
-Deno.test("replaceScript() leaves other scripts, whatever their attributes", async () => {
+Deno.test("replaceScript() leaves other scripts, whatever their attributes", () => {
   const html =
     '<head><script data-id="__rep__"></script><script id="__rep__2"></script><div id="__rep__"></div></head>';
-  assertEquals((await replace(html))?.replace(SCRIPT, ""), html);
+  assertEquals(replace(html)?.replace(SCRIPT, ""), html);
 });
 
-Deno.test("replaceScript() changes nothing the second time", async () => {
-  const once = await replace("\ufeff<!doctype html><title>é</title><p>");
-  assertEquals(await replace(once ?? ""), once);
+Deno.test("replaceScript() changes nothing the second time", () => {
+  const once = replace("\ufeff<!doctype html><title>é</title><p>");
+  assertEquals(replace(once ?? ""), once);
 });
 
-Deno.test("replaceScript() returns undefined for UTF-16", async () => {
-  assertEquals(await replaceScript(Uint8Array.of(0xfe, 0xff, 0, 0x3c), encoder.encode(SCRIPT)), undefined);
+Deno.test("replaceScript() returns undefined for UTF-16", () => {
+  assertEquals(replaceScript(Uint8Array.of(0xfe, 0xff, 0, 0x3c), encoder.encode(SCRIPT)), undefined);
 });
 
 Deno.test("readConfigScript() returns the text of the element, if there is one", () => {

@@ -2,6 +2,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { openRegularFile } from "../../src/static/regular_file.ts";
 import { StaticFiles } from "../../src/static/static_files.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { respondWith } from "./_respond.ts";
 import { Problem } from "../../src/http/problem.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
@@ -99,15 +101,25 @@ async function bodyOrStatus(responding: Promise<Response>): Promise<string> {
   }
 }
 
-for (const [what, name, target] of [["file", "docs/file.txt", "file.txt"], ["directory", "docs", "."]] as const) {
-  Deno.test(`StaticFiles sends nothing from outside while a ${what} and a link are exchanged`, async () => {
+const EXCHANGES = [
+  ["file", "docs/file.txt", "file.txt", 0],
+  ["file", "docs/file.txt", "file.txt", 1_000_000],
+  ["directory", "docs", ".", 0],
+  ["directory", "docs", ".", 1_000_000],
+] as const;
+
+for (const [what, name, target, cacheBytes] of EXCHANGES) {
+  const cache = `a cache of ${cacheBytes} bytes`;
+  Deno.test(`StaticFiles sends nothing from outside with ${cache} while a ${what} and a link are exchanged`, async () => {
     await using site = await makeSite();
-    const files = await StaticFiles.open({ directory: site.root });
+    const clock = new FakeClock();
+    const files = await StaticFiles.open({ directory: site.root, clock, cacheBytes });
     await Deno.symlink(join(site.outside, target), join(site.root, "other"));
     const results = new Set<string>();
     await using _replacing = await replaceForever(join(site.root, name), join(site.root, "other"));
     for (let i = 0; !results.has("404") || i < 300; i++) {
-      const request = () => files.respond(new Request("http://app.example/docs/file.txt"));
+      clock.jump(1_000);
+      const request = () => respondWith(files, new Request("http://app.example/docs/file.txt"));
       const batch = await Promise.all(Array.from({ length: 10 }, () => bodyOrStatus(request())));
       for (const result of batch) results.add(result);
     }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { versionOf } from "../../src/static/file_version.ts";
 import { resolvePath } from "../../src/static/resolve_path.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
@@ -13,10 +14,10 @@ Deno.test("resolvePath() distinguishes files, directories and absent paths", asy
   await using directory = await makeDirectory();
   const file = join(directory.path, "app.js");
   await Deno.writeTextFile(file, "");
+  const version = versionOf(await Deno.stat(file));
   assertEquals(await resolvePath(directory.path, ["app.js"]), {
     kind: "file",
-    path: file,
-    root: directory.path,
+    file: { path: file, root: directory.path, version },
   });
   assertEquals(await resolvePath(directory.path, []), { kind: "directory" });
   assertEquals(await resolvePath(directory.path, ["missing.js"]), { kind: "absent" });

@@ -3,6 +3,8 @@ import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
 import { StaticFiles } from "../../src/static/static_files.ts";
 import { Problem } from "../../src/http/problem.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { respondWith } from "./_respond.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -13,7 +15,7 @@ const IMMUTABLE = "public, max-age=31536000, immutable";
 
 const PAGE = "<!doctype html><title>root</title>";
 const SCRIPT = "console.log('hello');";
-const LARGE = Uint8Array.from({ length: 600_000 }, (_, index) => index % 251);
+const LARGE = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
 
 type Files = Record<string, string | Uint8Array>;
 
@@ -21,6 +23,9 @@ type Files = Record<string, string | Uint8Array>;
 interface Site extends AsyncDisposable {
   /** The served directory. Next to it are a directory `outside` and a file `secret.txt`. */
   directory: string;
+  /** The time of the cache, which does not advance by itself. */
+  clock: FakeClock;
+  /** Responds from the cache, after making sure that it does so a second time, and without a cache. */
   respond(request: Request): Promise<Response>;
 }
 
@@ -29,10 +34,21 @@ async function serve(content: Files): Promise<Site> {
   const directory = join(parent, "site");
   await write(directory, content);
   await write(parent, { "secret.txt": "secret", "outside/secret.txt": "secret", "site-old/secret.txt": "secret" });
-  const files = await StaticFiles.open({ directory });
+  const clock = new FakeClock(Date.now());
+  const cached = await StaticFiles.open({ directory, clock });
+  const uncached = await StaticFiles.open({ directory, clock, cacheBytes: 0 });
   return {
     directory,
-    respond: (request) => files.respond(request),
+    clock,
+    async respond(request) {
+      const [first, second, other] = [cached, cached, uncached].map((files) => () =>
+        outcome(respondWith(files, request))
+      );
+      const expected = await first!();
+      assertEquals(await second!(), expected);
+      assertEquals(await other!(), expected);
+      return await respondWith(cached, request);
+    },
     [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
   };
 }
@@ -364,7 +380,7 @@ Deno.test("StaticFiles never sends a Last-Modified date in the future", async ()
   await using site = await serve({ "app.js": SCRIPT });
   const clock = { now: () => MODIFIED.getTime() - 60_000 };
   const files = await StaticFiles.open({ directory: site.directory, clock });
-  const { headers } = await outcome(files.respond(get("/app.js")));
+  const { headers } = await outcome(respondWith(files, get("/app.js")));
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
@@ -406,10 +422,10 @@ Deno.test("StaticFiles continues a download with the same entity tag", async () 
 Deno.test("StaticFiles responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
-    assertEquals(await outcome(site.respond(get(`${path}`, { range: "bytes=600000-" }))), {
+    assertEquals(await outcome(site.respond(get(`${path}`, { range: "bytes=2000000-" }))), {
       status: 416,
       headers: { "content-range": `bytes */${size}` },
-      body: `Cannot send the range "bytes=600000-": expected one within ${size} bytes`,
+      body: `Cannot send the range "bytes=2000000-": expected one within ${size} bytes`,
     });
   }
 });
@@ -509,6 +525,7 @@ Deno.test("StaticFiles serves a mounted ConfigMap, and its new version after a s
   assertEquals((await outcome(site.respond(get("/")))).body, "one");
   await Deno.symlink("..2", join(site.directory, "..data_tmp"));
   await Deno.rename(join(site.directory, "..data_tmp"), join(site.directory, "..data"));
+  site.clock.jump(1_000);
   assertEquals((await outcome(site.respond(get("/")))).body, "two");
   assertEquals(await outcome(site.respond(get("/..data%2findex.html"))), NOT_FOUND);
 });
@@ -518,11 +535,13 @@ Deno.test("StaticFiles finds every file while a ConfigMap is swapped", async () 
   const path = (name: string) => join(site.directory, name);
   await Deno.symlink("..0", path("..data"));
   for (const name of ["index.html", "app.js", "app.js.br"]) await Deno.symlink(`..data/${name}`, path(name));
+  const files = await StaticFiles.open({ directory: site.directory, clock: site.clock });
   for (let next = 1; next <= 100; next++) {
+    site.clock.jump(1_000);
     await write(path(`..${next}`), { "index.html": PAGE, "app.js": SCRIPT, "app.js.br": "BR" });
     await Deno.symlink(`..${next}`, path("..data_tmp"));
     const requests = [get("/"), get("/app.js"), get("/app.js", { "accept-encoding": "br" })];
-    const responses = requests.map((request) => outcome(site.respond(request)));
+    const responses = requests.map((request) => outcome(respondWith(files, request)));
     await Deno.rename(path("..data_tmp"), path("..data"));
     await Deno.remove(path(`..${next - 1}`), { recursive: true });
     const statuses = (await Promise.all(responses)).map(({ status }) => status);
@@ -534,11 +553,12 @@ Deno.test("StaticFiles serves a link to a release, and the new release after a s
   await using site = await serve({ "1/index.html": "one", "2/index.html": "two" });
   const current = join(site.directory, "current");
   await Deno.symlink("1", current);
-  const files = await StaticFiles.open({ directory: current });
-  assertEquals((await outcome(files.respond(get("/")))).body, "one");
+  const files = await StaticFiles.open({ directory: current, clock: site.clock });
+  assertEquals((await outcome(respondWith(files, get("/")))).body, "one");
   await Deno.remove(current);
   await Deno.symlink("2", current);
-  assertEquals((await outcome(files.respond(get("/")))).body, "two");
+  site.clock.jump(1_000);
+  assertEquals((await outcome(respondWith(files, get("/")))).body, "two");
 });
 
 Deno.test({
@@ -587,6 +607,7 @@ Deno.test("StaticFiles sends the file that it opened, even if the file is replac
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
   const response = await site.respond(get("/large.bin"));
   await Deno.rename(join(site.directory, "new.bin"), join(site.directory, "large.bin"));
+  site.clock.jump(1_000);
   assertEquals(await response.bytes(), LARGE);
   assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
 });

@@ -47,7 +47,7 @@ async function injectInto(path: string, snapshot: Snapshot, io: CommandIo): Prom
   const page = await Deno.readFile(path);
   const before = readConfigScript(page);
   const { bytes } = await render(snapshot, before, io);
-  const result = await replaceScript(page, bytes);
+  const result = replaceScript(page, bytes);
   if (result === undefined) return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
   const isWritten = await writeFile("DIR", path, result);
   const action = isWritten ? before === undefined ? "injected" : "replaced" : "up to date";

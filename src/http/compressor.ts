@@ -1,0 +1,77 @@
+import type { Transform } from "node:stream";
+import { constants, createBrotliCompress, createGzip } from "node:zlib";
+
+/** The codings that content is compressed in here, the preferred one first. */
+export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
+
+/** The name of a coding that a {@linkcode Compressor} applies. */
+export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
+
+/**
+ * How much is compressed without a pause. In Deno 2.9 both `node:zlib` and `CompressionStream` compress on the main
+ * thread, even where they return a promise: 1 MB takes 20 ms with Brotli and 40 ms with gzip, 16 KiB less than a
+ * millisecond.
+ */
+const SLICE_BYTES = 16 * 1024;
+
+/**
+ * Brotli at 5 makes a script of 100 KB as small as at 9, in an eighth of the time. 11 would save another tenth for 40
+ * times the CPU: that is worth it once, at build time, and files that are compressed there take precedence.
+ */
+const ENCODERS: Readonly<Record<CompressorCoding, (size: number) => Transform>> = {
+  "br": (size) =>
+    createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: size } }),
+  "gzip": () => createGzip({ level: 6 }),
+};
+
+/** Compresses content in memory, one after the other, between requests. */
+export class Compressor {
+  #last: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  /**
+   * Compresses bytes.
+   *
+   * @returns `undefined` if the result would not be smaller, or the compressor was closed.
+   */
+  compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const result = this.#last.then(() => this.#compress(bytes, ENCODERS[coding](bytes.length)));
+    this.#last = result.catch(() => {}); // the caller handles the rejection
+    return result;
+  }
+
+  /** Resolves when everything is compressed. */
+  async idle(): Promise<void> {
+    for (let last; last !== this.#last;) await (last = this.#last);
+  }
+
+  /** Ends what is in progress. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #compress(bytes: Uint8Array, encoder: Transform): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const compressed = collect(encoder);
+    for (let start = 0; start < bytes.length && !this.#isClosed; start += SLICE_BYTES) {
+      await nextTurn();
+      await new Promise<unknown>((resolve) => encoder.write(bytes.subarray(start, start + SLICE_BYTES), resolve));
+    }
+    encoder.end();
+    const result = await compressed;
+    return this.#isClosed || result.length >= bytes.length ? undefined : result;
+  }
+}
+
+async function collect(encoder: Transform): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for await (const chunk of encoder) chunks.push(chunk);
+  return await new Blob(chunks).bytes();
+}
+
+/** Lets other work run first: requests that have arrived, and timers. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
+}

@@ -1,0 +1,26 @@
+/** Below this size, a compressed file would not need fewer packets. */
+const MIN_BYTES = 1_024;
+
+const TEXT_TYPE = /^(?:text\/.+|.+\+(?:json|xml))$/;
+
+/** Types with other names that are text, and the few binary formats that are not compressed themselves. */
+const OTHER_TYPES: ReadonlySet<string> = new Set([
+  "application/javascript",
+  "application/json",
+  "application/rtf",
+  "application/vnd.ms-fontobject",
+  "application/wasm",
+  "application/xml",
+  "font/collection",
+  "font/otf",
+  "font/ttf",
+  "image/bmp",
+  "image/vnd.microsoft.icon",
+  "image/x-icon",
+]);
+
+/** Returns whether to compress content of this type, such as `text/css; charset=UTF-8`, and size in bytes. */
+export function isCompressible(type: string, size: number): boolean {
+  const essence = type.toLowerCase().split(";", 1).join().trim();
+  return size >= MIN_BYTES && (TEXT_TYPE.test(essence) || OTHER_TYPES.has(essence));
+}

@@ -1,0 +1,89 @@
+import { COMPRESSOR_CODINGS, type CompressorCoding } from "./compressor.ts";
+import { type Coding, preferredCoding } from "./content_coding.ts";
+import { ifNoneMatchFails, type Validators } from "./preconditions.ts";
+
+/** A resource in one content coding, with everything that a response needs. */
+export interface Representation {
+  /** The content coding; `identity` means none. */
+  readonly coding: Coding["name"] | "identity";
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly validators: Validators;
+  /** The headers of a complete response, ready for `new Response()`. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Options of {@linkcode Representations}. */
+interface RepresentationsOptions {
+  readonly identity: Representation;
+  /** Compressed variants that exist already. If there are any, none is made. @default {[]} */
+  readonly variants?: readonly Representation[];
+  /**
+   * Compresses the resource. `undefined` if the result would not be smaller.
+   *
+   * @default {the resource is not compressed}
+   */
+  readonly compress?: ((coding: CompressorCoding) => Promise<Representation | undefined>) | undefined;
+  /** Called when {@linkcode Representations.bytes} has changed. */
+  readonly onGrow?: () => void;
+}
+
+/**
+ * The representations of one version of a resource, in memory. A coding that a client prefers is made when it is first
+ * asked for, in the background; until then the client gets the resource without it.
+ */
+export class Representations {
+  readonly identity: Representation;
+  readonly #compress: RepresentationsOptions["compress"];
+  readonly #onGrow: () => void;
+  readonly #variants = new Map<Coding["name"], Representation | "pending">();
+  #codings: readonly Coding["name"][];
+
+  constructor({ identity, variants = [], compress, onGrow = () => {} }: RepresentationsOptions) {
+    this.identity = identity;
+    this.#compress = compress;
+    this.#onGrow = onGrow;
+    for (const variant of variants) if (variant.coding !== "identity") this.#variants.set(variant.coding, variant);
+    if (variants.length > 0) this.#codings = [...this.#variants.keys()];
+    else this.#codings = compress ? COMPRESSOR_CODINGS : [];
+  }
+
+  /** The size of all representations, in bytes. */
+  get bytes(): number {
+    const variants = [...this.#variants.values()].map((variant) => variant === "pending" ? 0 : variant.bytes.length);
+    return variants.reduce((sum, length) => sum + length, this.identity.bytes.length);
+  }
+
+  /**
+   * Selects the representation for a request. A client that has the resource without a coding keeps it, although it is
+   * available in a coding by now.
+   */
+  select(headers: Headers): Representation {
+    if (this.#codings.length === 0) return this.identity;
+    const variant = this.#variantFor(headers.get("accept-encoding"));
+    if (variant === undefined) return this.identity;
+    const hasIdentity = !ifNoneMatchFails(headers, variant.validators.etag) &&
+      ifNoneMatchFails(headers, this.identity.validators.etag);
+    return hasIdentity ? this.identity : variant;
+  }
+
+  #variantFor(accepted: string | null): Representation | undefined {
+    const coding = preferredCoding(accepted, this.#codings);
+    if (coding === undefined) return undefined;
+    const variant = this.#variants.get(coding);
+    if (variant === undefined) void this.#add(coding as CompressorCoding);
+    return variant === "pending" ? undefined : variant;
+  }
+
+  async #add(coding: CompressorCoding): Promise<void> {
+    this.#variants.set(coding, "pending");
+    const variant = await this.#compress?.(coding).catch(() => undefined); // the resource itself can still be sent
+    if (variant !== undefined) this.#variants.set(coding, variant);
+    else this.#codings = this.#codings.filter((other) => other !== coding);
+    if (variant !== undefined) this.#onGrow();
+  }
+}
+
+/** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */
+export function codedEtag(etag: string | undefined, coding: Representation["coding"]): string | undefined {
+  return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
+}

@@ -1,0 +1,54 @@
+/** A value of a {@linkcode SizeBoundedCache}, with its size in bytes. */
+interface Entry<V> {
+  readonly value: V;
+  readonly bytes: number;
+}
+
+/** A cache of limited size in bytes. When it is full, the least recently used values are removed. */
+export class SizeBoundedCache<V> {
+  readonly #entries = new Map<string, Entry<V>>();
+  readonly #maxBytes: number;
+  #bytes = 0;
+
+  /** Creates an empty cache of values that have at most `maxBytes` bytes together. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The size of all values, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Returns the value of a key, and makes it the most recently used one. */
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.value;
+  }
+
+  /** Sets the value of a key and its size. A value that is larger than the cache is not kept. */
+  set(key: string, value: V, bytes: number): void {
+    this.delete(key);
+    if (bytes > this.#maxBytes) return;
+    this.#entries.set(key, { value, bytes });
+    this.#bytes += bytes;
+    for (const [oldest] of this.#entries) {
+      if (this.#bytes <= this.#maxBytes) return;
+      this.delete(oldest);
+    }
+  }
+
+  /** Changes the size of a value, if it is still the one of the key. */
+  resize(key: string, value: V, bytes: number): void {
+    if (this.#entries.get(key)?.value === value) this.set(key, value, bytes);
+  }
+
+  /** Removes a key. */
+  delete(key: string): void {
+    this.#bytes -= this.#entries.get(key)?.bytes ?? 0;
+    this.#entries.delete(key);
+  }
+}

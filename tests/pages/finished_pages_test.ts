@@ -1,0 +1,152 @@
+import { assertEquals } from "@std/assert";
+import { eTag } from "@std/http/etag";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { Compressor } from "../../src/http/compressor.ts";
+import type { ConfigScript } from "../../src/pages/config_script.ts";
+import { FinishedPages } from "../../src/pages/finished_pages.ts";
+import { injectPage } from "../../src/pages/page_response.ts";
+import { settle } from "../../tools/fake_clock.ts";
+import { answerOf } from "../_answer.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+const HTML = `<!doctype html><head><title>x</title></head><body>${"<p>text</p>".repeat(200)}</body>`;
+const SMALL = "<!doctype html><head></head><body>é</body>";
+const SCRIPT: ConfigScript = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
+const SECRET: ConfigScript = { ...SCRIPT, isSecret: true };
+
+/** A document with a log of how much is kept for it. */
+function documentOf(html: string) {
+  const kept: number[] = [];
+  const bytes = new TextEncoder().encode(html);
+  const headers = {
+    "cache-control": "no-cache",
+    "content-length": `${bytes.length}`,
+    "content-type": "text/html; charset=UTF-8",
+    "etag": '"a"',
+    "x-content-type-options": "nosniff",
+  };
+  return { bytes, headers, kept, countDerived: (size: number) => void kept.push(size) };
+}
+
+/** A served document. */
+function setUp(html: string) {
+  const compressor = new Compressor();
+  const pages = new FinishedPages(compressor);
+  const document = documentOf(html);
+  return {
+    document,
+    get(headers: HeadersInit = {}, script: ConfigScript | Promise<ConfigScript> = SCRIPT, method = "GET") {
+      return pages.respond(document, new Request("http://app.example/", { method, headers }), () => script);
+    },
+    async compressed() {
+      await compressor.idle();
+      await settle(); // entity tags of fragments are computed then
+    },
+  };
+}
+
+const REQUESTS: HeadersInit[] = [
+  {},
+  { "if-none-match": 'W/"rep-r1-%22a%22"' },
+  { "if-none-match": '"x", *' },
+  { "if-none-match": "*" },
+  { "if-none-match": '"a"' },
+  { "if-modified-since": "Fri, 01 Jan 2100 00:00:00 GMT", "range": "bytes=0-1", "if-match": '"x"' },
+  { "sec-fetch-dest": "document" },
+  { "sec-fetch-dest": "empty" },
+  { "sec-fetch-dest": "empty", "if-none-match": '"a"' },
+  { "sec-fetch-dest": "empty", "if-none-match": 'W/"rep-r1-%22a%22"' },
+];
+
+for (const [name, script] of [["PUBLIC", SCRIPT], ["SENSITIVE", SECRET]] as const) {
+  for (const headers of REQUESTS) {
+    Deno.test(`FinishedPages responds with ${name} values to ${JSON.stringify(headers)} as injectPage() does, with a length`, async () => {
+      for (const method of ["GET", "HEAD"]) {
+        const { document, get } = setUp(SMALL);
+        const original = new Response(document.bytes, { headers: document.headers });
+        const expected = await answerOf(
+          await injectPage(original, { method, headers: new Headers(headers) }, () => script),
+        );
+        const { headers: { "content-length": length, ...others }, ...rest } = await answerOf(
+          await get(headers, script, method),
+        );
+        const { "content-length": _, ...expectedOthers } = expected.headers;
+        assertEquals({ ...rest, headers: others }, { ...expected, headers: expectedOthers });
+        const isFragment = new Headers(headers).get("sec-fetch-dest") === "empty";
+        const bytes = document.bytes.length + (isFragment ? 0 : script.bytes.length);
+        assertEquals(length, rest.status === 304 ? undefined : `${bytes}`);
+      }
+    });
+  }
+}
+
+Deno.test("FinishedPages responds at once if the config script is there, and otherwise waits for it", async () => {
+  const { get } = setUp(SMALL);
+  const waiting = get({}, Promise.resolve(SCRIPT));
+  assertEquals([get() instanceof Promise, waiting instanceof Promise], [false, true]);
+  assertEquals(await (await waiting).text(), SMALL.replace("</head>", "<SCRIPT></head>"));
+});
+
+Deno.test("FinishedPages makes a page once for each config script", async () => {
+  const { document, get } = setUp(SMALL);
+  const size = document.bytes.length + SCRIPT.bytes.length;
+  for (let i = 0; i < 3; i++) await (await get()).body?.cancel();
+  assertEquals(document.kept, [size]);
+  const other = { ...SCRIPT, bytes: new TextEncoder().encode("<OTHER SCRIPT>"), revision: "r2" };
+  const response = await get({}, other);
+  assertEquals(response.headers.get("etag"), 'W/"rep-r2-%22a%22"');
+  assertEquals(await response.text(), SMALL.replace("</head>", "<OTHER SCRIPT></head>"));
+  assertEquals(document.kept, [size, size + 6]);
+});
+
+for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzipSync]] as const) {
+  Deno.test(`FinishedPages compresses a page with ${coding} once for each config script`, async () => {
+    const { document, get, compressed } = setUp(HTML);
+    const accept = { "accept-encoding": coding };
+    const read = async (script: ConfigScript) => {
+      const { headers, body } = await get(accept, script);
+      const bytes = await new Response(body).bytes();
+      const isPlain = headers.get("content-encoding") === null;
+      const text = new TextDecoder().decode(isPlain ? bytes : decompress(bytes));
+      return [headers.get("content-encoding"), headers.get("etag"), headers.get("vary"), text] as const;
+    };
+    const page = HTML.replace("</head>", "<SCRIPT></head>");
+    const vary = "Accept-Encoding, Sec-Fetch-Dest";
+    const etag = 'W/"rep-r1-%22a%22"';
+    assertEquals(await read(SCRIPT), [null, etag, vary, page]);
+    await compressed();
+    assertEquals(await read(SCRIPT), [coding, `W/"rep-r1-%22a%22-${coding}"`, vary, page]);
+    assertEquals(document.kept.length, 2);
+    assertEquals((await get({ ...accept, "if-none-match": `W/"rep-r1-%22a%22-${coding}"` })).status, 304);
+    assertEquals((await get({ ...accept, "if-none-match": etag })).status, 304);
+    assertEquals((await get({ "if-none-match": `W/"rep-r1-%22a%22-${coding}"` })).status, 200);
+    const next = { ...SCRIPT, revision: "r2" };
+    assertEquals(await read(next), [null, 'W/"rep-r2-%22a%22"', vary, page]);
+    await compressed();
+    assertEquals((await read(next))[0], coding);
+  });
+}
+
+Deno.test("FinishedPages compresses a page with SENSITIVE values, which still has no ETag and must not be stored", async () => {
+  const { get, compressed } = setUp(HTML);
+  await (await get({ "accept-encoding": "br" }, SECRET)).body?.cancel();
+  await compressed();
+  const { headers, body } = await get({ "accept-encoding": "br" }, SECRET);
+  await body?.cancel();
+  const { "content-encoding": coding, etag, "cache-control": caching } = Object.fromEntries(headers);
+  assertEquals([coding, etag, caching], ["br", undefined, "no-store"]);
+});
+
+Deno.test("FinishedPages compresses a fragment, with the strong entity tag of the compressed bytes", async () => {
+  const { get, compressed } = setUp(HTML);
+  const request = { "accept-encoding": "br", "sec-fetch-dest": "empty" };
+  assertEquals(await (await get(request)).text(), HTML);
+  await compressed();
+  const response = await get(request);
+  const { headers } = response;
+  const bytes = await response.bytes();
+  assertEquals(new TextDecoder().decode(brotliDecompressSync(bytes)), HTML);
+  assertEquals(headers.get("etag"), `${(await eTag(bytes))?.slice(0, -1)}-br"`);
+  assertEquals((await get({ ...request, "if-none-match": headers.get("etag") ?? "" })).status, 304);
+});

@@ -3,8 +3,10 @@ import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
 import { type Metrics, noMetrics } from "./metrics/metrics.ts";
 import { Compressor } from "./http/compressor.ts";
+import { encodeContent } from "./http/encode_content.ts";
 import type { ConfigScript } from "./pages/config_script.ts";
 import { FinishedPages } from "./pages/finished_pages.ts";
+import { isFragmentRequest } from "./pages/page_caching.ts";
 import { headersToOmit, injectPage, isPage } from "./pages/page_response.ts";
 import { ReverseProxy } from "./proxy/reverse_proxy.ts";
 import { StaticFiles, type StaticResult } from "./static/static_files.ts";
@@ -101,8 +103,21 @@ interface ProxiedRequest {
   readonly log: Log;
 }
 
-/** Forwards a request, and inserts the configuration into the response if it is a page. */
+/**
+ * Forwards a request, and inserts the configuration into the response if it is a page. A page that the upstream
+ * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
+ * both a secret and text of an attacker (BREACH).
+ */
 async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript, log }: ProxiedRequest) {
-  const response = await proxy.respond(request, client, { shouldDecode: isPage, omitHeaders: headersToOmit(request) });
-  return await injectPage(response, request, getConfigScript, log);
+  let coding: string | null = null;
+  const shouldDecode = (response: Response) => {
+    if (!isPage(response) || isFragmentRequest(request.headers)) return false;
+    coding = response.headers.get("content-encoding");
+    return true;
+  };
+  const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
+  const response = await proxy.respond(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
+  const page = await injectPage(response, request, getConfigScript, log);
+  const wasDecoded = coding !== null && !page.headers.has("content-encoding");
+  return wasDecoded ? encodeContent(page, { method, headers }, coding ?? "") : page;
 }

@@ -1,13 +1,13 @@
-import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { parseList } from "./list_field.ts";
+import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /**
  * The supported content codings (RFC 9110 §8.4.1). Their decoders produce 16 KiB at a time, when they are read.
  * `DecompressionStream` would put everything that a chunk contains into memory at once: up to 1,000 times its size with gzip, and
  * far more with Brotli.
  */
-const DECODERS: Readonly<Record<string, () => Transform>> = {
+const DECODERS: Readonly<Record<string, () => BodyTransformer>> = {
   "br": createBrotliDecompress,
   "deflate": createInflate,
   "gzip": createGunzip,
@@ -36,7 +36,9 @@ export function decodeContent(response: Response): Response {
   const { status, statusText } = response;
   // Some servers send a coding with an empty body, which is not valid gzip.
   const isEmpty = response.headers.get("content-length") === "0";
-  const body = isEmpty ? response.body : response.body && decode(response.body, DECODERS[coding]!());
+  const body = isEmpty
+    ? response.body
+    : response.body && transformBody(response.body, { transformer: DECODERS[coding]!(), toError: decodingError });
   return new Response(body, { status, statusText, headers: decodedHeaders(response.headers) });
 }
 
@@ -60,36 +62,8 @@ function parseCodings(header: string | null): string[] {
   return parseList(header).map((item) => item.toLowerCase());
 }
 
-function decode(body: ReadableStream<Uint8Array<ArrayBuffer>>, decoder: Transform) {
-  const reader = body.getReader();
-  const decoded: AsyncIterator<Uint8Array<ArrayBuffer>> = decoder[Symbol.asyncIterator]();
-  let failure: unknown; // of the body itself
-  void feed(reader, decoder).catch((error) => decoder.destroy(failure = error));
-  return new ReadableStream<Uint8Array<ArrayBuffer>>({
-    async pull(controller) {
-      try {
-        const { done, value } = await decoded.next();
-        if (!done) return controller.enqueue(new Uint8Array(value)); // not a Buffer
-        controller.close();
-      } catch (error) {
-        controller.error(failure ?? new TypeError(`Cannot decode the content: ${error}`, { cause: error }));
-      }
-      await reader.cancel().catch(() => {}); // the content has ended before the body
-    },
-    async cancel(reason) {
-      decoder.destroy();
-      await reader.cancel(reason);
-    },
-  }, { highWaterMark: 0 });
-}
-
-/** Passes the body to its decoder, the next chunk when the last one has been decoded. */
-async function feed(reader: ReadableStreamDefaultReader<Uint8Array>, decoder: Transform): Promise<void> {
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    const { value } = read;
-    await new Promise<unknown>((resolve) => decoder.write(value, resolve)); // the decoder emits its errors itself
-  }
-  decoder.end();
+function decodingError(error: unknown): TypeError {
+  return new TypeError(`Cannot decode the content: ${error}`, { cause: error });
 }
 
 function decodedHeaders(encoded: Headers): Headers {

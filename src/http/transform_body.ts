@@ -1,0 +1,75 @@
+import type { Transform } from "node:stream";
+
+/** A decoder or an encoder of `node:zlib`. */
+export interface BodyTransformer extends Transform {
+  flush(callback: () => void): void;
+}
+
+/** How {@linkcode transformBody} transforms a body. */
+interface TransformOptions {
+  readonly transformer: BodyTransformer;
+  /**
+   * Whether what has been written is flushed while the body pauses, so that what arrives in parts leaves in parts.
+   *
+   * @default {false}
+   */
+  readonly flushes?: boolean;
+  /** Converts an error of the transformer. */
+  readonly toError: (error: unknown) => Error;
+}
+
+/**
+ * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: a chunk is read when the one
+ * before has been transformed and read. An error of the body itself is an error of the result.
+ */
+export function transformBody(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  { transformer, flushes = false, toError }: TransformOptions,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const reader = body.getReader();
+  const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
+  let failure: unknown; // of the body itself
+  void feed(reader, transformer, flushes).catch((error) => transformer.destroy(failure = error));
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      try {
+        const { done, value } = await transformed.next();
+        if (!done) return controller.enqueue(new Uint8Array(value)); // not a Buffer
+        controller.close();
+      } catch (error) {
+        controller.error(failure ?? toError(error));
+      }
+      await reader.cancel().catch(() => {}); // the content has ended before the body
+    },
+    async cancel(reason) {
+      transformer.destroy();
+      await reader.cancel(reason);
+    },
+  }, { highWaterMark: 0 });
+}
+
+type BodyReader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** Passes the body to its transformer, the next chunk when the last one has been transformed. */
+async function feed(reader: BodyReader, transformer: BodyTransformer, flushes: boolean): Promise<void> {
+  for (let reading = reader.read();;) {
+    const { done, value } = await reading;
+    if (done) break;
+    await new Promise<unknown>((resolve) => transformer.write(value, resolve)); // it emits its errors itself
+    reading = reader.read();
+    if (flushes && !(await isReady(reading))) await new Promise<void>((resolve) => transformer.flush(resolve));
+  }
+  transformer.end();
+}
+
+/** How many turns of the microtask queue a chunk takes that is in memory already, through a few streams. */
+const TURNS = 10;
+
+/** Returns whether a promise is settled without anything from outside. */
+async function isReady(promise: Promise<unknown>): Promise<boolean> {
+  let isSettled = false;
+  const settle = () => isSettled = true;
+  promise.then(settle, settle);
+  for (let turn = 0; turn < TURNS && !isSettled; turn++) await undefined;
+  return isSettled;
+}

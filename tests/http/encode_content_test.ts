@@ -1,0 +1,45 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { gunzipSync } from "node:zlib";
+import { encodeContent } from "../../src/http/encode_content.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+const GZIP = { method: "GET", headers: new Headers({ "accept-encoding": "gzip" }) };
+
+Deno.test("encodeContent() encodes a large body with bounded memory: it reads only on demand", async () => {
+  let chunks = 0;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) => {
+    chunks++;
+    controller.enqueue(crypto.getRandomValues(new Uint8Array(65_536)));
+  };
+  const body = new ReadableStream({ pull, cancel() {} }, { highWaterMark: 0 });
+  const reader = encodeContent(new Response(body), GZIP, "gzip").body!.getReader();
+  await reader.read();
+  assertEquals(chunks < 5, true);
+  await reader.cancel();
+});
+
+Deno.test("encodeContent() cancels the body if the result is cancelled", async () => {
+  let reason: unknown;
+  const body = new ReadableStream({ cancel: (value) => void (reason = value) });
+  await encodeContent(new Response(body), GZIP, "gzip").body?.cancel("left");
+  assertEquals(reason, "left");
+});
+
+Deno.test("encodeContent() forwards an error of the body", async () => {
+  const body = new ReadableStream({ pull: (controller) => controller.error(new Error("broken")) });
+  await assertRejects(() => encodeContent(new Response(body), GZIP, "gzip").text(), Error, "broken");
+});
+
+Deno.test("encodeContent() keeps status and headers, without the length of the decoded body", async () => {
+  const headers = { "content-length": "5", "etag": 'W/"a"', "vary": "accept-encoding" };
+  const response = encodeContent(new Response("hello", { status: 404, headers }), GZIP, "br");
+  const bytes = await response.bytes();
+  assertEquals([response.status, new TextDecoder().decode(gunzipSync(bytes))], [404, "hello"]);
+  assertEquals(Object.fromEntries(response.headers), {
+    "content-encoding": "gzip",
+    "content-type": "text/plain;charset=UTF-8",
+    "etag": 'W/"a"',
+    "vary": "accept-encoding",
+  });
+});

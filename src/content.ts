@@ -3,7 +3,6 @@ import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
 import { type Metrics, noMetrics } from "./metrics/metrics.ts";
 import { Compressor } from "./http/compressor.ts";
-import { encodeContent } from "./http/encode_content.ts";
 import type { ConfigScript } from "./pages/config_script.ts";
 import { FinishedPages } from "./pages/finished_pages.ts";
 import { isFragmentRequest } from "./pages/page_caching.ts";
@@ -119,5 +118,7 @@ async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript
   const response = await proxy.respond(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
   const page = await injectPage(response, request, getConfigScript, log);
   const wasDecoded = coding !== null && !page.headers.has("content-encoding");
-  return wasDecoded ? encodeContent(page, { method, headers }, coding ?? "") : page;
+  if (!wasDecoded) return page;
+  const { encodeContent } = await import("./http/encode_content.ts"); // only if it is needed: `node:zlib` is large
+  return encodeContent(page, { method, headers }, coding ?? "");
 }

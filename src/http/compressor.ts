@@ -1,5 +1,4 @@
 import type { Transform } from "node:stream";
-import { constants, createBrotliCompress, createGzip } from "node:zlib";
 
 /** The codings that content is compressed in here, the preferred one first. */
 export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
@@ -18,10 +17,10 @@ const SLICE_BYTES = 16 * 1024;
  * Brotli at 5 makes a script of 100 KB as small as at 9, in an eighth of the time. 11 would save another tenth for 40
  * times the CPU: that is worth it once, at build time, and files that are compressed there take precedence.
  */
-const ENCODERS: Readonly<Record<CompressorCoding, (size: number) => Transform>> = {
-  "br": (size) =>
+const ENCODERS: Readonly<Record<CompressorCoding, (zlib: typeof import("node:zlib"), size: number) => Transform>> = {
+  "br": ({ constants, createBrotliCompress }, size) =>
     createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: size } }),
-  "gzip": () => createGzip({ level: 6 }),
+  "gzip": ({ createGzip }) => createGzip({ level: 6 }),
 };
 
 /** Compresses content in memory, one after the other, between requests. */
@@ -38,7 +37,7 @@ export class Compressor {
     bytes: Uint8Array<ArrayBuffer>,
     coding: CompressorCoding,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const result = this.#last.then(() => this.#compress(bytes, ENCODERS[coding](bytes.length)));
+    const result = this.#last.then(() => this.#compress(bytes, coding));
     this.#last = result.catch(() => {}); // the caller handles the rejection
     return result;
   }
@@ -53,7 +52,12 @@ export class Compressor {
     this.#isClosed = true;
   }
 
-  async #compress(bytes: Uint8Array, encoder: Transform): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  async #compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const zlib = await import("node:zlib"); // not at startup: it takes as long to load as the gateway
+    const encoder = ENCODERS[coding](zlib, bytes.length);
     const compressed = collect(encoder);
     for (let start = 0; start < bytes.length && !this.#isClosed; start += SLICE_BYTES) {
       await nextTurn();

@@ -222,7 +222,7 @@ async function pageAt(site: Site, path: string): Promise<StaticPage> {
   return result.page;
 }
 
-Deno.test("StaticFiles loads a file once for requests that come in at once, by any path", async () => {
+Deno.test("StaticFiles has the same page for requests that come in at once, by any path", async () => {
   await using site = await serve({ "index.html": "index" });
   const paths = ["/", "/", "/index.html", "/users/1", "/users/2"];
   const pages = await Promise.all(paths.map((path) => pageAt(site, path)));
@@ -271,6 +271,14 @@ Deno.test("StaticFiles asks the file system nothing for routes of the app below 
   assertNotEquals(first, 0);
   const routes = Array.from({ length: 100 }, (_, i) => `/users/${i}/edit`);
   assertEquals(await countLookups(() => Promise.all([...routes, "/users/0", "/missing.js"].map(site.read))), 0);
+});
+
+Deno.test("StaticFiles looks at and reads a file once for requests that come in at once", async () => {
+  const countFor = async (requests: number) => {
+    await using site = await serve({ "index.html": "index" });
+    return await countLookups(() => Promise.all(Array.from({ length: requests }, () => site.read("/"))));
+  };
+  assertEquals(await countFor(20), await countFor(1));
 });
 
 Deno.test("StaticFiles removes the least recently used files when the cache is full", async () => {

@@ -16,7 +16,11 @@ type GetConfigScript = () => ConfigScript | Promise<ConfigScript>;
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   /** Responds to a request. The configuration is inserted into pages. */
-  respond(request: Request, client: Client, getConfigScript: GetConfigScript): Response | Promise<Response>;
+  respond(
+    request: Request,
+    context: { readonly client: Client },
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void>;
   /** Resolves when no proxied WebSocket is open. */
@@ -69,7 +73,7 @@ async function openDirectory(directory: string, options: ContentOptions): Promis
     return injectPage(result.response, request, getConfigScript, log);
   }
   return {
-    respond(request, _client, getConfigScript) {
+    respond(request, _context, getConfigScript) {
       const result = files.respond(request);
       if (!(result instanceof Promise)) return finish(result, request, getConfigScript);
       return result.then((result) => finish(result, request, getConfigScript));
@@ -88,7 +92,7 @@ function openUpstream(upstream: URL, options: ContentOptions): ReverseProxy {
 
 function proxiedContent(proxy: ReverseProxy, log: Log): Content {
   return {
-    respond: (request, client, getConfigScript) => proxyPage(proxy, { request, client, getConfigScript, log }),
+    respond: (request, { client }, getConfigScript) => proxyPage(proxy, { request, client, getConfigScript, log }),
     drain: () => proxy.drain(),
     drainWebSockets: () => proxy.drainWebSockets(),
     close: () => proxy.close(),

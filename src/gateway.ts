@@ -169,7 +169,7 @@ class RunningGateway implements Gateway {
       : undefined;
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, () => this.#configScript(), this.#settings.log);
+    injectPage(response, request, this.#configScript, this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, (path) => findRoute(path, this.#internal));
@@ -230,10 +230,10 @@ class RunningGateway implements Gateway {
     return { handler: handlerForHost, pattern };
   }
 
-  #configScript(): ConfigScript | Promise<ConfigScript> {
+  readonly #configScript = (): ConfigScript | Promise<ConfigScript> => {
     this.#settings.metrics.count("rep.pages.served", 1);
     return this.#configScripts.get();
-  }
+  };
 
   #health(request: Request): Response {
     const { snapshot, blocked, problems } = this.#live;
@@ -264,8 +264,8 @@ class RunningGateway implements Gateway {
     return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
   }
 
-  #page(content: Content, request: Request, { client }: RouteContext): Response | Promise<Response> {
-    return content.respond(request, client, () => this.#configScript());
+  #page(content: Content, request: Request, context: RouteContext): Response | Promise<Response> {
+    return content.respond(request, context, this.#configScript);
   }
 
   #originContext({ headers }: Request, own: string): OriginContext {

@@ -40,7 +40,7 @@ Deno.test("drain() of an upstream waits for a body, and close() ends it", async 
     () => new Response(new ReadableStream()),
   );
   const content = await open({ upstream: new URL(`http://127.0.0.1:${server.addr.port}/`) });
-  const response = await content?.respond(new Request("http://gateway.test/"), CLIENT, () => SCRIPT);
+  const response = await content?.respond(new Request("http://gateway.test/"), { client: CLIENT }, () => SCRIPT);
   let isDrained = false;
   const drained = content?.drain().then(() => isDrained = true);
   await new Promise(setImmediate);

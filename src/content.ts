@@ -7,8 +7,8 @@ import type { ConfigScript } from "./pages/config_script.ts";
 import { FinishedPages } from "./pages/finished_pages.ts";
 import { isFragmentRequest } from "./pages/page_caching.ts";
 import { headersToOmit, injectPage, isPage } from "./pages/page_response.ts";
-import { ReverseProxy } from "./proxy/reverse_proxy.ts";
-import { StaticFiles, type StaticResult } from "./static/static_files.ts";
+import type { ReverseProxy } from "./proxy/reverse_proxy.ts";
+import type { StaticResult } from "./static/static_files.ts";
 
 /** Returns the config script for a page. */
 type GetConfigScript = () => ConfigScript | Promise<ConfigScript>;
@@ -57,13 +57,15 @@ export async function openContent(options: ContentOptions): Promise<Content | un
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
   }
   if (staticDir !== undefined) return await openDirectory(staticDir, options);
-  return upstream && proxiedContent(openUpstream(upstream, options), options.log);
+  return upstream && proxiedContent(await createProxy(upstream, options), options.log);
 }
 
 const resolved = () => Promise.resolve();
 
+/** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
 async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
   const { staticCacheBytes: cacheBytes, clock, basePath = "", log } = options;
+  const { StaticFiles } = await import("./static/static_files.ts");
   const compressor = new Compressor();
   const files = await StaticFiles.open({ directory, cacheBytes, clock, basePath, compressor });
   const pages = new FinishedPages(compressor);
@@ -84,9 +86,10 @@ async function openDirectory(directory: string, options: ContentOptions): Promis
   };
 }
 
-function openUpstream(upstream: URL, options: ContentOptions): ReverseProxy {
+async function createProxy(upstream: URL, options: ContentOptions): Promise<ReverseProxy> {
   const { upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics, basePath = "", preserveHost = false } =
     options;
+  const { ReverseProxy } = await import("./proxy/reverse_proxy.ts");
   return new ReverseProxy({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost });
 }
 

@@ -37,6 +37,8 @@ export class Representations {
   readonly #onGrow: () => void;
   readonly #variants = new Map<Coding["name"], Representation | "pending">();
   #codings: readonly Coding["name"][];
+  /** The last header, and what was selected for it: most browsers send the same one. */
+  #last: { readonly accepted: string | null; readonly coding: Coding["name"] | undefined } | undefined;
 
   constructor({ identity, variants = [], compress, onGrow = () => {} }: RepresentationsOptions) {
     this.identity = identity;
@@ -67,7 +69,8 @@ export class Representations {
   }
 
   #variantFor(accepted: string | null): Representation | undefined {
-    const coding = preferredCoding(accepted, this.#codings);
+    if (this.#last?.accepted !== accepted) this.#last = { accepted, coding: preferredCoding(accepted, this.#codings) };
+    const { coding } = this.#last;
     if (coding === undefined) return undefined;
     const variant = this.#variants.get(coding);
     if (variant === undefined) void this.#add(coding as CompressorCoding);
@@ -77,9 +80,10 @@ export class Representations {
   async #add(coding: CompressorCoding): Promise<void> {
     this.#variants.set(coding, "pending");
     const variant = await this.#compress?.(coding).catch(() => undefined); // the resource itself can still be sent
-    if (variant !== undefined) this.#variants.set(coding, variant);
-    else this.#codings = this.#codings.filter((other) => other !== coding);
-    if (variant !== undefined) this.#onGrow();
+    this.#last = undefined;
+    if (variant === undefined) return void (this.#codings = this.#codings.filter((other) => other !== coding));
+    this.#variants.set(coding, variant);
+    this.#onGrow();
   }
 }
 

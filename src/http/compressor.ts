@@ -23,10 +23,19 @@ const ENCODERS: Readonly<Record<CompressorCoding, (zlib: typeof import("node:zli
   "gzip": ({ createGzip }) => createGzip({ level: 6 }),
 };
 
+/** How many results may be waited for: with files of up to 1 MiB, they have at most 32 MiB. */
+const MAX_WAITING = 32;
+
 /** Compresses content in memory, one after the other, between requests. */
 export class Compressor {
   #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
   #isClosed = false;
+
+  /** Whether so much is waiting that more should be compressed later, as when files come and go in a full cache. */
+  get isBusy(): boolean {
+    return this.#waiting >= MAX_WAITING;
+  }
 
   /**
    * Compresses bytes.
@@ -37,7 +46,8 @@ export class Compressor {
     bytes: Uint8Array<ArrayBuffer>,
     coding: CompressorCoding,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const result = this.#last.then(() => this.#compress(bytes, coding));
+    this.#waiting++;
+    const result = this.#last.then(() => this.#compress(bytes, coding)).finally(() => this.#waiting--);
     this.#last = result.catch(() => {}); // the caller handles the rejection
     return result;
   }

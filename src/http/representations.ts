@@ -18,11 +18,13 @@ interface RepresentationsOptions {
   /** Compressed variants that exist already. If there are any, none is made. @default {[]} */
   readonly variants?: readonly Representation[];
   /**
-   * Compresses the resource. `undefined` if the result would not be smaller.
+   * Compresses the resource. The result is `undefined` if it would not be smaller.
    *
    * @default {the resource is not compressed}
    */
   readonly compress?: ((coding: CompressorCoding) => Promise<Representation | undefined>) | undefined;
+  /** Whether the resource is to be compressed later, when it is asked for again. @default {never} */
+  readonly isBusy?: () => boolean;
   /** Called when {@linkcode Representations.bytes} has changed. */
   readonly onGrow?: () => void;
 }
@@ -34,15 +36,17 @@ interface RepresentationsOptions {
 export class Representations {
   readonly identity: Representation;
   readonly #compress: RepresentationsOptions["compress"];
+  readonly #isBusy: () => boolean;
   readonly #onGrow: () => void;
   readonly #variants = new Map<Coding["name"], Representation | "pending">();
   #codings: readonly Coding["name"][];
   /** The last header, and what was selected for it: most browsers send the same one. */
   #last: { readonly accepted: string | null; readonly coding: Coding["name"] | undefined } | undefined;
 
-  constructor({ identity, variants = [], compress, onGrow = () => {} }: RepresentationsOptions) {
+  constructor({ identity, variants = [], compress, isBusy = () => false, onGrow = () => {} }: RepresentationsOptions) {
     this.identity = identity;
     this.#compress = compress;
+    this.#isBusy = isBusy;
     this.#onGrow = onGrow;
     for (const variant of variants) if (variant.coding !== "identity") this.#variants.set(variant.coding, variant);
     if (variants.length > 0) this.#codings = [...this.#variants.keys()];
@@ -73,7 +77,7 @@ export class Representations {
     const { coding } = this.#last;
     if (coding === undefined) return undefined;
     const variant = this.#variants.get(coding);
-    if (variant === undefined) void this.#add(coding as CompressorCoding);
+    if (variant === undefined && !this.#isBusy()) void this.#add(coding as CompressorCoding);
     return variant === "pending" ? undefined : variant;
   }
 

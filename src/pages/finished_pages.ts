@@ -90,7 +90,8 @@ export class FinishedPages {
       return compressed && await encodedRepresentation(identity, coding, compressed);
     };
     const onGrow = () => this.#count(document);
-    return new Representations({ identity, compress: compresses ? compress : undefined, onGrow });
+    const isBusy = () => this.#compressor.isBusy;
+    return new Representations({ identity, compress: compresses ? compress : undefined, isBusy, onGrow });
   }
 }
 

@@ -45,6 +45,7 @@ export function assetRepresentations(
     identity: represent(file),
     variants: variants.map(represent),
     compress: isCompressed ? compress : undefined,
+    isBusy: () => compressor.isBusy,
     onGrow,
   });
 }

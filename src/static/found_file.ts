@@ -2,7 +2,7 @@ import { contentType } from "@std/media-types/content-type";
 import { extname } from "@std/path";
 import { type Coding, CODINGS } from "../http/content_coding.ts";
 import { isHashedName } from "./hashed_name.ts";
-import { type ResolvedFile, resolvePath } from "./resolve_path.ts";
+import { resolveBelow, type ResolvedFile, resolvePath } from "./resolve_path.ts";
 
 /** A compressed variant next to a file: `app.js.br`. */
 export interface Variant extends ResolvedFile {
@@ -36,13 +36,14 @@ export async function findFile(directory: string, names: readonly string[]): Pro
   const type = contentType(extname(name)) ?? "application/octet-stream";
   const isPage = type.startsWith("text/html");
   const cacheControl = !isPage && isHashedName(name) ? IMMUTABLE : "no-cache";
-  return { ...resolved.file, type, isPage, cacheControl, variants: isPage ? [] : await findVariants(directory, names) };
+  const variants = isPage ? [] : await findVariants(resolved.file.root, names);
+  return { ...resolved.file, type, isPage, cacheControl, variants };
 }
 
-async function findVariants(directory: string, names: readonly string[]): Promise<Variant[]> {
+async function findVariants(root: string, names: readonly string[]): Promise<Variant[]> {
   const parents = names.slice(0, -1);
   const lookups = CODINGS.map(async ({ name, suffix }): Promise<Variant[]> => {
-    const resolved = await resolvePath(directory, [...parents, `${names.at(-1)}${suffix}`]);
+    const resolved = await resolveBelow(root, [...parents, `${names.at(-1)}${suffix}`]);
     return resolved.kind === "file" ? [{ ...resolved.file, coding: name }] : [];
   });
   return (await Promise.all(lookups)).flat();

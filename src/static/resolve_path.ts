@@ -26,10 +26,26 @@ export type ResolvedPath =
  * What is at the path may change before it is opened: {@linkcode openRegularFile} looks again.
  */
 export async function resolvePath(directory: string, names: readonly string[]): Promise<ResolvedPath> {
+  return await withoutErrors(async () => await resolveInside(await Deno.realPath(directory), names));
+}
+
+/**
+ * As {@linkcode resolvePath}, for a directory that is resolved already: with a file of the same release.
+ *
+ * @param root The real path of the directory.
+ */
+export async function resolveBelow(root: string, names: readonly string[]): Promise<ResolvedPath> {
+  return await withoutErrors(() => resolveInside(root, names));
+}
+
+async function resolveInside(root: string, names: readonly string[]): Promise<ResolvedPath> {
+  const path = await Deno.realPath(join(root, ...names));
+  return isInside(path, root) ? await inspect(path, root) : { kind: "rejected" };
+}
+
+async function withoutErrors(resolve: () => Promise<ResolvedPath>): Promise<ResolvedPath> {
   try {
-    const root = await Deno.realPath(directory);
-    const path = await Deno.realPath(join(root, ...names));
-    return isInside(path, root) ? await inspect(path, root) : { kind: "rejected" };
+    return await resolve();
   } catch (error) {
     if (isAbsence(error)) return { kind: "absent" };
     if (isInaccessible(error)) return { kind: "rejected" };

@@ -48,3 +48,15 @@ Deno.test("Compressor ends when it is closed", async () => {
   compressor.close();
   assertEquals(await Promise.all(results), [undefined, undefined]);
 });
+
+Deno.test("Compressor is busy if more than 32 results are waited for", async () => {
+  const compressor = new Compressor();
+  const states = Array.from({ length: 33 }, () => {
+    const { isBusy } = compressor;
+    void compressor.compress(TEXT.subarray(0, 100), "gzip");
+    return isBusy;
+  });
+  assertEquals(states, [...Array.from({ length: 32 }, () => false), true]);
+  await compressor.idle();
+  assertEquals(compressor.isBusy, false);
+});

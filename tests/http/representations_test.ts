@@ -62,3 +62,19 @@ for (const outcome of ["is not smaller", "fails"]) {
     ]);
   });
 }
+
+Deno.test("Representations compresses later if the compressor is busy", async () => {
+  let isBusy = true;
+  const representations = new Representations({
+    identity: representation("identity", 10),
+    compress: (coding) => Promise.resolve(representation(coding, 5)),
+    isBusy: () => isBusy,
+  });
+  select(representations, "br");
+  await settle();
+  assertEquals(select(representations, "br"), "identity");
+  isBusy = false;
+  select(representations, "br");
+  await settle();
+  assertEquals(select(representations, "br"), "br");
+});

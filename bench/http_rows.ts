@@ -7,7 +7,7 @@
  * them through with `node:http`; with `fetch`, for scale, too. The requests are sent by `wrk`, or by a client in this
  * process if it is not installed (`--wrk 0`). All processes are on 127.0.0.1, and share the machine's cores.
  */
-import { HTTP_SIZES, measureServers } from "./_http_load.ts";
+import { type HTTP_SIZES, measureServers } from "./_http_load.ts";
 import { addHttpPeers } from "./_http_peers.ts";
 import { NODE_SERVER, startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
 import { type HttpWork, kvPathOf, TRUSTING } from "./_http_work.ts";

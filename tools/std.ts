@@ -1,14 +1,26 @@
 /**
  * Prints the flags that `deno` needs to find the `@std` packages on this network: none if JSR is reachable, otherwise an
  * import map to the same modules on npm. The tasks use it: `deno run $(deno run -A tools/std.ts) …`
+ *
+ * With `--config` it prints a `deno.json` instead that needs no such flags, for the Dockerfile.
  */
+import config from "../deno.json" with { type: "json" };
+
+const IMPORT_MAP = "tools/std_without_jsr.json";
 
 /** JSR responds in well under a second; a network that drops packets must not delay every task for longer. */
 const TIMEOUT_MS = 3_000;
 
 /** Returns the flags, one argument each. */
 export async function stdFlags(): Promise<string[]> {
-  return await isJsrReachable() ? [] : ["--import-map=tools/std_without_jsr.json"];
+  return await isJsrReachable() ? [] : [`--import-map=${IMPORT_MAP}`];
+}
+
+/** Returns the text of a `deno.json` with which `deno` finds the packages without further flags. */
+export async function stdConfig(): Promise<string> {
+  const { imports, scopes, ...others } = config;
+  const packages = await isJsrReachable() ? { imports, scopes } : { importMap: IMPORT_MAP };
+  return `${JSON.stringify({ ...others, ...packages }, null, 2)}\n`;
 }
 
 async function isJsrReachable(): Promise<boolean> {
@@ -23,4 +35,7 @@ async function isJsrReachable(): Promise<boolean> {
   }
 }
 
-if (import.meta.main) await Deno.stdout.write(new TextEncoder().encode((await stdFlags()).join(" ")));
+if (import.meta.main) {
+  const text = Deno.args.includes("--config") ? await stdConfig() : (await stdFlags()).join(" ");
+  await Deno.stdout.write(new TextEncoder().encode(text));
+}

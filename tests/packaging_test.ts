@@ -1,0 +1,340 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { parse, parseAll } from "@std/yaml/parse";
+import config from "../deno.json" with { type: "json" };
+import { readCommand } from "../src/cli/command.ts";
+import type { CommandOptions } from "../src/cli/option_table.ts";
+import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
+import { parseDuration } from "../src/duration.ts";
+import { RunningCommand } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
+
+/** The version of Deno that the project is tested with. */
+const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))?.[1];
+
+const DOCKERFILES = ["Dockerfile", "examples/docker/Dockerfile"];
+
+/** Returns the arguments of each instruction of this name; a line that ends with a backslash goes on. */
+async function instructions(path: string, name: string): Promise<string[]> {
+  const text = (await Deno.readTextFile(path)).replace(/^#.*\n/gm, "").replace(/\\\n\s*/g, "");
+  return text.split("\n").filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+}
+
+/** Returns an instruction that occurs once and has the form of a JSON array. */
+async function execForm(path: string, name: string): Promise<string[]> {
+  const [only = "", ...others] = await instructions(path, name);
+  assertEquals(others, []);
+  return JSON.parse(only);
+}
+
+/** Returns the options that these arguments and variables are for the command. @throws {UsageError} If one is invalid. */
+async function optionsOf(args: readonly string[], environment: Record<string, string> = {}): Promise<CommandOptions> {
+  const command = await readCommand(args, environment, false);
+  if (command.kind !== "serve") throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
+  return command.options;
+}
+
+/** Returns the variables that an image sets for its command. */
+async function imageEnvironment(path: string): Promise<Record<string, string>> {
+  const assignments = (await instructions(path, "ENV")).flatMap((line) => line.trim().split(/\s+/));
+  return Object.fromEntries(assignments.map((assignment) => assignment.split("=") as [string, string]));
+}
+
+for (const path of DOCKERFILES) {
+  Deno.test(`${path} pins Deno, and runs as an unprivileged user whom Kubernetes recognizes by number`, async () => {
+    assertEquals(await instructions(path, "FROM"), [`denoland/deno:${DENO_VERSION}`]);
+    assertEquals(await instructions(path, "USER"), ["65534:65534"]);
+  });
+
+  Deno.test(`${path} starts from the cache only, never prompts, and may write to the volume only`, async () => {
+    const entrypoint = await execForm(path, "ENTRYPOINT");
+    const flags = entrypoint.slice(2, -1);
+    assertEquals(entrypoint.slice(0, 2), ["deno", "run"]);
+    assertEquals(flags, [
+      "--cached-only",
+      "--no-prompt",
+      "--unstable-kv",
+      "--allow-net",
+      "--allow-env",
+      "--allow-read",
+      "--allow-write=/data",
+      "--allow-sys=hostname",
+    ]);
+  });
+
+  Deno.test(`${path} checks the health port that it sets`, async () => {
+    const { "health-port": port } = await optionsOf([], await imageEnvironment(path));
+    const [check = ""] = await instructions(path, "HEALTHCHECK");
+    assertEquals(check.includes(`http://127.0.0.1:${port}${READY_PATH}`), true);
+  });
+
+  Deno.test(`${path} caches every package that the code imports on demand`, async () => {
+    const cached = (await instructions(path, "RUN")).join(" ");
+    for (const name of await lazyPackages()) assertEquals(cached.includes(` ${name} `), true, name);
+  });
+}
+
+/** Returns the npm packages that modules name without importing them statically. */
+async function lazyPackages(): Promise<string[]> {
+  const files = ["src/store/postgres_driver.ts", "src/metrics/open_telemetry.ts"];
+  const texts = await Promise.all(files.map((path) => Deno.readTextFile(path)));
+  const names = texts.map((text) => /: string = "(npm:[^"]+)"/.exec(text)?.[1] ?? "");
+  assertEquals(names.every((name) => name.startsWith("npm:")), true);
+  return names;
+}
+
+Deno.test({
+  name: "the steps of the Dockerfile, run by hand, give a gateway that starts from the cache and answers its own check",
+  ignore: Deno.build.os === "windows", // the image is Linux
+  async fn() {
+    await using app = await TempDirectory.make();
+    await copySources(app.path);
+    const { DENO_DIR: _sharedCache, ...image } = await imageEnvironment("Dockerfile"); // nothing is downloaded twice
+    const env = { ...image, REP_GATEWAY_HEALTH_PORT: String(freePort()) };
+    for (const step of await instructions("Dockerfile", "RUN")) {
+      await runShell(step.replace("-o 65534 -g 65534 /data", "data"), { cwd: app.path, env });
+    }
+    const [, ...args] = await execForm("Dockerfile", "ENTRYPOINT");
+    const options = [...args, "--hostname", "127.0.0.1", "--port", "0", "--kv", ":memory:"];
+    await using command = await RunningCommand.start({ args: options, env, cwd: app.path }, gatewayUrl);
+    const healthUrl = `http://127.0.0.1:${env.REP_GATEWAY_HEALTH_PORT}`;
+    assertEquals(await (await fetch(`${healthUrl}${READY_PATH}`)).text(), "healthy\n");
+    const [check = ""] = await instructions("Dockerfile", "HEALTHCHECK");
+    const [, , ...evalArgs]: string[] = JSON.parse(check.slice(check.indexOf("["))).map((text: string) =>
+      text.replace("http://127.0.0.1:8081", healthUrl)
+    );
+    assertEquals((await runDeno(["eval", ...evalArgs], { cwd: app.path, env })).code, 0);
+    command.signal("SIGTERM");
+    assertEquals(await command.ended(), 0);
+    assertEquals((await runDeno(["eval", ...evalArgs], { cwd: app.path, env })).code, 1);
+  },
+});
+
+/** Copies what the Dockerfile copies. A directory is copied as in Docker: its contents. */
+async function copySources(to: string): Promise<void> {
+  for (const line of await instructions("Dockerfile", "COPY")) {
+    const paths = line.split(" ");
+    const target = paths.pop() ?? "";
+    const destination = `${to}/${target}`;
+    const isDirectory = (await Deno.stat(paths[0] ?? "")).isDirectory;
+    const { success } = await new Deno.Command("sh", {
+      args: [
+        "-c",
+        'mkdir -p "$0" && cp -r "$@" "$0"',
+        destination,
+        ...paths.map((path) => isDirectory ? `${path}/.` : path),
+      ],
+    }).output();
+    assertEquals(success, true, line);
+  }
+}
+
+interface ProcessOptions {
+  cwd: string;
+  env: Record<string, string>;
+}
+
+async function runShell(script: string, { cwd, env }: ProcessOptions): Promise<void> {
+  const path = `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH")}`;
+  const options = { args: ["-ec", script], cwd, env: { ...env, PATH: path } };
+  const { success, stderr } = await new Deno.Command("sh", options).output();
+  assertEquals(success, true, `${script}\n${new TextDecoder().decode(stderr)}`);
+}
+
+async function runDeno(args: string[], { cwd, env }: ProcessOptions): Promise<Deno.CommandOutput> {
+  return await new Deno.Command(Deno.execPath(), { args, cwd, env }).output();
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+function gatewayUrl(line: string): string | undefined {
+  return /"serves":"gateway","url":"([^"]+)"/.exec(line)?.[1];
+}
+
+/** The parts of a Compose file that are compared. */
+interface Compose {
+  services: {
+    gateway: {
+      command: string[];
+      environment: Record<string, string>;
+      secrets: string[];
+      volumes: string[];
+      read_only: boolean;
+      cap_drop: string[];
+      security_opt: string[];
+      stop_grace_period: string;
+      healthcheck: { test: string[] };
+    };
+  };
+  secrets: Record<string, { file: string }>;
+}
+
+Deno.test("examples/docker/compose.yaml: options exist, mounts are read, and the grace period is longer than the drain", async () => {
+  const { services: { gateway }, secrets } = parse(
+    await Deno.readTextFile("examples/docker/compose.yaml"),
+  ) as Compose;
+  const image = await imageEnvironment("examples/docker/Dockerfile");
+  const { REP_GATEWAY_MASTER_KEY_FILE: masterKey, ...environment } = { ...image, ...gateway.environment };
+  const options = await optionsOf(gateway.command, environment);
+  assertEquals(Object.keys(secrets).map((name) => `/run/secrets/${name}`), [masterKey, options["env-file"][1]]);
+  assertEquals(gateway.secrets, Object.keys(secrets));
+  const targets = gateway.volumes.map((volume) => volume.split(":")[1]);
+  assertEquals(
+    targets.map((target) => [options["env-file"][0], options.kv].some((path) => path?.startsWith(target!))),
+    [
+      true,
+      true,
+    ],
+  );
+  assertEquals((parseDuration(gateway.stop_grace_period) ?? 0) > options["stop-delay"] + options.drain, true);
+  assertEquals([gateway.read_only, gateway.cap_drop, gateway.security_opt], [
+    true,
+    ["ALL"],
+    ["no-new-privileges:true"],
+  ]);
+  const [check = ""] = await instructions("examples/docker/Dockerfile", "HEALTHCHECK");
+  assertEquals(gateway.healthcheck.test, ["CMD", ...JSON.parse(check.slice(check.indexOf("[")))]);
+});
+
+const UNIT = await Deno.readTextFile("examples/systemd/rep-gateway.service");
+
+/** Returns the values of a setting of the unit. */
+function unitSettings(name: string): string[] {
+  const lines = UNIT.replace(/\\\n\s*/g, "").split("\n");
+  return lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
+}
+
+Deno.test("examples/systemd: options exist, credentials are read, and the timeout is longer than the drain", async () => {
+  const [command = ""] = unitSettings("ExecStart");
+  const [program, args = ""] = command.split(` jsr:@rep/gateway@${config.version} `);
+  const options = await optionsOf(args.split(" "));
+  assertMatch(program ?? "", /^\/usr\/local\/bin\/deno run --cached-only --no-prompt --unstable-kv /);
+  assertEquals(options.kv?.startsWith(`/var/lib/${unitSettings("StateDirectory")}/`), true);
+  const credentials = unitSettings("LoadCredential").map((line) => `%d/${line.split(":")[0]}`);
+  const [masterKey] = unitSettings("Environment").flatMap((line) =>
+    line.split("REP_GATEWAY_MASTER_KEY_FILE=")[1] ?? []
+  );
+  assertEquals(credentials, [masterKey, options["env-file"][1]]);
+  const timeout = parseDuration(unitSettings("TimeoutStopSec")[0] ?? "") ?? 0;
+  assertEquals(timeout > options["stop-delay"] + options.drain, true);
+  assertEquals(unitSettings("ExecReload"), ["/bin/kill -HUP $MAINPID"]);
+});
+
+/** The parts of Kubernetes objects that are compared. */
+interface KubernetesObject {
+  kind: string;
+  metadata: { name: string };
+  data?: Record<string, string>;
+  stringData?: Record<string, string>;
+  spec: {
+    selector?: unknown;
+    template: { metadata: { labels: unknown; annotations?: Record<string, string> }; spec: PodSpec };
+  };
+}
+
+interface PodSpec {
+  terminationGracePeriodSeconds: number;
+  securityContext: Record<string, unknown>;
+  containers: [{
+    args: string[];
+    env: { name: string; value: string }[];
+    ports: { name: string; containerPort: number }[];
+    securityContext: unknown;
+    volumeMounts: { name: string; mountPath: string }[];
+    startupProbe: Probe;
+    readinessProbe: Probe;
+    livenessProbe: Probe;
+  }];
+  volumes: { name: string; projected: { sources: Record<string, { name: string }>[] } }[];
+}
+
+interface Probe {
+  httpGet: { path: string; port: string };
+  periodSeconds: number;
+  failureThreshold: number;
+}
+
+async function kubernetesObjects(): Promise<KubernetesObject[]> {
+  const names = ["config", "secrets", "gateway", "denokv"];
+  const texts = await Promise.all(names.map((name) => Deno.readTextFile(`examples/kubernetes/${name}.yaml`)));
+  return texts.flatMap((text) => parseAll(text) as KubernetesObject[]);
+}
+
+/** Returns the objects of a kind. */
+function ofKind(objects: readonly KubernetesObject[], kind: string): KubernetesObject[] {
+  return objects.filter((object) => object.kind === kind);
+}
+
+async function gatewayPod(): Promise<{ pod: PodSpec; options: CommandOptions }> {
+  const [deployment] = ofKind(await kubernetesObjects(), "Deployment");
+  const pod = deployment!.spec.template.spec;
+  return {
+    pod,
+    options: await optionsOf(pod.containers[0].args, await imageEnvironment("examples/docker/Dockerfile")),
+  };
+}
+
+Deno.test("examples/kubernetes: probes request what the health port serves, and the pod ends before it is killed", async () => {
+  const { pod, options } = await gatewayPod();
+  const [{ startupProbe, readinessProbe, livenessProbe, ports }] = pod.containers;
+  assertEquals(ports, [
+    { name: "http", containerPort: options.port },
+    { name: "health", containerPort: options["health-port"]! },
+  ]);
+  const probes = [startupProbe, readinessProbe, livenessProbe].map(({ httpGet }) => httpGet);
+  assertEquals(probes, [READY_PATH, READY_PATH, LIVE_PATH].map((path) => ({ path, port: "health" })));
+  const stopMs = options["stop-delay"] + options.drain;
+  assertEquals(pod.terminationGracePeriodSeconds * 1_000 > stopMs, true);
+  assertEquals(livenessProbe.periodSeconds * livenessProbe.failureThreshold * 1_000 > stopMs, true);
+  const noticedMs = readinessProbe.periodSeconds * readinessProbe.failureThreshold * 1_000;
+  assertEquals(noticedMs < options["stop-delay"], true, "the endpoint is removed while the gateway still serves");
+});
+
+Deno.test("examples/kubernetes: every mount is read, and every volume has its object", async () => {
+  const objects = await kubernetesObjects();
+  const { pod, options } = await gatewayPod();
+  const [{ volumeMounts, env }] = pod.containers;
+  const keyFiles = env.map(({ value }) => value);
+  assertEquals(volumeMounts.map(({ mountPath }) => mountPath), [...options["env-file"], "/etc/rep/keys"]);
+  const sources = Object.fromEntries(pod.volumes.map(({ name, projected: { sources: [source] } }) => {
+    const [kind, { name: object }] = Object.entries(source!)[0]!;
+    return [name, objects.find((it) => it.kind.toLowerCase() === kind.toLowerCase() && it.metadata.name === object)];
+  }));
+  assertEquals(Object.keys(sources), volumeMounts.map(({ name }) => name));
+  assertEquals(Object.keys(sources.keys?.stringData ?? {}).map((name) => `/etc/rep/keys/${name}`), keyFiles);
+  assertEquals(Object.keys(sources.config?.data ?? {}).every((name) => name.startsWith("REP_PUBLIC_")), true);
+  const secrets = Object.keys(sources.secrets?.stringData ?? {});
+  assertEquals(secrets.every((name) => /^REP_(SENSITIVE|SERVER)_/.test(name)), true);
+});
+
+Deno.test("examples/kubernetes: all pods satisfy the restricted Pod Security Standard, and write to volumes only", async () => {
+  const objects = await kubernetesObjects();
+  const pods = [...ofKind(objects, "Deployment"), ...ofKind(objects, "StatefulSet")].map(({ spec }) =>
+    spec.template.spec
+  );
+  assertEquals(pods.length, 2);
+  for (const { securityContext, containers: [container] } of pods) {
+    assertEquals([securityContext.runAsNonRoot, securityContext.seccompProfile], [true, { type: "RuntimeDefault" }]);
+    assertEquals(container.securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+  }
+});
+
+Deno.test("examples/kubernetes: the PodDisruptionBudget, the Service and the PodMonitor select the pods", async () => {
+  const objects = await kubernetesObjects();
+  const [monitor] = parseAll(await Deno.readTextFile("examples/kubernetes/pod_monitor.yaml")) as KubernetesObject[];
+  const [deployment] = ofKind(objects, "Deployment");
+  const labels = deployment!.spec.template.metadata.labels;
+  const [service] = ofKind(objects, "Service").filter(({ metadata }) => metadata.name === deployment!.metadata.name);
+  const [budget] = ofKind(objects, "PodDisruptionBudget");
+  assertEquals(service!.spec.selector, labels);
+  assertEquals([budget, monitor].map((object) => object!.spec.selector), [{ matchLabels: labels }, {
+    matchLabels: labels,
+  }]);
+  assertEquals(deployment!.spec.template.metadata.annotations?.["prometheus.io/port"], "8081");
+});

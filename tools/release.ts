@@ -57,7 +57,7 @@ export function compileArgs(target: string, folder: string, flags: readonly stri
   const permissions = ["--no-prompt", "--allow-net", "--allow-env", "--allow-read", "--allow-write"];
   const included = LAZY_PACKAGES.map((name) => `--include=${name}`);
   const output = `${folder}/rep-gateway-${target}`; // for Windows, Deno adds `.exe`
-  const options = [...permissions, "--allow-sys=hostname", "--unstable-kv", ...included];
+  const options = [...permissions, "--allow-sys=hostname", "--unstable-kv", "--app-name=rep-gateway", ...included];
   return ["compile", ...flags, ...options, `--target=${target}`, `--output=${output}`, "main.ts"];
 }
 

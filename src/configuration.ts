@@ -116,13 +116,15 @@ export class Configuration {
     } catch (error) {
       throw this.#reject(error);
     }
+    const isRecovery = this.#rejection !== undefined;
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
     if (before !== this.#published) this.#noteUnpublished(before);
     await this.publish();
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     this.#metrics.count("rep.config.reloads", 1, isUnchanged ? "unchanged" : "applied");
-    const level = isUnchanged ? "debug" : "info"; // a poll that finds no change is not worth a line
+    // A poll that finds no change is not worth a line, but the end of what `rep.config.refused` has announced is.
+    const level = isUnchanged && !isRecovery ? "debug" : "info";
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
 

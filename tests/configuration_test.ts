@@ -152,6 +152,20 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
+Deno.test("reload() logs at level info that a rejected configuration is valid again, even if nothing has changed", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  world.environment = { REP_PUBLIC_A: "1", REP_SENSITIVE_A: "1" };
+  await assertRejects(() => configuration.reload(), ConfigurationError);
+  world.log.length = 0;
+  world.environment = { REP_PUBLIC_A: "1" };
+  await configuration.reload();
+  await configuration.reload();
+  await configuration.close();
+  const line = 'rep.config.reloaded {"public":1,"sensitive":0,"server":0}';
+  assertEquals(world.log, [`info ${line}`, `debug ${line}`]);
+});
+
 Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();

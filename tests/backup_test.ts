@@ -88,7 +88,7 @@ async function replace(old: RunningCommand, args: readonly string[], env: Record
   return await startCommand([...args, "--port", new URL(old.url).port], env);
 }
 
-Deno.test("a rolling upgrade of two processes on one file, and its rollback, reach a client that reconnects, once and in order", async () => {
+Deno.test("a rolling upgrade of two processes on one file and its rollback reach a client once and in order", async () => {
   await using directory = await TempDirectory.make();
   const args = ["--hot-reload", "--drain", "1s", "--kv", directory.at("kv.sqlite3")];
   const [before, after] = [{ REP_PUBLIC_A: "before" }, { REP_PUBLIC_A: "after", REP_PUBLIC_B: "added" }];

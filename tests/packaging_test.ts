@@ -27,7 +27,7 @@ async function execForm(path: string, name: string): Promise<string[]> {
   return JSON.parse(only);
 }
 
-/** Returns the options that these arguments and variables are for the command. @throws {UsageError} If one is invalid. */
+/** Returns the options that these arguments and variables set. @throws {UsageError} If one is invalid. */
 async function optionsOf(args: readonly string[], environment: Record<string, string> = {}): Promise<CommandOptions> {
   const command = await readCommand(args, environment, false);
   if (command.kind !== "serve") throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
@@ -172,7 +172,7 @@ interface Compose {
   secrets: Record<string, { file: string }>;
 }
 
-Deno.test("examples/docker/compose.yaml: options exist, mounts are read, and the grace period is longer than the drain", async () => {
+Deno.test("examples/docker/compose.yaml: options exist, mounts are read, and the drain ends in time", async () => {
   const { services: { gateway }, secrets } = parse(
     await Deno.readTextFile("examples/docker/compose.yaml"),
   ) as Compose;
@@ -207,7 +207,7 @@ function unitSettings(name: string): string[] {
   return lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
 }
 
-Deno.test("examples/systemd: options exist, credentials are read, and the timeout is longer than the drain", async () => {
+Deno.test("examples/systemd: options exist, credentials are read, and the drain ends in time", async () => {
   const [command = ""] = unitSettings("ExecStart");
   const [program, args = ""] = command.split(` jsr:@rep/gateway@${config.version} `);
   const options = await optionsOf(args.split(" "));
@@ -277,7 +277,7 @@ async function gatewayPod(): Promise<{ pod: PodSpec; options: CommandOptions }> 
   };
 }
 
-Deno.test("examples/kubernetes: probes request what the health port serves, and the pod ends before it is killed", async () => {
+Deno.test("examples/kubernetes: probes request what the health port serves, and the drain ends in time", async () => {
   const { pod, options } = await gatewayPod();
   const [{ startupProbe, readinessProbe, livenessProbe, ports }] = pod.containers;
   assertEquals(ports, [
@@ -310,7 +310,7 @@ Deno.test("examples/kubernetes: every mount is read, and every volume has its ob
   assertEquals(secrets.every((name) => /^REP_(SENSITIVE|SERVER)_/.test(name)), true);
 });
 
-Deno.test("examples/kubernetes: all pods satisfy the restricted Pod Security Standard, and write to volumes only", async () => {
+Deno.test("examples/kubernetes: all pods are restricted as the Pod Security Standard says", async () => {
   const objects = await kubernetesObjects();
   const pods = [...ofKind(objects, "Deployment"), ...ofKind(objects, "StatefulSet")].map(({ spec }) =>
     spec.template.spec

@@ -132,7 +132,7 @@ Deno.test("every file that names the version of the module is one that a release
   const paths = await filesIn("");
   const texts = await Promise.all(paths.map((path) => Deno.readTextFile(path)));
   const named = paths.filter((_, index) => /jsr(:|\.io\/)@rep\/gateway[@/]\d+\.\d+\.\d+/.test(texts[index] ?? ""));
-  assertEquals(["deno.json", ...named].sort(), [...VERSIONED_FILES].sort());
+  assertEquals(["deno.json", "docs/openapi.yaml", ...named].sort(), [...VERSIONED_FILES].sort());
 });
 
 Deno.test("all files name the version in deno.json, and withVersion() changes it in each of them", async () => {
@@ -144,7 +144,15 @@ Deno.test("all files name the version in deno.json, and withVersion() changes it
 });
 
 Deno.test("withVersion() changes no other version", () => {
-  const text = 'FROM denoland/deno:2.9.6\nRUN deno run jsr:@rep/gateway@0.1.0 npm:pg@8.23.1\n  "version": "0.1.0"\n';
+  const lines = [
+    "RUN deno run jsr:@rep/gateway@0.1.0 npm:pg@8.23.1",
+    "# $schema=https://jsr.io/@rep/gateway/0.1.0/schema/rep.schema.json",
+    '  "version": "0.1.0",',
+    "  version: 0.1.0",
+    '{"status":"healthy","version":"0.1.0"}',
+  ];
+  const others = ["FROM denoland/deno:2.9.6", 'version: "0.0.0"', '{"version":"0.0.0"}', "    version: 0.0.0"];
+  const text = [...lines, ...others].join("\n");
   assertEquals(withVersion(text, "1.2.3"), text.replaceAll("0.1.0", "1.2.3"));
 });
 

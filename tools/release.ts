@@ -10,8 +10,11 @@ import { stdFlags } from "./std.ts";
 
 /** The files that name the version of the module. */
 export const VERSIONED_FILES = [
+  "README.md",
   "deno.json",
   "docs/deploy.md",
+  "docs/openapi.yaml",
+  "docs/variables.md",
   "examples/docker/Dockerfile",
   "examples/systemd/rep-gateway.service",
 ] as const;
@@ -33,7 +36,9 @@ export const TARGETS = [
 export const LAZY_PACKAGES = ["npm:pg@8.23.1", "npm:@opentelemetry/api@1.10.0"] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
-const NAMED_VERSION = /(jsr(?::|\.io\/)@rep\/gateway[@/]|^ {2}"version": ")\d+\.\d+\.\d+/gm;
+/** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, and the health report in README.md. */
+const NAMED_VERSION =
+  /(jsr(?::|\.io\/)@rep\/gateway[@/]|^ {2}"version": "|^ {2}version: |"healthy","version":")\d+\.\d+\.\d+/gm;
 
 /** Returns a text in which the module has this version wherever one is named. */
 export function withVersion(text: string, version: string): string {

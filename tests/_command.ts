@@ -90,8 +90,6 @@ interface ProcessOptions {
   cwd?: string;
   /** The text of its standard input. */
   stdin?: string;
-} */
-  cwd?: string;
 }
 
 /** A server that runs as a process of its own. */

@@ -94,7 +94,7 @@ for (const [upstream, accepted, expected] of CODINGS) {
     const headers = { "accept": "text/html", ...(accepted ? { "accept-encoding": accepted } : {}) };
     const response = await proxied.gate.ask("/", { headers });
     assertEquals(response.headers.get("content-encoding"), expected);
-    const vary = "Cookie, Sec-Fetch-Dest, Accept-Encoding";
+    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");
@@ -112,7 +112,11 @@ Deno.test("a page that arrives plain leaves plain, since only the upstream knows
   await using proxied = await proxy(() => page());
   const response = await proxied.gate.ask("/", { headers: { "accept-encoding": "gzip, deflate, br, zstd" } });
   const { "content-encoding": coding, vary } = Object.fromEntries(response.headers);
-  assertEquals([coding, vary, withoutScript(await response.text())], [undefined, "Sec-Fetch-Dest", HTML]);
+  assertEquals([coding, vary, withoutScript(await response.text())], [
+    undefined,
+    "Sec-Fetch-Dest, Sec-Fetch-Mode",
+    HTML,
+  ]);
 });
 
 Deno.test("a compressed page that is rendered in parts arrives in parts", async () => {

@@ -4,6 +4,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../src/http/compressor.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { FinishedPages } from "../../src/pages/finished_pages.ts";
+import { isFragmentRequest } from "../../src/pages/page_caching.ts";
 import { injectPage } from "../../src/pages/page_response.ts";
 import { settle } from "../../tools/fake_clock.ts";
 import { answerOf } from "../_answer.ts";
@@ -55,6 +56,7 @@ const REQUESTS: HeadersInit[] = [
   { "if-modified-since": "Fri, 01 Jan 2100 00:00:00 GMT", "range": "bytes=0-1", "if-match": '"x"' },
   { "sec-fetch-dest": "document" },
   { "sec-fetch-dest": "empty" },
+  { "sec-fetch-dest": "empty", "sec-fetch-mode": "navigate" },
   { "sec-fetch-dest": "empty", "if-none-match": '"a"' },
   { "sec-fetch-dest": "empty", "if-none-match": 'W/"rep-r1-%22a%22"' },
 ];
@@ -73,7 +75,7 @@ for (const [name, script] of [["PUBLIC", SCRIPT], ["SENSITIVE", SECRET]] as cons
         );
         const { "content-length": _, ...expectedOthers } = expected.headers;
         assertEquals({ ...rest, headers: others }, { ...expected, headers: expectedOthers });
-        const isFragment = new Headers(headers).get("sec-fetch-dest") === "empty";
+        const isFragment = isFragmentRequest(new Headers(headers));
         const bytes = document.bytes.length + (isFragment ? 0 : script.bytes.length);
         assertEquals(length, rest.status === 304 ? undefined : `${bytes}`);
       }
@@ -112,7 +114,7 @@ for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzi
       return [headers.get("content-encoding"), headers.get("etag"), headers.get("vary"), text] as const;
     };
     const page = HTML.replace("</head>", "<SCRIPT></head>");
-    const vary = "Accept-Encoding, Sec-Fetch-Dest";
+    const vary = "Accept-Encoding, Sec-Fetch-Dest, Sec-Fetch-Mode";
     const etag = 'W/"rep-r1-%22a%22"';
     assertEquals(await read(SCRIPT), [null, etag, vary, page]);
     await compressed();

@@ -16,11 +16,8 @@
  */
 import config from "./deno.json" with { type: "json" };
 import { readCommand } from "./src/cli/command.ts";
-import { systemIo } from "./src/cli/commands/command_io.ts";
-import { isCommand } from "./src/cli/commands/command_line.ts";
-import { runCommand } from "./src/cli/commands/run_command.ts";
+import { isCommand } from "./src/cli/commands/command_names.ts";
 import { exitWithError, exitWithStartError } from "./src/cli/exit_with_error.ts";
-import { helpText } from "./src/cli/help.ts";
 import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/service.ts";
@@ -50,11 +47,11 @@ export {
 /** Runs the gateway from its arguments to the last signal. */
 async function main(): Promise<void> {
   const command = await readCommand(Deno.args);
-  if (command.kind === "help") return print(helpText());
+  if (command.kind === "help") return print((await import("./src/cli/help.ts")).helpText());
   if (command.kind === "version") return print(config.version);
 
   await loadKvToken();
-  checkStart(command.options);
+  await checkStart(command.options);
   const log = openCommandLog(command);
   const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
   await service.bind();
@@ -64,6 +61,8 @@ async function main(): Promise<void> {
 
 async function runCommandAlone(): Promise<number> {
   await loadKvToken();
+  const { runCommand } = await import("./src/cli/commands/run_command.ts");
+  const { systemIo } = await import("./src/cli/commands/command_io.ts");
   return await runCommand(Deno.args, systemIo());
 }
 

@@ -61,7 +61,7 @@ async function readServeCommand(): Promise<ServeCommand> {
     if (value !== undefined && value !== 0) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
   await loadKvToken();
-  checkStart(command.options);
+  await checkStart(command.options);
   return command;
 }
 

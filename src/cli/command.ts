@@ -4,7 +4,6 @@ import type { Environment } from "../variables/classify.ts";
 import { readEnvironment } from "../variables/environment.ts";
 import type { ManifestSettings } from "../variables/manifest.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import { parseCommandManifest } from "./manifest_settings.ts";
 import { type CommandOptions, OPTIONS } from "./option_table.ts";
 import { isOnDeploy } from "./platform.ts";
 import {
@@ -67,6 +66,7 @@ export async function readCommand(
 /** The declarations of variables are applied later, when the first snapshot is built. */
 async function readManifestSettings(path: string | undefined): Promise<ManifestSettings> {
   if (path === undefined) return {};
+  const { parseCommandManifest } = await import("./manifest_settings.ts");
   const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"));
   if (issues.length > 0) throw new ConfigurationError(issues);
   return manifest.settings;

@@ -1,4 +1,3 @@
-import { join } from "@std/path";
 import { messageOf } from "../log.ts";
 import type { Environment } from "../variables/classify.ts";
 import { isRepName, pickRepVariables } from "../variables/environment.ts";
@@ -90,7 +89,7 @@ async function readFile(path: string): Promise<EnvFile> {
 async function readDirectory(path: string): Promise<EnvFile> {
   const entries = await Array.fromAsync(Deno.readDir(path));
   const names = entries.map(({ name }) => name).filter(isRepName);
-  const values = names.map(async (name) => [name, await readValue(join(path, name))] as const);
+  const values = names.map(async (name) => [name, await readValue(`${path.replace(/\/+$/, "")}/${name}`)] as const);
   const variables = Object.fromEntries(await Promise.all(values));
   return { kind: "directory", variables, isEmpty: entries.length === 0, isTerminated: true };
 }

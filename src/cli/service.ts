@@ -24,7 +24,6 @@ import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
 import { toGatewayOptions } from "./to_gateway_options.ts";
 import { readTls, type Tls } from "./tls.ts";
-import { checkTriggers, startTriggers } from "./triggers.ts";
 
 /** The command to serve. */
 export type ServeCommand = Extract<Command, { kind: "serve" }>;
@@ -105,7 +104,8 @@ export class Service {
     logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
     try {
       const options = { clock: this.#clock, log: this.#log };
-      this.#stopTriggers = startTriggers(this.#command.options, () => this.reload(), options);
+      const triggers = await loadTriggers(this.#command.options);
+      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload(), options) ?? (() => {});
       this.#ready.resolve(this.#gateway = await this.#createGateway());
     } catch (error) {
       this.#ready.reject(error);
@@ -201,10 +201,15 @@ export class Service {
  * @throws {ConfigurationError} If a permission is missing.
  * @throws {UsageError} If a trigger cannot be set up.
  */
-export function checkStart(options: CommandOptions): void {
+export async function checkStart(options: CommandOptions): Promise<void> {
   const issues = checkPermissions(options);
   if (issues.length > 0) throw new ConfigurationError(issues);
-  checkTriggers(options);
+  (await loadTriggers(options))?.checkTriggers(options);
+}
+
+/** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
+async function loadTriggers({ "hot-reload-mode": mode }: CommandOptions) {
+  return mode === "signal" ? undefined : await import("./triggers.ts");
 }
 
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */

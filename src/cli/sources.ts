@@ -6,7 +6,6 @@ import { readEnvironment } from "../variables/environment.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import { EnvFileError, readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
-import { parseCommandManifest } from "./manifest_settings.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** Sources of the variables. Both functions are called at startup and at every reload. */
@@ -34,6 +33,7 @@ export function createSources(options: SourceOptions, clock: Clock = systemClock
 /** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
 async function readManifest(path: string): Promise<string> {
   const text = await readTextFile(path, "--manifest");
+  const { parseCommandManifest } = await import("./manifest_settings.ts");
   const { issues } = parseCommandManifest(text);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return text;

@@ -1,4 +1,4 @@
-import { isIPv4 } from "node:net";
+import { parseIp } from "./ip_address.ts";
 import { Problem } from "./problem.ts";
 
 /** Returns whether requests to an origin of the gateway, such as {@linkcode Client.origin}, are served. */
@@ -52,7 +52,7 @@ function parsePattern(text: string): HostPattern | undefined {
   const url = `http://${host}`;
   if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) return undefined;
   const { hostname } = new URL(url); // in lower case, and international names as browsers send them
-  const isAddress = isIPv4(hostname) || hostname.startsWith("[");
+  const isAddress = parseIp(hostname) !== undefined || hostname.startsWith("[");
   if (wildcard && isAddress) return undefined;
   const name = wildcard ? `.${hostname}` : hostname;
   return { name, isWildcard: wildcard !== undefined, port: port === undefined ? undefined : Number(port) };

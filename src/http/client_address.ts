@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv6 } from "node:net";
+import { contains, formatIp, type IpAddress, type IpBlock, isIPv4, parseIp, parseIpBlock } from "./ip_address.ts";
 
 /** The client of a request, according to the socket and the trusted proxies. */
 export interface Client {
@@ -20,28 +20,18 @@ export type TrustRule = (address: string) => boolean;
  * @throws {RangeError} If an item is neither.
  */
 export function trustRule(proxies: readonly string[]): TrustRule {
-  const list = new BlockList();
-  for (const proxy of proxies) addProxy(list, proxy);
+  const blocks = proxies.map(parseProxy);
+  if (blocks.length === 0) return () => false;
   return (address) => {
-    const version = isIP(address);
-    return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4");
+    const parsed = address.includes("%") ? undefined : parseIp(address); // a zone means nothing on another host
+    return parsed !== undefined && blocks.some((block) => contains(block, parsed));
   };
 }
 
-function addProxy(list: BlockList, proxy: string): void {
-  const [address = "", bits, ...rest] = proxy.split("/");
-  const version = isIP(address);
-  const family = version === 6 ? "ipv6" : "ipv4";
-  const maxBits = version === 6 ? 128 : 32;
-  const isInvalid = version === 0 || address.includes("%") || rest.length > 0 ||
-    (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > maxBits));
-  if (isInvalid) {
-    throw new RangeError(
-      `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`,
-    );
-  }
-  if (bits === undefined) list.addAddress(address, family);
-  else list.addSubnet(address, Number(bits), family);
+function parseProxy(proxy: string): IpBlock {
+  const block = parseIpBlock(proxy);
+  if (block !== undefined) return block;
+  throw new RangeError(`Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`);
 }
 
 /**
@@ -70,7 +60,7 @@ function readForwardedFor(headers: Headers, peer: string, isTrusted: TrustRule):
   const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) => stripPort(hop.trim()));
   let address = peer;
   for (const hop of hops.reverse()) {
-    if (isIP(hop) === 0) break; // entries to the left of an invalid one cannot be trusted
+    if (parseIp(hop) === undefined) break; // entries to the left of an invalid one cannot be trusted
     address = unmapIPv4(hop);
     if (!isTrusted(address)) break;
   }
@@ -87,30 +77,18 @@ function stripPort(hop: string): string {
  * Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1` or `::ffff:c000:201`, to IPv4 (RFC 4291 §2.5.5.2).
  */
 function unmapIPv4(address: string): string {
-  if (!isIPv6(address)) return address;
-  const groups = expandIPv6(address);
-  if (groups.slice(0, 6).join(":") !== "0:0:0:0:0:ffff") return address;
-  return groups.slice(6).flatMap(toBytes).join(".");
-}
-
-function toBytes(group: string): [number, number] {
-  const number = parseInt(group, 16);
-  return [number >> 8, number & 255];
+  const parsed = parseIPv6(address);
+  return parsed !== undefined && isIPv4(parsed) ? formatIp(parsed) : address;
 }
 
 function createRateKey(address: string): string {
-  if (!isIPv6(address)) return address;
-  return `${expandIPv6(address).slice(0, 4).join(":")}::/64`;
+  const parsed = parseIPv6(address);
+  return parsed === undefined ? address : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
 }
 
-/** Returns the eight groups of an IPv6 address, in lower case and without leading zeros. */
-function expandIPv6(address: string): string[] {
-  const canonical = new URL(`http://[${address.replace(/%.*$/, "")}]/`).hostname.slice(1, -1);
-  const [left = "", right] = canonical.split("::");
-  const before = left === "" ? [] : left.split(":");
-  const after = right ? right.split(":") : [];
-  const zeros = Array<string>(8 - before.length - after.length).fill("0");
-  return right === undefined ? before : [...before, ...zeros, ...after];
+/** Parses an address with colons: IPv6, which may be an IPv4-mapped address. */
+function parseIPv6(address: string): IpAddress | undefined {
+  return address.includes(":") ? parseIp(address) : undefined;
 }
 
 /** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */

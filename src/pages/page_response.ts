@@ -1,4 +1,3 @@
-import { decodeContent } from "../http/decode_content.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
 import { type Log, silentLog } from "../log.ts";
@@ -46,12 +45,19 @@ export async function injectPage(
 ): Promise<Response> {
   if (!isPage(response)) return response;
   if (isFragmentRequest(request.headers)) return await fragmentResponse(response, request);
-  const page = decodeContent(response);
+  const page = await decodeIfEncoded(response);
   if (page.headers.has("content-encoding")) return withoutScript(response, log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
     new Response(injectScript(page.body ?? emptyBody(), script.bytes), { ...statusOf(page), headers });
+}
+
+/** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
+async function decodeIfEncoded(response: Response): Promise<Response> {
+  if (!response.headers.has("content-encoding")) return response;
+  const { decodeContent } = await import("../http/decode_content.ts");
+  return decodeContent(response);
 }
 
 /** A page without the script is better than none. */

@@ -1,8 +1,7 @@
-import { applyManifest, type Deprecation } from "./apply_manifest.ts";
-import { checkPatterns } from "./check_patterns.ts";
+import type { Deprecation } from "./apply_manifest.ts";
+import type { AppliedText } from "./apply_manifest_text.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
-import { type Manifest, parseManifest } from "./manifest.ts";
 import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
@@ -61,8 +60,6 @@ export const MAX_PUBLIC_BYTES = 64_000;
 /** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */
 export const MAX_NAME_BYTES = 1_024;
 
-const EMPTY: Manifest = { variables: new Map(), settings: {} };
-
 /**
  * Validates a configuration and builds a snapshot of it.
  *
@@ -70,14 +67,13 @@ const EMPTY: Manifest = { variables: new Map(), settings: {} };
  */
 export async function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Promise<Snapshot> {
   const classified = classify(environment);
-  const { manifest, issues: manifestIssues } = text === undefined
-    ? { manifest: EMPTY, issues: [] }
-    : parseManifest(text);
-  const { variables, deprecated, ...applied } = applyManifest(classified.variables, manifest);
-  const valueIssues = [...applied.issues, ...await checkPatterns(applied.patterns)];
+  const applied = text === undefined
+    ? withoutManifest(classified.variables)
+    : await applyManifest(classified.variables, text);
+  const { manifest, variables, deprecated } = applied;
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
-  const issues = [...classified.issues, ...manifestIssues, ...valueIssues, ...sizeIssues(variables), ...blocked];
+  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
   return {
     public: selectTier(variables, "public"),
@@ -87,6 +83,16 @@ export async function buildSnapshot({ environment, manifest: text, strict }: Sna
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),
   };
+}
+
+function withoutManifest(variables: readonly Variable[]): AppliedText {
+  return { manifest: { variables: new Map(), settings: {} }, variables, issues: [], deprecated: [] };
+}
+
+/** The YAML parser is loaded only if there is a manifest. */
+async function applyManifest(variables: readonly Variable[], text: string): Promise<AppliedText> {
+  const { applyManifestText } = await import("./apply_manifest_text.ts");
+  return await applyManifestText(variables, text);
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

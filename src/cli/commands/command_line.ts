@@ -4,7 +4,14 @@ import { formatValue } from "../../variables/format_value.ts";
 import { MAX_HISTORY } from "../../variables/stored.ts";
 import { environmentVariable } from "../option_table.ts";
 import { closestFlag, singleValue, UsageError } from "../read_options.ts";
-import { COMMAND_NAMES, type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
+import {
+  COMMAND_NAMES,
+  commandIn,
+  type CommandName,
+  COMMANDS,
+  STORE_COMMANDS,
+  withoutDashes,
+} from "./command_names.ts";
 
 interface Flag {
   /** Placeholder of the value in `--help`; a switch has none. */
@@ -94,11 +101,6 @@ export interface CommandArguments {
   readonly exclude: readonly string[];
 }
 
-/** Whether a command line begins with one of the commands, so that it does not start the gateway. */
-export function isCommand(args: readonly string[]): boolean {
-  return commandIn(args) !== undefined;
-}
-
 /**
  * Parses the command line of a command.
  *
@@ -138,16 +140,6 @@ export function parseCommandArguments(args: readonly string[], environment: Envi
   };
   if (!line.help) checkArgs(line);
   return line;
-}
-
-/** `deno serve` and `deno task` pass a leading `--` on. */
-function withoutDashes(args: readonly string[]): string[] {
-  return args[0] === "--" ? args.slice(1) : [...args];
-}
-
-function commandIn(args: readonly string[]): CommandName | undefined {
-  const [first] = withoutDashes(args);
-  return COMMAND_NAMES.find((name) => name === first);
 }
 
 function rejectUnknown(arg: string, key?: string): never | true {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { isCommand } from "../../../src/cli/commands/command_line.ts";
+import { isCommand } from "../../../src/cli/commands/command_names.ts";
 import { openPersistentStore } from "../../../src/cli/commands/persistent_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";

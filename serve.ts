@@ -67,7 +67,7 @@ async function readServeCommand(): Promise<ServeCommand> {
 
 /** What `deno serve` calls. */
 const server: {
-  fetch(request: Request, info: ConnectionInfo): Promise<Response>;
+  fetch(request: Request, info: ConnectionInfo): Response | Promise<Response>;
   onListen(address: Deno.NetAddr): Promise<void>;
 } = {
   fetch(request, info) {

@@ -73,9 +73,9 @@ async function measureMs(clients: number, once: () => Promise<void>): Promise<nu
 }
 
 /** Opens a stream at a cursor. */
-function open(gateway: Gateway, cursor: number): Promise<Response> {
+async function open(gateway: Gateway, cursor: number): Promise<Response> {
   const headers = { "last-event-id": String(cursor) };
-  return gateway.fetch(new Request("http://localhost/rep/changes", { headers }));
+  return await gateway.fetch(new Request("http://localhost/rep/changes", { headers }));
 }
 
 /** Reads the chunks of a stream, up to the one that contains this text. */

@@ -5,24 +5,16 @@ import { handleChanges } from "./endpoints/changes.ts";
 import { handleClientScript } from "./endpoints/client_script.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
-import { createHealthReport, handleHealth, HEALTH_PATH, type HealthStatus } from "./endpoints/health.ts";
+import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
 import { handleSessionKey, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
-import { type HostRule, hostRule, requireAllowedHost } from "./http/allowed_hosts.ts";
+import { hostRule } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import type { RejectionLog } from "./http/rejection_log.ts";
-import {
-  findRoute,
-  type Handler,
-  isOwnPath,
-  notFound,
-  type Route,
-  type RouteContext,
-  type Routes,
-  type RouteTable,
-} from "./http/routes.ts";
+import { RequestUrls } from "./http/request_urls.ts";
+import { type Handler, notFound, type RouteContext, Router, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
 import type { ConfigScript } from "./pages/config_script.ts";
 import { ConfigScriptCache } from "./pages/config_script_cache.ts";
@@ -30,8 +22,11 @@ import { injectPage, type PageRequest } from "./pages/page_response.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
-  /** Answers every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit. */
-  fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
+  /**
+   * Answers every request; pass it to `Deno.serve`. The response is not a promise if nothing has to be waited for.
+   * Without `info`, all clients share one rate limit.
+   */
+  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
   /**
    * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
    */
@@ -47,7 +42,7 @@ export interface Gateway extends AsyncDisposable {
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Answers `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
-  fetchHealth(request: Request): Promise<Response>;
+  fetchHealth(request: Request): Response | Promise<Response>;
   /**
    * Reads the variables again.
    *
@@ -130,15 +125,14 @@ class RunningGateway implements Gateway {
   readonly #settings: ResolvedOptions;
   readonly #live: LiveConfiguration;
   readonly #content: Content | undefined;
-  readonly #startedAt: number;
+  readonly #health: HealthEndpoint;
+  readonly #urls = new RequestUrls();
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
-  readonly #isAllowedHost: HostRule;
   readonly #configScripts: ConfigScriptCache;
   readonly #rejections: RejectionLog;
-  readonly #all: RouteTable;
-  readonly #own: RouteTable;
-  readonly #internal: RouteTable;
+  readonly #router: Router;
+  readonly #internalRouter: Router;
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
@@ -146,33 +140,32 @@ class RunningGateway implements Gateway {
     this.#settings = settings;
     this.#live = live;
     this.#content = content;
-    this.#startedAt = settings.clock.now();
-    this.#respond = createResponder({ ...settings, onRequest: createProxyWarning(settings) });
+    const { clock, allowedHosts, basePath } = settings;
+    this.#health = new HealthEndpoint({ clock, version: config.version });
+    const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
+    this.#respond = createResponder({ ...settings, isAllowedHost, onRequest: createProxyWarning(settings) });
     this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
-    this.#isAllowedHost = hostRule(settings.allowedHosts);
     const { epochs } = live;
     this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
     this.#rejections = sessionKeyRejectionLog(settings);
-    this.#own = { routes: this.#publicRoutes(), fallback: notFound, basePath: settings.basePath };
-    this.#all = content
-      ? { ...this.#own, fallback: (request, context) => this.#page(content, request, context) }
-      : this.#own;
-    this.#internal = { routes: this.#internalRoutes(), fallback: notFound };
+    // Load balancers and orchestrators request health by address, so that it is answered for any host.
+    const own = { routes: this.#publicRoutes(), forAnyHost: [HEALTH_PATH], fallback: notFound, basePath };
+    this.#router = new Router(content ? { ...own, fallback: this.#page(content) } : own);
+    this.#internalRouter = new Router({ routes: this.#internalRoutes(), fallback: notFound });
   }
 
-  readonly fetch: Gateway["fetch"] = (request, info) =>
-    this.#respond(request, info, (path) => this.#routeFor(path, this.#all));
+  readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#findRoute);
 
-  readonly handle: Gateway["handle"] = async (request, info) =>
-    isOwnPath(request, this.#settings.basePath)
-      ? await this.#respond(request, info, (path) => this.#routeFor(path, this.#own))
-      : undefined;
+  readonly handle: Gateway["handle"] = async (request, info) => {
+    const path = this.#urls.read(request.url)?.path;
+    return path !== undefined && this.#router.owns(path) ? await this.fetch(request, info) : undefined;
+  };
 
   readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
     injectPage(response, request, this.#configScript, this.#settings.log);
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
-    this.#respondHealth(request, undefined, (path) => findRoute(path, this.#internal));
+    this.#respondHealth(request, undefined, this.#findInternalRoute);
 
   readonly reload: Gateway["reload"] = () => this.#live.reload();
 
@@ -203,7 +196,7 @@ class RunningGateway implements Gateway {
 
   #publicRoutes(): Routes {
     return {
-      ...(this.#settings.separateHealth ? {} : { [HEALTH_PATH]: (request) => this.#health(request) }),
+      [HEALTH_PATH]: this.#settings.separateHealth ? notFound : (request) => this.#respondWithHealth(request),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
       "/rep/changes": (request, context) => this.#changes(request, context),
       "/rep/client.js": handleClientScript,
@@ -212,35 +205,25 @@ class RunningGateway implements Gateway {
 
   #internalRoutes(): Routes {
     return {
-      [HEALTH_PATH]: (request) => this.#health(request),
+      [HEALTH_PATH]: (request) => this.#respondWithHealth(request),
       [LIVE_PATH]: handleLive,
       [READY_PATH]: (request) => handleReady(request, this.#status),
       [METRICS_PATH]: (request) => handleMetrics(request, this.#settings.registry),
     };
   }
 
-  /** Health is answered for any host, since load balancers and orchestrators request it by address. */
-  #routeFor(path: string, table: RouteTable): Route {
-    const { handler, pattern } = findRoute(path, table);
-    if (path === this.#settings.basePath + HEALTH_PATH) return { handler, pattern };
-    const handlerForHost: Handler = (request, context) => {
-      requireAllowedHost(context.client.origin, this.#isAllowedHost);
-      return handler(request, context);
-    };
-    return { handler: handlerForHost, pattern };
-  }
+  readonly #findRoute = (path: string) => this.#router.find(path);
+
+  readonly #findInternalRoute = (path: string) => this.#internalRouter.find(path);
 
   readonly #configScript = (): ConfigScript | Promise<ConfigScript> => {
     this.#settings.metrics.count("rep.pages.served", 1);
     return this.#configScripts.get();
   };
 
-  #health(request: Request): Response {
+  #respondWithHealth(request: Request): Response {
     const { snapshot, blocked, problems } = this.#live;
-    const uptimeMs = this.#settings.clock.now() - this.#startedAt;
-    const { version } = config;
-    const report = createHealthReport({ status: this.#status, version, snapshot, blocked, uptimeMs, problems });
-    return handleHealth(request, report);
+    return this.#health.respond(request, { status: this.#status, snapshot, blocked, problems });
   }
 
   get #status(): HealthStatus {
@@ -248,24 +231,30 @@ class RunningGateway implements Gateway {
     return this.#live.problems.length > 0 ? "degraded" : "healthy";
   }
 
-  #sessionKey(request: Request, { client }: RouteContext): Promise<Response> {
+  #sessionKey(request: Request, { client, search }: RouteContext): Promise<Response> {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
-    const caller = { client, originContext: this.#originContext(request, client.origin) };
+    const caller = { client, search, originContext: this.#originContext(request, client.origin) };
     const rejections = this.#rejections;
     const common = { epochs, rateLimit, rejections, clock, log, metrics, ttlMs };
     const options = { ...common, sensitiveCount: snapshot.sensitive.size };
     return handleSessionKey(request, caller, options);
   }
 
-  #changes(request: Request, { client }: RouteContext): Promise<Response> {
+  #changes(request: Request, { client, search }: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
     const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), { hotReload, client, hub, tail });
+    return handleChanges(request, this.#originContext(request, client.origin), {
+      hotReload,
+      client,
+      search,
+      hub,
+      tail,
+    });
   }
 
-  #page(content: Content, request: Request, context: RouteContext): Response | Promise<Response> {
-    return content.respond(request, context, this.#configScript);
+  #page(content: Content): Handler {
+    return (request, context) => content.respond(request, context, this.#configScript);
   }
 
   #originContext({ headers }: Request, own: string): OriginContext {

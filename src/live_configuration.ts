@@ -30,6 +30,12 @@ const MAX_RELOAD_DELAY_MS = 500;
 /** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
 const LEAVE_TIMEOUT_MS = 1_000;
 
+/** Constants, so that a request for health creates no list, and compares one with `===`. */
+const NO_PROBLEMS: readonly HealthProblem[] = [];
+const CONFIG_REFUSED: readonly HealthProblem[] = ["config_refused"];
+const STORE_UNAVAILABLE: readonly HealthProblem[] = ["store_unavailable"];
+const BOTH_PROBLEMS: readonly HealthProblem[] = ["config_refused", "store_unavailable"];
+
 /**
  * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the
  * rollout, the configuration, and the polling that keeps them current.
@@ -105,10 +111,8 @@ export class LiveConfiguration {
 
   /** Why the gateway is degraded: the last reload was rejected, or the store is unavailable. */
   get problems(): readonly HealthProblem[] {
-    return [
-      ...(this.#configuration.isRejected ? ["config_refused"] as const : []),
-      ...(this.#store.isAvailable ? [] : ["store_unavailable"] as const),
-    ];
+    if (this.#configuration.isRejected) return this.#store.isAvailable ? CONFIG_REFUSED : BOTH_PROBLEMS;
+    return this.#store.isAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
   }
 
   /** The number of changes that strict mode has rejected. */

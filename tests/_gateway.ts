@@ -30,8 +30,8 @@ export async function setUp(variables: Record<string, string>, options: GatewayO
   let current = variables;
   const { log, lines } = captureLog();
   const gateway = await createGateway({ hotReload: true, log, variables: () => current, ...options });
-  const ask = (path: string, init?: RequestInit) =>
-    gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);
+  const ask = async (path: string, init?: RequestInit) =>
+    await gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);
   return {
     gateway,
     lines,

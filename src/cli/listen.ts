@@ -11,7 +11,7 @@ export interface ListenOptions {
   /** 0 picks a free port. */
   port: number;
   tls?: Tls | undefined;
-  handler: (request: Request, info: ConnectionInfo) => Promise<Response>;
+  handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   clock: Clock;

@@ -1,6 +1,6 @@
 import config from "../../deno.json" with { type: "json" };
 import { type Clock, sleep, systemClock, waitAtMost } from "../clock.ts";
-import { handleHealth, HEALTH_PATH, startingReport } from "../endpoints/health.ts";
+import { HEALTH_PATH, HealthEndpoint, STARTING } from "../endpoints/health.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { Problem } from "../http/problem.ts";
@@ -37,7 +37,7 @@ interface ServiceOptions {
   clock?: Clock;
 }
 
-type GatewayFetch = (gateway: Gateway) => Promise<Response>;
+type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
@@ -51,12 +51,12 @@ export class Service {
   readonly #log: Log;
   readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
-  readonly #startedAt: number;
+  readonly #health: HealthEndpoint;
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
   #store: Store | undefined;
-  readonly #startingHealth: Handler = (request) => handleHealth(request, this.#startingReport());
+  readonly #startingHealth: Handler = (request) => this.#health.respond(request, STARTING);
   readonly #startingProbes: Routes = {
     [HEALTH_PATH]: this.#startingHealth,
     [LIVE_PATH]: handleLive,
@@ -69,7 +69,7 @@ export class Service {
     this.#log = log;
     this.#telemetry = telemetry;
     this.#clock = clock;
-    this.#startedAt = clock.now();
+    this.#health = new HealthEndpoint({ clock, version: config.version });
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -117,7 +117,7 @@ export class Service {
   }
 
   /** Answers every request. */
-  readonly fetch = (request: Request, info?: ConnectionInfo): Promise<Response> => {
+  readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
     const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
     const path = `${basePath}${HEALTH_PATH}`;
@@ -126,7 +126,7 @@ export class Service {
   };
 
   /** Answers health, probes and metrics only. */
-  readonly fetchHealth = (request: Request): Promise<Response> =>
+  readonly fetchHealth = (request: Request): Response | Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(request, this.#startingProbes, (gateway) => gateway.fetchHealth(request));
 
@@ -168,7 +168,7 @@ export class Service {
     return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
   }
 
-  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Promise<Response> {
+  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
     const respond = createResponder({ isTrusted: () => false, log: this.#log });
     return respond(request, undefined, (path) => {
       return { handler: Object.hasOwn(routes, path) ? routes[path]! : () => this.#whenReady(fetch), pattern: "/*" };
@@ -179,10 +179,6 @@ export class Service {
     const gateway = await this.#ready.promise.catch(() => undefined); // start() reports the error
     if (gateway === undefined) throw new Problem(503, { detail: "The gateway could not start" });
     return await fetch(gateway);
-  }
-
-  #startingReport() {
-    return startingReport(config.version, this.#clock.now() - this.#startedAt);
   }
 
   async #reloadTls(): Promise<void> {

@@ -9,6 +9,8 @@ interface ChangesOptions {
   /** Whether the endpoint exists. */
   hotReload: boolean;
   client: StreamClient;
+  /** The query of the request's URL. */
+  search: string;
   hub: Hub;
   tail: Tail;
 }
@@ -33,13 +35,13 @@ export async function handleChanges(
   originContext: OriginContext,
   options: ChangesOptions,
 ): Promise<Response> {
-  const { hotReload, client, hub, tail } = options;
+  const { hotReload, client, search, hub, tail } = options;
   const headers = corsHeaders(originContext);
   if (!hotReload) throw new Problem(404, { detail: "Hot reload is not enabled", headers });
   if (request.method === "OPTIONS") return preflight(headers);
   if (request.method !== "GET") throw methodNotAllowed(request.method, METHODS, headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  const position = await readPosition(request, tail);
+  const position = await readPosition(request.headers, search, tail);
   // Not the public state, which may be older in this process than what the client has.
   const stream = position ? hub.subscribe(client, position) : hub.reject("store_unavailable");
   return new Response(stream, { headers });
@@ -74,9 +76,9 @@ const CURSOR = /^\d{1,15}$/;
  *
  * @returns `undefined` if the store would have to validate the id, but is unavailable.
  */
-async function readPosition({ headers, url }: Request, tail: Tail): Promise<Position | undefined> {
+async function readPosition(headers: Headers, search: string, tail: Tail): Promise<Position | undefined> {
   const header = headers.get("last-event-id");
-  const text = header || new URL(url).searchParams.get("last_event_id");
+  const text = header || new URLSearchParams(search).get("last_event_id");
   if (!text) return { kind: "live" };
   if (!CURSOR.test(text)) return { kind: "unknown" };
   const cursor = Number(text);

@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.ts";
 import { methodNotAllowed } from "../http/problem.ts";
 import { INSTRUMENTS } from "../metrics/instruments.ts";
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../variables/snapshot.ts";
@@ -39,34 +40,17 @@ interface HealthReport {
   readonly problems?: readonly HealthProblem[];
 }
 
-/** What a health report is made from. */
-interface HealthInput {
-  status: HealthStatus;
-  version: string;
-  snapshot: Snapshot;
-  blocked: number;
-  uptimeMs: number;
-  /** @default {[]} */
-  problems?: readonly HealthProblem[];
+/** What a health report is made from, except for the time. */
+export interface HealthState {
+  readonly status: HealthStatus;
+  readonly snapshot: Snapshot;
+  readonly blocked: number;
+  /** The same list for the same problems. */
+  readonly problems: readonly HealthProblem[];
 }
 
-/** Makes a health report. */
-export function createHealthReport(input: HealthInput): HealthReport {
-  const { status, version, snapshot, blocked, uptimeMs, problems = [] } = input;
-  return {
-    status,
-    version,
-    variables: countVariables(snapshot),
-    guardrails: { warnings: snapshot.warnings.length, blocked },
-    uptime_seconds: Math.floor(uptimeMs / 1_000),
-    ...(status === "degraded" ? { problems } : {}),
-  };
-}
-
-/** The report of a gateway that has no variables yet. */
-export function startingReport(version: string, uptimeMs: number): HealthReport {
-  return createHealthReport({ status: "starting", version, snapshot: EMPTY_SNAPSHOT, blocked: 0, uptimeMs });
-}
+/** The state of a gateway that has no variables yet. */
+export const STARTING: HealthState = { status: "starting", snapshot: EMPTY_SNAPSHOT, blocked: 0, problems: [] };
 
 /** Where the report is served (endpoint specification, GET /rep/health). */
 export const HEALTH_PATH = "/rep/health";
@@ -78,13 +62,69 @@ export function isUnavailable(status: HealthStatus): boolean {
   return status === "starting" || status === "stopping";
 }
 
+/** Options of {@linkcode HealthEndpoint}. */
+interface HealthOptions {
+  clock: Clock;
+  version: string;
+}
+
+const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
+const AVAILABLE: ResponseInit = { status: 200, headers: HEADERS };
+const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
+
 /**
  * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because
  * its last reload was rejected would not help.
+ *
+ * The report is serialized when the state or the second of the uptime has changed, and not for each request.
  */
-export function handleHealth(request: Request, report: HealthReport): Response {
-  if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
-  const headers = { "content-type": "application/json", "cache-control": "no-store" };
-  const body = request.method === "HEAD" ? null : JSON.stringify(report);
-  return new Response(body, { status: isUnavailable(report.status) ? 503 : 200, headers });
+export class HealthEndpoint {
+  readonly #clock: Clock;
+  readonly #version: string;
+  readonly #startedAt: number;
+  #state: HealthState | undefined;
+  #uptimeSeconds = 0;
+  #body = "";
+
+  constructor({ clock, version }: HealthOptions) {
+    this.#clock = clock;
+    this.#version = version;
+    this.#startedAt = clock.now();
+  }
+
+  /**
+   * Responds with the report of a state.
+   *
+   * @throws {Problem} 405 for methods other than GET and HEAD.
+   */
+  respond({ method }: Request, state: HealthState): Response {
+    if (!METHODS.includes(method)) throw methodNotAllowed(method, METHODS);
+    const init = isUnavailable(state.status) ? UNAVAILABLE : AVAILABLE;
+    return new Response(method === "HEAD" ? null : this.#serialize(state), init);
+  }
+
+  #serialize(state: HealthState): string {
+    const uptimeSeconds = Math.floor((this.#clock.now() - this.#startedAt) / 1_000);
+    if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) return this.#body;
+    this.#state = state;
+    this.#uptimeSeconds = uptimeSeconds;
+    return this.#body = JSON.stringify(createReport(state, this.#version, uptimeSeconds));
+  }
+}
+
+function isSame(state: HealthState, other: HealthState | undefined): boolean {
+  return state.status === other?.status && state.snapshot === other.snapshot && state.blocked === other.blocked &&
+    state.problems === other.problems;
+}
+
+function createReport(state: HealthState, version: string, uptimeSeconds: number): HealthReport {
+  const { status, snapshot, blocked, problems } = state;
+  return {
+    status,
+    version,
+    variables: countVariables(snapshot),
+    guardrails: { warnings: snapshot.warnings.length, blocked },
+    uptime_seconds: uptimeSeconds,
+    ...(status === "degraded" ? { problems } : {}),
+  };
 }

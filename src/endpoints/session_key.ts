@@ -43,6 +43,8 @@ interface SessionKey {
 /** Who sent the request. */
 interface SessionKeyCaller {
   readonly client: Client;
+  /** The query of the request's URL. */
+  readonly search: string;
   readonly originContext: OriginContext;
 }
 
@@ -75,7 +77,7 @@ export async function handleSessionKey(
   if (options.sensitiveCount === 0) throw reject("not_configured", 404, "No SENSITIVE variables are configured");
   checkOrigin(caller, options.rejections, reject);
   if (request.method === "OPTIONS") return preflight(headers);
-  const kid = new URL(request.url).searchParams.get("kid");
+  const kid = caller.search === "" ? null : new URLSearchParams(caller.search).get("kid");
   if (kid !== null) requireValidKid(kid, caller, options, reject);
   await checkRate(caller.client, options, headers, reject);
   const key = await issue(kid, caller, options, reject);

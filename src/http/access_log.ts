@@ -1,13 +1,13 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 
-/** What the access log says about a request before its response is known. */
-export interface AccessEntry {
+/** What the access log says about a request. */
+interface AccessEntry {
   readonly method: string;
   /** Without the query, which may contain secrets; `undefined` if the URL is invalid. */
-  path: string | undefined;
+  readonly path: string | undefined;
   /** The client's address. */
-  address: string;
+  readonly address: string;
   /** In milliseconds since the Unix epoch. */
   readonly startedAt: number;
 }

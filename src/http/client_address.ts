@@ -34,6 +34,13 @@ function parseProxy(proxy: string): IpBlock {
   throw new RangeError(`Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`);
 }
 
+/** How a request arrived. */
+interface Connection {
+  readonly origin: string;
+  readonly peer: string;
+  readonly isTrusted: TrustRule;
+}
+
 /**
  * Resolves the client of a request.
  *
@@ -41,14 +48,14 @@ function parseProxy(proxy: string): IpBlock {
  * `X-Forwarded-For` is read from the right, since each proxy appends the peer it saw, up to the first address that is
  * not a trusted proxy.
  *
+ * @param origin The origin of the request's URL.
  * @param peer The address of the socket's peer, such as {@linkcode peerAddress} returns.
  */
-export function resolveClient(request: Request, peer: string, isTrusted: TrustRule): Client {
+export function resolveClient({ headers }: Request, { origin, peer, isTrusted }: Connection): Client {
   const direct = unmapIPv4(peer);
-  const viaProxy = isTrusted(direct);
-  const address = viaProxy ? readForwardedFor(request.headers, direct, isTrusted) : direct;
-  const origin = resolveOrigin(request, viaProxy);
-  return { address, rateKey: createRateKey(address), origin };
+  if (!isTrusted(direct)) return { address: direct, rateKey: createRateKey(direct), origin };
+  const address = readForwardedFor(headers, direct, isTrusted);
+  return { address, rateKey: createRateKey(address), origin: forwardedOrigin(headers, origin) };
 }
 
 /** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
@@ -94,13 +101,11 @@ function parseIPv6(address: string): IpAddress | undefined {
 /** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */
 const OPAQUE = "null";
 
-function resolveOrigin(request: Request, viaProxy: boolean): string {
-  const { protocol, host } = new URL(request.url);
-  const direct = `${protocol}//${host}`;
-  if (!viaProxy) return direct;
-  const scheme = lastItem(request.headers.get("x-forwarded-proto")) ?? protocol.slice(0, -1);
-  const url = `${scheme}://${lastItem(request.headers.get("x-forwarded-host")) ?? host}`;
-  const origin = URL.canParse(url) ? new URL(url).origin : OPAQUE;
+function forwardedOrigin(headers: Headers, direct: string): string {
+  const [protocol = "", host = ""] = direct.split("://");
+  const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
+  const url = `${scheme}://${lastItem(headers.get("x-forwarded-host")) ?? host}`;
+  const origin = URL.parse(url)?.origin ?? OPAQUE;
   return origin === OPAQUE ? direct : origin;
 }
 

@@ -1,8 +1,8 @@
 import type { Log } from "../log.ts";
 import type { TrustRule } from "./client_address.ts";
 
-/** Checks a request from a peer. */
-type ProxyWarning = (request: Request, peer: string) => void;
+/** Checks a request from a peer, whose address is only looked up if it is needed. */
+type ProxyWarning = (request: Request, connection: { readonly peer: string }) => void;
 
 /**
  * Creates a function that logs a warning for the first request with `X-Forwarded-For` from a peer that is not a trusted
@@ -11,8 +11,10 @@ type ProxyWarning = (request: Request, peer: string) => void;
  */
 export function createProxyWarning({ isTrusted, log }: { isTrusted: TrustRule; log: Log }): ProxyWarning {
   let hasWarned = false;
-  return ({ headers }, peer) => {
-    if (hasWarned || !headers.has("x-forwarded-for") || isTrusted(peer)) return;
+  return ({ headers }, connection) => {
+    if (hasWarned || !headers.has("x-forwarded-for")) return;
+    const { peer } = connection;
+    if (isTrusted(peer)) return;
     hasWarned = true;
     const detail = "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
       "if it is your proxy, add it to --trusted-proxies";

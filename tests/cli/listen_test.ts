@@ -168,6 +168,8 @@ const REQUESTS: readonly [what: string, text: string, status: string | RegExp][]
   ["a Host with half a bracket", request("GET /rep/health HTTP/1.1", "Host: [::1"), "400"],
   ["a Host with too large a port", request("GET /rep/health HTTP/1.1", "Host: x:99999"), "400"],
   ["a Host with a path", request("GET / HTTP/1.1", "Host: x/rep/health?"), "400"],
+  ["a Host with a path, for a key", request("GET /session-key HTTP/1.1", "Host: x/rep"), "400"],
+  ["a Host with a path that makes it health", request("GET /health HTTP/1.1", "Host: x/rep"), "200"], // no header is read
   ["a Host with a fragment", request("GET /rep/health HTTP/1.1", "Host: x#"), "400"],
   ["a Host with a user", request("GET /rep/health HTTP/1.1", "Host: user:password@x"), "400"],
   ["two Hosts", request("GET /rep/health HTTP/1.1", "Host: a", "Host: b"), "400"],

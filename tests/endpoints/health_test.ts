@@ -5,6 +5,7 @@ import type { GatewayOptions } from "../../src/gateway_options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
+import { HealthEndpoint, type HealthState, STARTING } from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
 
@@ -264,4 +265,28 @@ Deno.test("fetchHealth() serves nothing else", async () => {
   for (const path of ["/", "/rep/", "/rep/session-key", "/rep/changes", "/rep/health/", "/health", "/index.html"]) {
     assertEquals({ path, answer: await askHealth(gateway, path) }, { path, answer: notFound() });
   }
+});
+
+Deno.test("HealthEndpoint serializes the report once for each state and second of the uptime", () => {
+  const clock = new FakeClock();
+  let serialized = 0;
+  const blocked = {
+    toJSON() {
+      serialized++;
+      return 0;
+    },
+  } as unknown as number;
+  const health = new HealthEndpoint({ clock, version: "1" });
+  const state: HealthState = { ...STARTING, status: "healthy", blocked };
+  const ask = (changes: Partial<HealthState> = {}) => {
+    health.respond(new Request("http://gateway.test/rep/health"), { ...state, ...changes });
+    return serialized;
+  };
+  assertEquals([ask(), ask(), ask()], [1, 1, 1]);
+  clock.jump(999);
+  assertEquals(ask(), 1);
+  clock.jump(1);
+  assertEquals([ask(), ask()], [2, 2]);
+  assertEquals([ask({ status: "stopping" }), ask({ status: "stopping" }), ask()], [3, 3, 4]);
+  assertEquals([ask({ snapshot: { ...state.snapshot } }), ask({ problems: [] })], [5, 6]);
 });

@@ -142,9 +142,10 @@ testProperty(
   ([peer, forwardedFor, proto, host, isTrusted]) => {
     const headers = { "x-forwarded-for": forwardedFor, "x-forwarded-proto": proto, "x-forwarded-host": host };
     const request = new Request("http://gateway.test/", { headers });
-    const client = resolveClient(request, peer, () => isTrusted);
+    const origin = "http://gateway.test";
+    const client = resolveClient(request, { origin, peer, isTrusted: () => isTrusted });
     assert(isIP(client.address) !== 0, client.address);
-    const direct = resolveClient(new Request("http://gateway.test/"), peer, () => false);
+    const direct = resolveClient(new Request(`${origin}/`), { origin, peer, isTrusted: () => false });
     if (!isTrusted) assertEquals(client, direct);
   },
 );

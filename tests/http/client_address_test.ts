@@ -14,7 +14,9 @@ interface RequestFields {
 function client(
   { peer = "10.1.1.1", url = "http://gateway.test/", headers = {}, proxies = PROXIES }: RequestFields,
 ): Client {
-  return resolveClient(new Request(url, { headers }), peer, trustRule(proxies));
+  const { protocol, host } = new URL(url);
+  const connection = { origin: `${protocol}//${host}`, peer, isTrusted: trustRule(proxies) };
+  return resolveClient(new Request(url, { headers }), connection);
 }
 
 Deno.test("trustRule() trusts no address without proxies", () => {

@@ -2,28 +2,50 @@ import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
 import { Problem } from "../../src/http/problem.ts";
-import { findHandler, notFound } from "../../src/http/routes.ts";
+import { notFound, Router } from "../../src/http/routes.ts";
 import { answerOf } from "../_answer.ts";
 
-Deno.test("findHandler() returns the handler of exactly this path", () => {
-  const handler = () => new Response();
-  const routes = { "/rep/health": handler };
-  assertStrictEquals(findHandler(routes, "/rep/health"), handler);
-  assertStrictEquals(findHandler(routes, "/rep/health/"), notFound);
+const handler = () => new Response();
+
+function patternsOf(paths: readonly string[], basePath = ""): (readonly [path: string, pattern: string])[] {
+  const router = new Router({ routes: { "/rep/health": handler }, fallback: () => new Response(), basePath });
+  return paths.map((path) => [path, router.find(path).pattern] as const);
+}
+
+Deno.test("find() returns the handler of exactly this path", () => {
+  const routes = { "/rep/health": handler, "/rep/changes": () => new Response() };
+  const router = new Router({ routes, forAnyHost: ["/rep/health"], fallback: notFound });
+  assertEquals(router.find("/rep/health"), { handler, pattern: "/rep/health", isForAnyHost: true });
+  assertEquals(router.find("/rep/changes").isForAnyHost, false);
+  assertStrictEquals(router.find("/rep/health/").handler, notFound);
 });
 
-Deno.test("findHandler() returns notFound for every other path under /rep/", () => {
-  for (const path of ["/rep/", "/rep/healthy", "/rep/HEALTH", "/rep/a/b", "/rep/__proto__", "/rep/constructor"]) {
-    assertStrictEquals(findHandler({}, path), notFound);
-  }
+Deno.test("find() returns notFound for every other path under /rep/", () => {
+  const paths = ["/rep/", "/rep/healthy", "/rep/HEALTH", "/rep/a/b", "/rep/__proto__", "/rep/constructor"];
+  assertEquals(patternsOf(paths), paths.map((path) => [path, "/rep/*"]));
 });
 
-Deno.test("findHandler() returns undefined for all other paths", () => {
-  for (
-    const path of ["/", "/rep", "/REP/health", "//rep/health", "/report", "/a/rep/health", "__proto__", "toString", ""]
-  ) {
-    assertEquals([path, findHandler({}, path)], [path, undefined]);
-  }
+Deno.test("find() returns the fallback for all other paths", () => {
+  const paths = ["/", "/rep", "/REP/health", "//rep/health", "/report", "/a/rep/health", "__proto__", "toString", ""];
+  assertEquals(patternsOf(paths), paths.map((path) => [path, "/*"]));
+});
+
+Deno.test("find() finds nothing outside of the base path, and redirects the base path itself", () => {
+  assertEquals(patternsOf(["/app", "/app/", "/app/rep/health", "/app/rep/x", "/", "/rep/health", "/apps/"], "/app"), [
+    ["/app", "/app"],
+    ["/app/", "/app/*"],
+    ["/app/rep/health", "/app/rep/health"],
+    ["/app/rep/x", "/app/rep/*"],
+    ["/", "/*"],
+    ["/rep/health", "/*"],
+    ["/apps/", "/*"],
+  ]);
+});
+
+Deno.test("owns() is true below the base path only", () => {
+  const router = new Router({ routes: {}, fallback: notFound, basePath: "/app" });
+  const paths = ["/app/rep/health", "/app/rep/", "/app/rep", "/rep/health", "/app"];
+  assertEquals(paths.filter((path) => router.owns(path)), ["/app/rep/health", "/app/rep/"]);
 });
 
 Deno.test("notFound() throws a 404", () => {

@@ -60,7 +60,7 @@ export class Process {
   fetch(request: Request, onLost: () => void): Promise<Response> {
     if (this.#isDead || this.#gateway === undefined) return Promise.reject(new TypeError("connection refused"));
     this.#connections.add(onLost);
-    return this.#gateway.fetch(request);
+    return Promise.resolve(this.#gateway.fetch(request));
   }
 
   /** Returns a page of the process; `undefined` if it ends first. */

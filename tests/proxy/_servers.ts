@@ -38,7 +38,11 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
     try {
       return await proxy.respond(
         request,
-        resolveClient(request, peerAddress(info.remoteAddr), () => false),
+        resolveClient(request, {
+          origin: new URL(request.url).origin,
+          peer: peerAddress(info.remoteAddr),
+          isTrusted: () => false,
+        }),
         requestOptions,
       );
     } catch (error) {

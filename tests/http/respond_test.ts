@@ -1,0 +1,65 @@
+import { assertEquals, assertInstanceOf } from "@std/assert";
+import { createGateway } from "../../src/gateway.ts";
+import { createResponder } from "../../src/http/respond.ts";
+import type { Route } from "../../src/http/routes.ts";
+import { silentLog } from "../../src/log.ts";
+
+/** Fails the test if a handler or the responder looks at the headers or the client. */
+function bareRequest(path: string): Request {
+  const request = new Request(`http://gateway.test${path}`);
+  Object.defineProperty(request, "headers", {
+    get() {
+      throw new Error("the headers were read");
+    },
+  });
+  return request;
+}
+
+const INFO = {
+  get remoteAddr(): Deno.Addr {
+    throw new Error("the peer was looked up");
+  },
+};
+
+Deno.test("GET /rep/health is answered without a promise, and without a look at the headers or the peer", async () => {
+  await using gateway = await createGateway({ variables: {} });
+  const response = gateway.fetch(bareRequest("/rep/health"), INFO);
+  assertInstanceOf(response, Response);
+  assertEquals((await (response as Response).json()).status, "healthy");
+});
+
+Deno.test("createResponder() returns a response as it is, and a promise only for a promise", async () => {
+  const respond = createResponder({ isTrusted: () => false, log: silentLog });
+  const route = (handler: Route["handler"]): () => Route => () => ({ handler, pattern: "/*" });
+  const request = new Request("http://gateway.test/");
+  assertInstanceOf(respond(request, undefined, route(() => new Response())), Response);
+  assertInstanceOf(
+    respond(
+      request,
+      undefined,
+      route(() => {
+        throw new Error("a bug");
+      }),
+    ),
+    Response,
+  );
+  const rejected = respond(request, undefined, route(() => Promise.reject(new Error("a bug"))));
+  assertInstanceOf(rejected, Promise);
+  assertEquals((await rejected).status, 500);
+});
+
+Deno.test("createResponder() looks up the client once, for a handler that asks for it", async () => {
+  let lookUps = 0;
+  const info = {
+    get remoteAddr(): Deno.Addr {
+      lookUps++;
+      return { transport: "tcp", hostname: "192.0.2.1", port: 1 };
+    },
+  };
+  const respond = createResponder({ isTrusted: () => false, log: silentLog });
+  const handler: Route["handler"] = (_request, context) =>
+    Response.json([context.client.address, context.client.origin, context.search]);
+  const request = new Request("http://gateway.test:8080/a?b=c");
+  const response = await respond(request, info, () => ({ handler, pattern: "/*" }));
+  assertEquals([await response.json(), lookUps], [["192.0.2.1", "http://gateway.test:8080", "?b=c"], 1]);
+});

@@ -2,7 +2,6 @@ import config from "../deno.json" with { type: "json" };
 import { waitAtMost } from "./clock.ts";
 import { type Content, openContent } from "./content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
-import { handleClientScript } from "./endpoints/client_script.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
@@ -17,8 +16,8 @@ import { RequestUrls } from "./http/request_urls.ts";
 import { type Handler, notFound, type RouteContext, Router, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
 import type { ConfigScript } from "./pages/config_script.ts";
-import { ConfigScriptCache } from "./pages/config_script_cache.ts";
-import { injectPage, type PageRequest } from "./pages/page_response.ts";
+import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
+import type { PageRequest } from "./pages/page_response.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
@@ -129,7 +128,7 @@ class RunningGateway implements Gateway {
   readonly #urls = new RequestUrls();
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
-  readonly #configScripts: ConfigScriptCache;
+  #configScripts: ConfigScriptCache | undefined;
   readonly #rejections: RejectionLog;
   readonly #router: Router;
   readonly #internalRouter: Router;
@@ -145,8 +144,6 @@ class RunningGateway implements Gateway {
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
     this.#respond = createResponder({ ...settings, isAllowedHost, onRequest: createProxyWarning(settings) });
     this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
-    const { epochs } = live;
-    this.#configScripts = new ConfigScriptCache({ ...settings, activeConfiguration: () => live.active, epochs });
     this.#rejections = sessionKeyRejectionLog(settings);
     // Load balancers and orchestrators request health by address, so that it is answered for any host.
     const own = { routes: this.#publicRoutes(), forAnyHost: [HEALTH_PATH], fallback: notFound, basePath };
@@ -161,8 +158,10 @@ class RunningGateway implements Gateway {
     return path !== undefined && this.#router.owns(path) ? await this.fetch(request, info) : undefined;
   };
 
-  readonly inject: Gateway["inject"] = (response, request = ANY_REQUEST as Request) =>
-    injectPage(response, request, this.#configScript, this.#settings.log);
+  readonly inject: Gateway["inject"] = async (response, request = ANY_REQUEST as Request) => {
+    const { injectPage } = await import("./pages/page_response.ts");
+    return await injectPage(response, request, this.#configScript, this.#settings.log);
+  };
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#findInternalRoute);
@@ -199,7 +198,10 @@ class RunningGateway implements Gateway {
       [HEALTH_PATH]: this.#settings.separateHealth ? notFound : (request) => this.#respondWithHealth(request),
       "/rep/session-key": (request, context) => this.#sessionKey(request, context),
       "/rep/changes": (request, context) => this.#changes(request, context),
-      "/rep/client.js": handleClientScript,
+      "/rep/client.js": async (request) => {
+        const { handleClientScript } = await import("./endpoints/client_script.ts");
+        return await handleClientScript(request);
+      },
     };
   }
 
@@ -218,8 +220,16 @@ class RunningGateway implements Gateway {
 
   readonly #configScript = (): ConfigScript | Promise<ConfigScript> => {
     this.#settings.metrics.count("rep.pages.served", 1);
-    return this.#configScripts.get();
+    return this.#configScripts?.get() ?? this.#firstConfigScript();
   };
+
+  /** A gateway without pages does not load what they need. */
+  async #firstConfigScript(): Promise<ConfigScript> {
+    const { ConfigScriptCache } = await import("./pages/config_script_cache.ts");
+    const { epochs } = this.#live;
+    const options = { ...this.#settings, activeConfiguration: () => this.#live.active, epochs };
+    return await (this.#configScripts ??= new ConfigScriptCache(options)).get();
+  }
 
   #respondWithHealth(request: Request): Response {
     const { snapshot, blocked, problems } = this.#live;

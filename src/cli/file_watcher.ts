@@ -1,4 +1,5 @@
-import { basename, dirname } from "@std/path";
+import { basename } from "@std/path/basename";
+import { dirname } from "@std/path/dirname";
 import type { Clock } from "../clock.ts";
 import { isGranted } from "../permissions.ts";
 

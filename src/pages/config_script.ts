@@ -11,6 +11,9 @@ export interface ConfigScript {
   readonly isSecret: boolean;
 }
 
+/** Returns the config script for a page. */
+export type GetConfigScript = () => ConfigScript | Promise<ConfigScript>;
+
 const encoder = new TextEncoder();
 
 /**

@@ -1,5 +1,5 @@
 import { contentType } from "@std/media-types/content-type";
-import { extname } from "@std/path";
+import { extname } from "@std/path/extname";
 import { type Coding, CODINGS } from "../http/content_coding.ts";
 import { isHashedName } from "./hashed_name.ts";
 import { resolveBelow, type ResolvedFile, resolvePath } from "./resolve_path.ts";

@@ -1,4 +1,4 @@
-import { dirname } from "@std/path";
+import { dirname } from "@std/path/dirname";
 
 /** Where a file was opened, and when. */
 export interface OpenedAt {

@@ -1,4 +1,5 @@
-import { join, SEPARATOR } from "@std/path";
+import { SEPARATOR } from "@std/path/constants";
+import { join } from "@std/path/join";
 import { versionOf } from "./file_version.ts";
 
 /** A file below the served directory. */

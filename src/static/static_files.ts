@@ -1,4 +1,4 @@
-import { resolve } from "@std/path";
+import { resolve } from "@std/path/resolve";
 import { type Clock, systemClock } from "../clock.ts";
 import { Compressor } from "../http/compressor.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";

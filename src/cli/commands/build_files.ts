@@ -1,4 +1,4 @@
-import { join } from "@std/path";
+import { join } from "@std/path/join";
 import { messageOf } from "../../log.ts";
 import { ConfigurationError } from "../../variables/snapshot.ts";
 import { missingRead } from "../sources.ts";

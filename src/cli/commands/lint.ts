@@ -1,4 +1,5 @@
-import { globToRegExp, relative } from "@std/path";
+import { globToRegExp } from "@std/path/glob-to-regexp";
+import { relative } from "@std/path/relative";
 import { type Detection, detectKnownFormat, detectSecret } from "../../variables/guardrails.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandArguments } from "./command_line.ts";

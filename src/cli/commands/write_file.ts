@@ -1,4 +1,4 @@
-import { dirname } from "@std/path";
+import { dirname } from "@std/path/dirname";
 import { messageOf } from "../../log.ts";
 import { isGranted } from "../../permissions.ts";
 import { ConfigurationError } from "../../variables/snapshot.ts";

@@ -1,0 +1,66 @@
+/** What a plain start loads. Each module takes some 0.2 ms, and the first of `node:` 20 ms: Deno then loads its Node layer. */
+import { assert, assertEquals } from "@std/assert";
+import { stdFlags } from "../tools/std.ts";
+
+/** The parts of the output of `deno info --json` that are used. */
+interface ModuleGraph {
+  readonly roots: readonly string[];
+  readonly redirects: Readonly<Record<string, string>>;
+  readonly modules: readonly { readonly specifier: string; readonly dependencies?: readonly Dependency[] }[];
+}
+
+interface Dependency {
+  /** Absent for what only types need. */
+  readonly code?: { readonly specifier?: string };
+  readonly isDynamic?: boolean;
+}
+
+const ROOT = new URL("../", import.meta.url).href;
+
+async function readGraph(entry: string): Promise<ModuleGraph> {
+  const args = ["info", "--quiet", "--json", ...await stdFlags(), entry];
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args, cwd: new URL(ROOT) }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** Returns what a module loads without `import()`, itself included: relative to the project, or as a URL. */
+async function staticModulesOf(entry: string): Promise<string[]> {
+  const { roots, redirects, modules } = await readGraph(entry);
+  const dependencies = new Map(modules.map(({ specifier, dependencies = [] }) => [specifier, dependencies]));
+  const found = new Set(roots);
+  for (const specifier of found) { // grows while it is iterated
+    const imported = (dependencies.get(redirects[specifier] ?? specifier) ?? []).filter(({ isDynamic }) => !isDynamic);
+    for (const { code } of imported) if (code?.specifier !== undefined) found.add(code.specifier);
+  }
+  return [...found].map((specifier) => specifier.replace(ROOT, "")).sort();
+}
+
+/** What a plain start does not need, and what it is needed for. */
+const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
+  ["the Node layer", /^node:/],
+  ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
+  [
+    "the YAML parser and manifests",
+    /yaml|src\/variables\/(manifest|apply_manifest|evaluate_patterns)|manifest_settings/,
+  ],
+  ["the proxy", /src\/proxy\/(?!broken_body_error)|src\/proxied_content/],
+  ["static files", /src\/static|media.types/],
+  ["pages", /src\/pages\//],
+  ["commands and --help", /src\/cli\/(commands\/(?!command_names)|help)/],
+  ["the file watcher", /src\/cli\/(triggers|file_watcher)/],
+  ["the browser module", /src\/client\/|client_script/],
+  ["compression", /decode_content|encode_content|compressor/],
+  ["PostgreSQL", /src\/store\/postgres\.ts|postgres_(connection|pool|schema|codec)/],
+  ["npm packages", /^npm:(?!\/?deno-std@)/],
+];
+
+for (const entry of ["main.ts", "serve.ts"]) {
+  Deno.test(`${entry} loads nothing that a plain start does not need`, async () => {
+    const modules = await staticModulesOf(entry);
+    assert(modules.includes("src/gateway.ts"));
+    const superfluous = NOT_NEEDED.flatMap(([what, pattern]) => {
+      return modules.filter((specifier) => pattern.test(specifier)).map((specifier) => `${specifier} (${what})`);
+    });
+    assertEquals(superfluous, []);
+  });
+}

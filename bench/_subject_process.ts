@@ -1,4 +1,5 @@
 import { delay } from "@std/async/delay";
+import { basename } from "@std/path";
 import { type ProcessUsage, readUsage } from "./_process_usage.ts";
 
 /** How a server is started. */
@@ -51,7 +52,9 @@ export class SubjectProcess implements AsyncDisposable {
       if (hasEnded || performance.now() - startedAt > START_TIMEOUT_MS) {
         await end(child);
         const got = hasEnded ? "it ended" : `nothing within ${START_TIMEOUT_MS} ms`;
-        throw new Error(`Cannot start ${program}: expected status ${readyStatus} for ${readyPath}, got ${got}`);
+        throw new Error(
+          `Cannot start ${basename(program)}: expected status ${readyStatus} for ${readyPath}, got ${got}`,
+        );
       }
       await delay(RETRY_MS);
     }

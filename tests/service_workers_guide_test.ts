@@ -10,22 +10,27 @@ async function controlled({ page }: ExamplePage): Promise<void> {
   await page.waitForFunction("navigator.serviceWorker.controller?.state === 'activated'");
 }
 
+/** Waits until the service worker has stored the responses for these paths, which it does after it has sent them. */
+async function stored({ page }: ExamplePage, paths: readonly string[]): Promise<void> {
+  for (const path of paths) await page.waitForFunction((path) => caches.match(path), path);
+}
+
 testNpmExample("examples/service-worker: a page works offline, unless it has SENSITIVE values", async (browser) => {
   await using example = await NpmExample.copy("service-worker");
   await example.build();
   const flags = ["--static-dir", example.at("dist")];
   const gateway = await example.startGateway(...flags);
   const page = await ExamplePage.open(browser, gateway.url);
-  const isStored = () => page.page.evaluate("caches.match('/').then((response) => response !== undefined)");
   try {
     await controlled(page);
     await page.page.reload(); // now through the service worker
     await page.check((from, to) => example.edit("app.env", from, to));
-    assertEquals(await isStored(), false);
+    await stored(page, ["/rep/client.js"]);
+    assertEquals(await page.page.evaluate("caches.match('/').then((response) => response === undefined)"), true);
     await example.edit("app.env", /REP_SENSITIVE_.*/, "");
     await gateway.logged(({ msg, sensitive }) => msg === "rep.config.reloaded" && sensitive === 0);
     await page.page.reload();
-    assertEquals(await isStored(), true);
+    await stored(page, ["/", "/rep/client.js"]);
   } finally {
     await gateway[Symbol.asyncDispose]();
   }

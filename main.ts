@@ -31,7 +31,7 @@ export type { Clock } from "./src/clock.ts";
 export { openTelemetry } from "./src/metrics/open_telemetry.ts";
 export type { GaugeValue, MetricsSink, Telemetry } from "./src/metrics/metrics.ts";
 export { createLog, type Log, type LogFields, type LogOptions } from "./src/log.ts";
-export { kvStore } from "./src/store/kv.ts";
+export { kvStore, type KvStoreOptions } from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
 export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
 export {

@@ -25,6 +25,10 @@ export class CountingStore implements Store {
     this.#store = store;
   }
 
+  get maxChecks(): number {
+    return this.#store.maxChecks;
+  }
+
   /** Returns the load since the last call. */
   takeLoad(): StoreLoad {
     const load = this.#load;
@@ -37,6 +41,14 @@ export class CountingStore implements Store {
     this.#load.gets++;
     if (entry !== undefined) this.#load.bytesRead += sizeOf(entry);
     return entry;
+  }
+
+  /** Counts one read, as it is one request to a database for up to ten keys. */
+  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    const entries = await this.#store.getMany<T>(keys);
+    this.#load.gets += Math.ceil(keys.length / KEYS_PER_READ);
+    for (const entry of entries) if (entry !== undefined) this.#load.bytesRead += sizeOf(entry);
+    return entries;
   }
 
   async list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
@@ -62,6 +74,9 @@ export class CountingStore implements Store {
     this.#store.close();
   }
 }
+
+/** How many keys Deno KV reads at once. */
+const KEYS_PER_READ = 10;
 
 function noLoad(): StoreLoad {
   return { gets: 0, lists: 0, listed: 0, commits: 0, writes: 0, bytesRead: 0, bytesWritten: 0 };

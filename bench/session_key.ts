@@ -21,7 +21,7 @@ export const SESSION_KEY_SIZES = { keys: 1_000, concurrent: 32, rounds: 5, crowd
 export async function sessionKey({ keys, concurrent, rounds, crowd } = SESSION_KEY_SIZES): Promise<Report> {
   await using file = await createKvFile();
   using kv = await file.open();
-  const store = new CountingStore(kvStore(kv));
+  const store = new CountingStore(kvStore(kv, { maxChecks: 100 }));
   await using gateway = await createGateway({ variables: { REP_SENSITIVE_A: "value" }, store });
   const secret = crypto.getRandomValues(new Uint8Array(32));
   await request(gateway, addressOf(0)); // creates the master key

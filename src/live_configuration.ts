@@ -68,7 +68,12 @@ export class LiveConfiguration {
     this.#eventLog = new EventLog(store, { clock });
     this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
     this.hub = new Hub(this.tail, settings);
-    this.rateLimit = new RateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
+    this.rateLimit = new RateLimit({
+      stores: new Map([["", store]]),
+      clock,
+      random,
+      limit: settings.sessionKeyMaxRate,
+    });
     this.epochs = new Epochs({
       clock,
       rotationMs: settings.keyRotationMs,

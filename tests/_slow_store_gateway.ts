@@ -14,7 +14,9 @@ const SLOW_MS = 4_700;
 let isSlow = true;
 
 const store: Store = {
+  maxChecks: inner.maxChecks,
   get: (key) => inner.get(key),
+  getMany: (keys) => inner.getMany(keys),
   async list(prefix, options) {
     if (isSlow && prefix[0] === "event") {
       print("joined");

@@ -3,20 +3,25 @@ import type { Store } from "../src/store/store.ts";
 
 /** A store that counts operations. */
 export interface CountedStore extends Store {
-  readonly counts: { get: number; list: number; commit: number };
+  readonly counts: { get: number; getMany: number; list: number; commit: number };
   /** Resets all counts to 0. */
   reset(): void;
 }
 
 /** Counts the operations on a store. The methods can be spread into another store. */
 export function countedStore(store: Store): CountedStore {
-  const counts = { get: 0, list: 0, commit: 0 };
+  const counts = { get: 0, getMany: 0, list: 0, commit: 0 };
   return {
+    maxChecks: store.maxChecks,
     counts,
-    reset: () => void Object.assign(counts, { get: 0, list: 0, commit: 0 }),
+    reset: () => void Object.assign(counts, { get: 0, getMany: 0, list: 0, commit: 0 }),
     get(key) {
       counts.get++;
       return store.get(key);
+    },
+    getMany(keys) {
+      counts.getMany++;
+      return store.getMany(keys);
     },
     list(prefix, options) {
       counts.list++;
@@ -35,7 +40,9 @@ export function countedStore(store: Store): CountedStore {
 export function fallibleStore(inner: Store, isDown: () => boolean): Store {
   const ifUp = <T>(run: () => Promise<T>) => isDown() ? Promise.reject(new Error("down")) : run();
   return {
+    maxChecks: inner.maxChecks,
     get: (key) => ifUp(() => inner.get(key)),
+    getMany: (keys) => ifUp(() => inner.getMany(keys)),
     list: (prefix, options) => ifUp(() => inner.list(prefix, options)),
     commit: (checks, writes) => ifUp(() => inner.commit(checks, writes)),
     watch: () => () => {},
@@ -46,7 +53,9 @@ export function fallibleStore(inner: Store, isDown: () => boolean): Store {
 /** The methods of a store as an object, to replace some of them. */
 export function delegate(store: Store): Store {
   return {
+    maxChecks: store.maxChecks,
     get: (key) => store.get(key),
+    getMany: (keys) => store.getMany(keys),
     list: (prefix, options) => store.list(prefix, options),
     commit: (checks, writes) => store.commit(checks, writes),
     watch: (key, hint) => store.watch(key, hint),
@@ -68,7 +77,9 @@ export function replicatedStore(): ReplicatedStore {
   let current = primary;
   let isReplicating = true;
   return {
+    maxChecks: primary.maxChecks,
     get: (key) => current.get(key),
+    getMany: (keys) => current.getMany(keys),
     list: (prefix, options) => current.list(prefix, options),
     async commit(checks, writes) {
       const version = await current.commit(checks, writes);

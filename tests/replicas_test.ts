@@ -64,6 +64,27 @@ Deno.test("two processes on one file share the rate limit and the keys", async (
   assertEquals(new Set(responses.map(([, key]) => key).filter((key) => key !== undefined)).size, 1);
 });
 
+Deno.test("two processes on one file issue each of 24 clients exactly ten keys, which they count together", async () => {
+  const { directory, args } = await directoryWith("REP_SENSITIVE_S=x\n");
+  await using _directory = directory;
+  const flags = [...args, "--trusted-proxies", "127.0.0.1"];
+  await using first = await startCommand(flags);
+  await using second = await startCommand(flags);
+  const clients = Array.from({ length: 24 }, (_, index) => `192.0.2.${index}`);
+  const issued: string[] = [];
+  for (let round = 0; round < 7; round++) {
+    // Fewer at once than what makes a process take the store for overloaded, and count in memory.
+    await Promise.all([first, second].flatMap(({ url }) =>
+      clients.map(async (client) => {
+        const response = await fetch(`${url}/rep/session-key`, { headers: { "x-forwarded-for": client } });
+        await response.body?.cancel();
+        if (response.status === 200) issued.push(client);
+      })
+    ));
+  }
+  assertEquals(clients.map((client) => issued.filter((it) => it === client).length), clients.map(() => 10));
+});
+
 Deno.test("a client resumes at the other process when its own is killed", async () => {
   const { directory, args } = await directoryWith("REP_PUBLIC_A=0\n");
   await using _directory = directory;

@@ -28,7 +28,8 @@ export function decide(window: Window, now: number, limit: number): RateDecision
 
 /** Adds a request. It may lie before others, which a clock that is ahead has recorded. */
 export function addRequest(window: Window, now: number): Window {
-  return [...window, now].sort((a, b) => a - b);
+  const added = [...window, now];
+  return now >= (window.at(-1) ?? now) ? added : added.sort((a, b) => a - b);
 }
 
 /**
@@ -51,9 +52,21 @@ export function mergeWindows(counted: Window, stored: Window): Window {
   return missing.length === 0 ? stored : [...stored, ...missing].sort((a, b) => a - b);
 }
 
-/** Packs a window for the store. */
+/**
+ * Packs a window for the store.
+ *
+ * V8 serializes an array that has only ever contained numbers, the first too large for a small integer, with nine bytes for each. In
+ * an array that has contained something else, a small integer takes five.
+ */
 export function packWindow(window: Window): PackedWindow {
-  return window.map((time, index) => time - (window[index - 1] ?? 0));
+  const packed: unknown[] = [undefined];
+  packed.pop();
+  let last = 0;
+  for (const time of window) {
+    packed.push(time - last);
+    last = time;
+  }
+  return packed as number[];
 }
 
 /** Unpacks a stored window. */

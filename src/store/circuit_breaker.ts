@@ -66,8 +66,16 @@ class CircuitBreaker implements CircuitBreakerStore {
     return this.#openUntil.size === 0;
   }
 
+  get maxChecks(): number {
+    return this.#store.maxChecks;
+  }
+
   get<T>(key: Key): Promise<Entry<T> | undefined> {
     return this.#run("read", () => this.#store.get<T>(key));
+  }
+
+  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    return this.#run("read", () => this.#store.getMany<T>(keys));
   }
 
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {

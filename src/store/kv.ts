@@ -4,22 +4,49 @@ import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 const PREFIX = "rep";
 /** The maximum number of entries per read: Deno KV returns at most 1,000, each of up to 64 KiB. */
 const MAX_BATCH = 500;
+/** How many keys one call of `getMany` may have. */
+const MAX_KEYS = 10;
+
+/** Options of {@linkcode kvStore}. */
+export interface KvStoreOptions {
+  /**
+   * How many checks a commit may have: 10 on a `denokv` server, 100 on Deno Deploy and in a SQLite file. Session keys for as many
+   * clients are counted in one commit.
+   *
+   * @default {10}
+   */
+  maxChecks?: number;
+}
 
 /** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
-export function kvStore(kv: Deno.Kv): Store {
-  return new KvStore(kv);
+export function kvStore(kv: Deno.Kv, { maxChecks = 10 }: KvStoreOptions = {}): Store {
+  return new KvStore(kv, maxChecks);
 }
 
 class KvStore implements Store {
+  readonly maxChecks: number;
   readonly #kv: Deno.Kv;
 
-  constructor(kv: Deno.Kv) {
+  constructor(kv: Deno.Kv, maxChecks: number) {
     this.#kv = kv;
+    this.maxChecks = maxChecks;
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    const { value, versionstamp } = await this.#kv.get<T>([PREFIX, ...key]);
-    return versionstamp === null ? undefined : { key, value, version: versionstamp };
+    return toEntry(key, await this.#kv.get<T>([PREFIX, ...key]));
+  }
+
+  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    const parts = Array.from(
+      { length: Math.ceil(keys.length / MAX_KEYS) },
+      (_, part) => keys.slice(part * MAX_KEYS, (part + 1) * MAX_KEYS),
+    );
+    return (await Promise.all(parts.map((part) => this.#getPart<T>(part)))).flat();
+  }
+
+  async #getPart<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    const found = await this.#kv.getMany<T[]>(keys.map((key) => [PREFIX, ...key]));
+    return found.map((entry) => toEntry(entry.key.slice(1) as (string | number)[], entry));
   }
 
   async list<T>(under: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
@@ -61,6 +88,10 @@ class KvStore implements Store {
   close(): void {
     this.#kv.close();
   }
+}
+
+function toEntry<T>(key: Key, { value, versionstamp }: Deno.KvEntryMaybe<T>): Entry<T> | undefined {
+  return versionstamp === null ? undefined : { key, value, version: versionstamp };
 }
 
 /**

@@ -12,6 +12,7 @@ export function isMemoryStore(store: Store): boolean {
 }
 
 class MemoryStore implements Store {
+  readonly maxChecks = 100;
   /** The entries under each prefix. */
   readonly #prefixes = new Map<string, SortedEntries>();
   readonly #watchers = new Map<string, Set<() => void>>();
@@ -19,6 +20,10 @@ class MemoryStore implements Store {
 
   get<T>(key: Key): Promise<Entry<T> | undefined> {
     return Promise.resolve(this.#find(key) as Entry<T> | undefined);
+  }
+
+  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    return Promise.resolve(keys.map((key) => this.#find(key) as Entry<T> | undefined));
   }
 
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {

@@ -18,6 +18,10 @@ export interface OpenStoreOptions {
   random?: () => number;
 }
 
+/** How many checks Deno Deploy and a SQLite file accept per commit, and a `denokv` server. */
+const MAX_CHECKS = 100;
+const MAX_SERVER_CHECKS = 10;
+
 /** The event of a database file that other users may read. The database is used all the same. */
 export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
@@ -42,7 +46,7 @@ export async function openStore(path: string | undefined, log: Log, options: Ope
   if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
   if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
   try {
-    return kvStore(await withPrivateUmask(() => Deno.openKv()));
+    return kvStore(await withPrivateUmask(() => Deno.openKv()), { maxChecks: MAX_CHECKS });
   } catch (error) {
     return fallBackToMemory(path, log, `no database could be opened (${messageOf(error)}); name one with --kv`);
   }
@@ -59,28 +63,29 @@ function openFile(path: string, log: Log): Promise<Store> {
   return orCannotOpen(path, async () => {
     const problem = await restrictToOwner(path);
     if (problem !== undefined) log.warn(FILE_NOT_PRIVATE, { detail: `other users may read "${path}": ${problem}` });
-    return kvStore(await Deno.openKv(path));
+    return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
   });
 }
 
 async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
-  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url)));
-  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), ...withDefaults(options) });
+  const maxChecks = MAX_SERVER_CHECKS;
+  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url), { maxChecks }));
+  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, ...withDefaults(options) });
 }
 
 async function openPostgres(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
   const target = parsePostgresUrl(url);
   const resolved = withDefaults(options);
-  const openPostgresStore = await orCannotOpen(url, loadPostgres);
+  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
   const open = () => orCannotOpen(url, () => openPostgresStore(target, resolved));
-  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), ...resolved });
+  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), maxChecks, ...resolved });
 }
 
 /** Loads the engine and its driver before the first connection, since a download may take longer than connecting may. */
-async function loadPostgres(): Promise<typeof import("./postgres.ts").openPostgresStore> {
-  const { openPostgresStore } = await import("./postgres.ts");
+async function loadPostgres(): Promise<typeof import("./postgres.ts")> {
+  const engine = await import("./postgres.ts");
   await loadPostgresDriver();
-  return openPostgresStore;
+  return engine;
 }
 
 function withDefaults({ clock = systemClock, random = Math.random }: OpenStoreOptions): Required<OpenStoreOptions> {

@@ -29,6 +29,11 @@ interface NotificationOptions extends PostgresStoreOptions {
   readonly signal: AbortSignal;
 }
 
+/**
+ * A commit holds an advisory lock for each new entry that it checks. The server has room for 64 locks per connection by default
+ * (`max_locks_per_transaction`).
+ */
+export const POSTGRES_MAX_CHECKS = 50;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
 
@@ -68,6 +73,7 @@ interface Parts {
 }
 
 class PostgresStore implements Store {
+  readonly maxChecks = POSTGRES_MAX_CHECKS;
   readonly #parts: Parts;
 
   constructor(parts: Parts) {
@@ -79,6 +85,18 @@ class PostgresStore implements Store {
     const text = `SELECT value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name = $2`;
     const [row] = await this.#query({ name: "get", text, values: [prefix, name] });
     return row && toEntry<T>(key, row);
+  }
+
+  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    const encoded = keys.map(encodeKey).map(({ prefix, name }) => [prefix, name]);
+    const text = `SELECT entry.prefix, entry.name, value, version FROM json_array_elements($1) AS wanted(key)
+      JOIN ${this.#parts.schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
+    const rows = await this.#query({ name: "get many", text, values: [JSON.stringify(encoded)] });
+    const found = new Map(rows.map((row) => [JSON.stringify([row["prefix"], row["name"]]), row]));
+    return keys.map((key, index) => {
+      const row = found.get(JSON.stringify(encoded[index]));
+      return row && toEntry<T>(key, row);
+    });
   }
 
   async list<T>(prefix: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {

@@ -17,6 +17,8 @@ interface RemoteStoreOptions {
   open: () => Promise<Store>;
   /** Whether an error of the first `open` is transient; any other is thrown. */
   isTransient: (error: unknown) => boolean;
+  /** How many checks a commit on the server may have. */
+  maxChecks: number;
   clock: Clock;
   /** Returns a number in [0, 1), so that processes that lost the same server do not reconnect at once. */
   random: () => number;
@@ -70,8 +72,16 @@ class RemoteStore implements Store {
     }
   }
 
+  get maxChecks(): number {
+    return this.#options.maxChecks;
+  }
+
   get<T>(key: Key): Promise<Entry<T> | undefined> {
     return this.#run((connection) => connection.get<T>(key));
+  }
+
+  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    return this.#run((connection) => connection.getMany<T>(keys));
   }
 
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {

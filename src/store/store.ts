@@ -46,12 +46,19 @@ export interface ListOptions {
  * all stores.
  */
 export interface Store {
+  /** How many checks a commit may have. */
+  readonly maxChecks: number;
   /** Returns the entry at a key, or `undefined`. */
   get<T>(key: Key): Promise<Entry<T> | undefined>;
+  /**
+   * Returns the entries at several keys in the order of the keys, `undefined` where there is none. It takes as few round trips as
+   * possible. Entries beyond the first ten may be read a moment later.
+   */
+  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]>;
   /** Returns the entries directly under a prefix, in order. */
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]>;
   /**
-   * Applies all writes if all checks pass, otherwise none.
+   * Applies all writes if all checks pass, otherwise none. There are at most {@linkcode maxChecks} checks.
    *
    * @returns The version of the written entries, or `undefined` if a check failed and the caller has to retry.
    */

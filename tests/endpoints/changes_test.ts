@@ -3,7 +3,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { fallibleStore } from "../_store.ts";
+import { delegate, fallibleStore } from "../_store.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { type Message, readSse, type SseReader } from "../_sse.ts";
 
@@ -332,13 +332,7 @@ Deno.test("events of another process arrive by polling if the store does not not
 
 /** Wraps a store so that it does not notify, as for writes of another process. */
 function withoutNotifications(store: Store): Store {
-  return {
-    get: (key) => store.get(key),
-    list: (prefix, options) => store.list(prefix, options),
-    commit: (checks, writes) => store.commit(checks, writes),
-    watch: () => () => {},
-    close: () => {},
-  };
+  return { ...delegate(store), watch: () => () => {}, close: () => {} };
 }
 
 Deno.test("the transition from replay to live events loses and repeats nothing, whenever an event is published", async () => {

@@ -7,7 +7,7 @@ import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
 import { HealthEndpoint, type HealthState, STARTING } from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { countedStore } from "../_store.ts";
+import { countedStore, fallibleStore } from "../_store.ts";
 
 const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
 
@@ -162,11 +162,7 @@ Deno.test("GET /rep/health counts the changes that strict mode has rejected", as
 Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable", async () => {
   const healthy = memoryStore();
   let isBroken = false;
-  const broken = () => Promise.reject(new TypeError("disk I/O error"));
-  const store: Store = {
-    ...countedStore(healthy),
-    get: <T>(key: Parameters<Store["get"]>[0]) => isBroken ? broken() : healthy.get<T>(key),
-  };
+  const store = fallibleStore(healthy, () => isBroken);
   const clock = new FakeClock();
   const variables = { REP_SENSITIVE_A: "1" };
   await using gateway = await start({ variables, store, clock });
@@ -184,9 +180,9 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
 Deno.test("GET /rep/health reports by itself that the store is available again, with hot reload", async () => {
   const healthy = memoryStore();
   let isBroken = false;
-  const get: Store["get"] = (key) => isBroken ? Promise.reject(new TypeError("disk I/O error")) : healthy.get(key);
+  const store = fallibleStore(healthy, () => isBroken);
   const clock = new FakeClock();
-  await using gateway = await start({ store: { ...countedStore(healthy), get }, clock, hotReload: true });
+  await using gateway = await start({ store, clock, hotReload: true });
   isBroken = true;
   await clock.tick(1_000);
   assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], uptime_seconds: 1 }));

@@ -11,7 +11,7 @@ import { type Answer, answerOf } from "../_answer.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 import { kidOf } from "../_kid.ts";
-import { countedStore } from "../_store.ts";
+import { countedStore, fallibleStore } from "../_store.ts";
 
 /** The start of an epoch of ten minutes. */
 const START = 1_700_000_400_000;
@@ -462,7 +462,7 @@ Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests, wi
   const answers = await Promise.all(Array.from({ length: 200 }, () => gate.ask()));
   assertEquals(answers.filter(({ status }) => status === 200).length, 10);
   assertEquals(answers.filter(({ status }) => status === 429).length, 190);
-  assertEquals(store.counts, { get: 10, list: 0, commit: 10 });
+  assertEquals(store.counts, { get: 0, getMany: 2, list: 0, commit: 2 });
 });
 
 for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:"))]) {
@@ -559,7 +559,7 @@ Deno.test("createGateway() sweeps the rate limit every minute", async () => {
 
 function brokenStore(): Store {
   const fail = () => Promise.reject(new TypeError("disk I/O error"));
-  return { ...countedStore(memoryStore()), get: fail, list: fail, commit: fail };
+  return { ...countedStore(memoryStore()), get: fail, getMany: fail, list: fail, commit: fail };
 }
 
 Deno.test("GET /rep/session-key counts in memory while the store is unavailable, which is logged once", async () => {
@@ -577,7 +577,7 @@ Deno.test("GET /rep/session-key counts in memory while the store is unavailable,
 
 Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answer, and the next request not at all", async () => {
   const silent = () => new Promise<never>(() => {});
-  await using gate = await setUp({ store: { ...brokenStore(), get: silent } });
+  await using gate = await setUp({ store: { ...brokenStore(), get: silent, getMany: silent } });
   const first = gate.ask();
   await gate.clock.tick(5_000);
   assertEquals((await first).status, 200);
@@ -591,11 +591,7 @@ Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answ
 Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded from the store", async () => {
   const healthy = memoryStore();
   let isBroken = true;
-  const store: Store = {
-    ...countedStore(healthy),
-    get: <T>(key: Parameters<Store["get"]>[0]) =>
-      isBroken ? Promise.reject(new TypeError("disk I/O error")) : healthy.get<T>(key),
-  };
+  const store = fallibleStore(healthy, () => isBroken);
   await using gate = await setUp({ store, masterKey: undefined });
   const detail = "Cannot issue a session key: the store is unavailable, try again in a few seconds";
   assertEquals(await gate.ask(), problem(503, "Service Unavailable", detail));

@@ -4,6 +4,7 @@ import { ReplayPages } from "../../src/events/replay_pages.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { ListOptions, Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate } from "../_store.ts";
 
 const CHUNK_BYTES = 64 << 10;
 
@@ -15,8 +16,7 @@ async function setUp(count: number, valueBytes: number) {
   const reads = { events: 0, lists: 0 };
   let beforeAnswer = () => Promise.resolve();
   const store: Store = {
-    ...{ get: (key) => inner.get(key), watch: () => () => {}, close: () => {} },
-    commit: (checks, writes) => inner.commit(checks, writes),
+    ...delegate(inner),
     async list<T>(prefix: readonly (string | number)[], options?: ListOptions) {
       const entries = await inner.list<T>(prefix, options);
       reads.events += entries.length;

@@ -6,16 +6,15 @@ import { silentLog } from "../../src/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate } from "../_store.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return {
+    ...delegate(store),
     get: (key) => promise.then(() => store.get(key)),
     list: (prefix, options) => promise.then(() => store.list(prefix, options)),
-    commit: (checks, writes) => store.commit(checks, writes),
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
     answer: resolve,
   };
 }
@@ -124,8 +123,7 @@ Deno.test("Tail's state is not ahead of its head if an event is published while 
   await publishNext("1");
   let lists = 0;
   const store: Store = {
-    ...{ get: (key) => inner.get(key), watch: () => () => {}, close: () => {} },
-    commit: (checks, writes) => inner.commit(checks, writes),
+    ...delegate(inner),
     async list(prefix, options) {
       if (++lists > 2) throw new Error("down"); // so that only the first reading counts
       const entries = await inner.list(prefix, options);

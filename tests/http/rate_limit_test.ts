@@ -1,12 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { Clock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { RateLimit } from "../../src/http/rate_limit.ts";
+import { packWindow, unpackWindow } from "../../src/http/sliding_window.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Key, type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
-import { type CountedStore, countedStore } from "../_store.ts";
+import { type CountedStore, countedStore, delegate } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 
@@ -20,7 +21,13 @@ class ManualClock implements Clock {
 }
 
 function createLimit(store: Store, clock: Clock, limit = 10): RateLimit {
-  return new RateLimit({ store, clock, random: () => 0.5, limit });
+  return createSharded([store], clock, limit);
+}
+
+/** A rate limit over several stores, which are named 0, 1, … */
+function createSharded(stores: readonly Store[], clock: Clock, limit = 10): RateLimit {
+  const named = new Map(stores.map((store, index) => [`${index}`, store]));
+  return new RateLimit({ stores: named, clock, random: () => 0.5, limit });
 }
 
 /** Sends requests one after the other, and returns how many are allowed. */
@@ -123,22 +130,22 @@ for (const seed of [1, 2, 3]) {
   });
 }
 
-Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with 10 commits", async () => {
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with two commits", async () => {
   const store = countedStore(memoryStore());
   const limit = createLimit(store, new ManualClock());
   const decisions = await Promise.all(Array.from({ length: 200 }, () => limit.take("a")));
   assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
   assertEquals(decisions.map(({ used }) => used), [...Array(10).keys(), ...Array(190).fill(9)].map((used) => used + 1));
-  assertEquals(store.counts, { get: 10, list: 0, commit: 10 });
+  assertEquals(store.counts, { get: 0, getMany: 2, list: 0, commit: 2 }); // those of the first, and of all that came meanwhile
 });
 
-Deno.test("RateLimit.take() does not make clients wait for each other", async () => {
+Deno.test("RateLimit.take() counts the clients that arrive during a commit together, up to 100", async () => {
   const store = countedStore(memoryStore());
   const limit = createLimit(store, new ManualClock());
   const clients = Array.from({ length: 200 }, (_, index) => `client ${index}`);
   const decisions = await Promise.all(clients.map((client) => limit.take(client)));
   assertEquals(decisions.every(({ isAllowed, used }) => isAllowed && used === 1), true);
-  assertEquals(store.counts, { get: 200, list: 0, commit: 200 });
+  assertEquals(store.counts, { get: 0, getMany: 3, list: 0, commit: 3 }); // of 1, 100 and 99
 });
 
 Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two processes, with few conflicts", async () => {
@@ -149,7 +156,7 @@ Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two 
   const decisions = await tickUntilSettled(clock, Promise.all(requests));
   assertEquals(decisions.filter((decision) => decision?.isAllowed).length, 10);
   assert(store.counts.commit <= 40, `${store.counts.commit} commits for 10 requests`);
-  assert(store.counts.get <= 60, `${store.counts.get} reads for 10 requests`);
+  assert(store.counts.getMany <= 60, `${store.counts.getMany} reads for 10 requests`);
 });
 
 Deno.test("RateLimit.take() continues the count of other processes in one that starts later", async () => {
@@ -167,9 +174,9 @@ Deno.test("RateLimit.take() rejects a client known to be over the limit without 
   await takeMany(counting, "a", 10);
   store.reset();
   assertEquals(await takeMany(counting, "a", 50), 0);
-  assertEquals(store.counts, { get: 0, list: 0, commit: 0 });
+  assertEquals(store.counts, { get: 0, getMany: 0, list: 0, commit: 0 });
   assertEquals(await takeMany(rejecting, "a", 50), 0); // this process reads the store once
-  assertEquals(store.counts, { get: 1, list: 0, commit: 0 });
+  assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 0 });
 });
 
 Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () => {
@@ -179,27 +186,27 @@ Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () =>
   for (let index = 0; index < 9_999; index++) await limit.take(`other ${index}`);
   store.reset();
   assertEquals((await limit.take("first")).isAllowed, false);
-  assertEquals(store.counts.get, 0);
+  assertEquals(store.counts.getMany, 0);
   await limit.take("one more");
   store.reset();
   assertEquals((await limit.take("first")).isAllowed, false);
-  assertEquals(store.counts.get, 1); // no longer in memory, but in the store
+  assertEquals(store.counts.getMany, 1); // no longer in memory, but in the store
 });
 
 /** A store whose reads, commits or both reject, as `fails` says. */
-function failingStore(store: Store): Store & { fails: "" | "get" | "commit" | "all" } {
+function failingStore(store: Store): Store & { fails: "" | "read" | "commit" | "all" } {
   const fail = () => Promise.reject(new StoreUnavailableError("Cannot use the store: a test made it fail"));
   const failing = {
     ...countedStore(store),
-    fails: "" as "" | "get" | "commit" | "all",
-    get: <T>(key: Parameters<Store["get"]>[0]) => isAny("get") ? fail() : store.get<T>(key),
+    fails: "" as "" | "read" | "commit" | "all",
+    getMany: <T>(keys: readonly Key[]) => isAny("read") ? fail() : store.getMany<T>(keys),
     commit: (...args: Parameters<Store["commit"]>) => isAny("commit") ? fail() : store.commit(...args),
   };
   const isAny = (what: string) => failing.fails === what || failing.fails === "all";
   return failing;
 }
 
-for (const fails of ["get", "commit", "all"] as const) {
+for (const fails of ["read", "commit", "all"] as const) {
   Deno.test(`RateLimit.take() counts in memory while the store fails at ${fails}`, async () => {
     const clock = new ManualClock();
     const store = failingStore(memoryStore());
@@ -275,8 +282,8 @@ Deno.test("RateLimit.take() rejects with an unexpected error for the affected re
   let isFirst = true;
   const broken: Store = {
     ...countedStore(store),
-    get: <T>(key: Parameters<Store["get"]>[0]) => {
-      if (!isFirst) return store.get<T>(key);
+    getMany: <T>(keys: readonly Key[]) => {
+      if (!isFirst) return store.getMany<T>(keys);
       isFirst = false;
       return Promise.reject(new TypeError("a bug"));
     },
@@ -302,6 +309,14 @@ Deno.test("RateLimit.take() ignores requests recorded before the clock was set b
   clock.time = START;
   assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
   assertEquals(await takeMany(createLimit(store, clock), "a", 20), 9);
+});
+
+Deno.test("packWindow() packs a window of 10,000 requests into a Deno KV value", async () => {
+  const window = Array.from({ length: 10_000 }, (_, index) => START + index * 6);
+  using kv = await Deno.openKv(":memory:");
+  await kv.set(["window"], packWindow(window));
+  assertEquals(unpackWindow((await kv.get<number[]>(["window"])).value ?? []), window);
+  assertEquals(packWindow([]), []);
 });
 
 Deno.test("RateLimit.take() packs more requests into a Deno KV value than would fit as plain times", async () => {
@@ -396,7 +411,10 @@ Deno.test("RateLimit.take() counts in memory at once while the store is behind, 
   const clock = new ManualClock();
   const inner = memoryStore();
   const gate = Promise.withResolvers<void>();
-  const store = { ...countedStore(inner), get: <T>(key: Key) => gate.promise.then(() => inner.get<T>(key)) };
+  const store = {
+    ...countedStore(inner),
+    getMany: <T>(keys: readonly Key[]) => gate.promise.then(() => inner.getMany<T>(keys)),
+  };
   const limit = createLimit(store, clock, 2);
   const waiting = Array.from({ length: 32 }, (_, index) => limit.take(`waiting ${index}`));
   clock.time += 249;
@@ -408,4 +426,170 @@ Deno.test("RateLimit.take() counts in memory at once while the store is behind, 
   assertEquals([await limit.save(), await limit.save()], [1, 0]);
   assertEquals(await takeMany(createLimit(inner, clock, 2), "a", 1), 0);
   assertEquals([await takeMany(limit, "b", 1), await limit.save()], [1, 0]); // waited for the store again
+});
+
+/** Requests of clients that are counted in one commit: the first one starts a batch of its own. */
+async function takeTogether(limit: RateLimit, clients: readonly string[]): Promise<(boolean | undefined)[]> {
+  const first = limit.take("the first");
+  const decisions = await Promise.all(clients.map((client) => limit.take(client)));
+  await first;
+  return decisions.map(({ isAllowed }) => isAllowed);
+}
+
+Deno.test("RateLimit.take() counts exactly if another process counts a client of a batch before it is committed", async () => {
+  const clock = new ManualClock();
+  const inner = memoryStore();
+  const other = createLimit(inner, clock, 3);
+  const store = countedStore(inner);
+  let batches = 0;
+  const contended: Store = {
+    ...store,
+    commit: async (checks, writes) => {
+      if (checks.length > 1 && ++batches === 1) await takeMany(other, "b", 2);
+      return await store.commit(checks, writes);
+    },
+  };
+  const limit = createLimit(contended, { ...clock, after: (_ms, callback) => (queueMicrotask(callback), () => {}) }, 3);
+  assertEquals(await takeTogether(limit, ["a", "b", "c", "b"]), [true, true, true, false]);
+  assertEquals([await takeMany(other, "a", 5), await takeMany(other, "b", 5), await takeMany(other, "c", 5)], [
+    2,
+    0,
+    2,
+  ]);
+  assertEquals(store.counts.commit, 4); // the first, the batch that fails, the batch without b, b
+});
+
+Deno.test("RateLimit.take() commits a batch without the clients in it that are over the limit", async () => {
+  const clock = new ManualClock();
+  const inner = memoryStore();
+  await takeMany(createLimit(inner, clock, 2), "b", 2);
+  const writes: unknown[] = [];
+  const store: Store = {
+    ...delegate(inner),
+    commit: (checks, all) => {
+      writes.push(all.map(({ key }) => key[1]));
+      return inner.commit(checks, all);
+    },
+  };
+  const limit = createLimit(store, clock, 2);
+  assertEquals(await takeTogether(limit, ["a", "b", "c", "a", "a"]), [true, false, true, true, false]);
+  assertEquals(writes, [["the first"], ["a", "c"]]);
+});
+
+Deno.test("RateLimit.take() rejects only the requests of a batch whose client causes an unexpected error", async () => {
+  const clock = new ManualClock();
+  const store = memoryStore();
+  await store.commit([], [{ key: ["rate", "b"], value: "not a window" }]);
+  const limit = createLimit(store, clock, 1);
+  const settled = await Promise.allSettled(["the first", "a", "b", "c", "b"].map((client) => limit.take(client)));
+  assertEquals(settled.map(({ status }) => status), [
+    ...["fulfilled", "fulfilled", "rejected", "fulfilled", "rejected"],
+  ]);
+  const other = createLimit(store, clock, 1);
+  assertEquals([await takeMany(other, "a", 1), await takeMany(other, "c", 1)], [0, 0]);
+});
+
+Deno.test("RateLimit.take() counts a whole batch in memory while the store fails, and save() stores it together", async () => {
+  const clock = new ManualClock();
+  const inner = countedStore(memoryStore());
+  const store = failingStore(inner);
+  store.fails = "commit";
+  const limit = createLimit(store, clock, 1);
+  const clients = Array.from({ length: 99 }, (_, index) => `client ${index}`);
+  assertEquals(await takeTogether(limit, clients), clients.map(() => true));
+  assertEquals(await takeTogether(limit, clients), clients.map(() => false));
+  store.fails = "";
+  inner.reset();
+  assertEquals(await limit.save(), 100);
+  assertEquals(inner.counts, { get: 0, getMany: 1, list: 0, commit: 1 });
+  const other = createLimit(inner, clock, 1);
+  assertEquals(await takeTogether(other, clients), clients.map(() => false));
+});
+
+Deno.test("RateLimit.take() limits batches of large windows to what fits into a commit of Deno KV", async () => {
+  const clock = new ManualClock();
+  const kv = kvStore(await Deno.openKv(":memory:"), { maxChecks: 100 });
+  const store = countedStore(kv);
+  try {
+    const limit = createLimit(store, clock, 10_000);
+    const clients = Array.from({ length: 40 }, (_, index) => `client ${index}`);
+    const value = packWindow(Array.from({ length: 9_990 }, (_, index) => START + index * 3));
+    for (const client of clients) await kv.commit([], [{ key: ["rate", client], value }]);
+    store.reset();
+    assertEquals(await takeTogether(limit, clients), clients.map(() => true));
+    assertEquals(store.counts.commit, 6); // 1, 9, 9, 9, 9 and 4 clients
+  } finally {
+    store.close();
+  }
+});
+
+Deno.test("RateLimit.rejection() knows the clients over the limit without waiting", async () => {
+  const clock = new ManualClock();
+  const limit = createLimit(memoryStore(), clock, 1);
+  assertEquals(limit.rejection("a"), undefined);
+  await limit.take("a");
+  clock.time += 1_000;
+  assertEquals(limit.rejection("a"), { isAllowed: false, used: 1, retryAfterMs: 59_000 });
+  clock.time += 59_000;
+  assertEquals(limit.rejection("a"), undefined);
+});
+
+Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of two connections to one file", async () => {
+  const directory = await Deno.makeTempDir();
+  const open = async () => kvStore(await Deno.openKv(`${directory}/kv.sqlite3`), { maxChecks: 100 });
+  const stores = await Promise.all([open(), open()]);
+  try {
+    const random = seededRandom(7);
+    const limits = stores.map((store) =>
+      new RateLimit({ stores: new Map([["", store]]), clock: systemClock, random, limit: 3 })
+    );
+    const clients = Array.from({ length: 60 }, (_, index) => `client ${index}`);
+    const requests = clients.flatMap((client) => Array.from({ length: 8 }, (_, index) => ({ client, index })));
+    const allowed = await Promise.all(requests.map(async ({ client, index }) => {
+      return (await limits[index % 2]!.take(client)).isAllowed ? client : "";
+    }));
+    const counts = clients.map((client) => allowed.filter((it) => it === client).length);
+    assertEquals(counts, clients.map(() => 3));
+  } finally {
+    for (const store of stores) store.close();
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
+const ADDRESSES = Array.from({ length: 300 }, (_, index) => `192.0.2.${index}`);
+
+Deno.test("RateLimit spreads the windows over its stores, and finds them in each process", async () => {
+  const clock = new ManualClock();
+  const stores = [memoryStore(), memoryStore(), memoryStore()];
+  const [one, other] = [createSharded(stores, clock, 3), createSharded(stores, clock, 3)];
+  for (const address of ADDRESSES) {
+    assertEquals([await takeMany(one, address, 2), await takeMany(other, address, 2)], [2, 1]);
+  }
+  const counts = await Promise.all(stores.map(async (store) => (await store.list(["rate"])).length));
+  assertEquals(counts.reduce((sum, count) => sum + count), ADDRESSES.length);
+  for (const count of counts) assert(count > 70 && count < 130, `${counts}`);
+  clock.time += 60_000;
+  await one.sweep();
+  assertEquals(await Promise.all(stores.map((store) => store.list(["rate"]))), [[], [], []]);
+});
+
+Deno.test("RateLimit counts only the clients of a store in memory that is unavailable, and saves and sweeps the others", async () => {
+  const clock = new ManualClock();
+  const down = failingStore(memoryStore());
+  const up = memoryStore();
+  down.fails = "all";
+  const [one, other] = [createSharded([down, up], clock, 2), createSharded([down, up], clock, 2)];
+  const isShared = async (address: string) => {
+    await takeMany(one, address, 2);
+    return await takeMany(other, address, 2) === 0;
+  };
+  const shared = await Array.fromAsync(ADDRESSES, isShared);
+  const stored = new Set((await up.list(["rate"])).map(({ key }) => String(key[1])));
+  assertEquals(shared, ADDRESSES.map((address) => stored.has(address)));
+  assert(stored.size > 120 && stored.size < 180, `${stored.size}`);
+
+  await assertRejects(() => one.save(), StoreUnavailableError);
+  clock.time += 60_000;
+  await assertRejects(() => one.sweep(), StoreUnavailableError);
+  assertEquals(await up.list(["rate"]), []);
 });

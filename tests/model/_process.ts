@@ -109,7 +109,9 @@ export class Process {
   #store(): Store {
     const { store } = this.#simulation;
     return {
+      maxChecks: store.maxChecks,
       get: (key) => this.#request(() => store.get(key), "read"),
+      getMany: (keys) => this.#request(() => store.getMany(keys), "read"),
       list: (prefix, options) => this.#request(() => store.list(prefix, options), "read"),
       commit: (checks, writes) => this.#request(() => store.commit(checks, writes), "write"),
       watch: (key, hint) =>

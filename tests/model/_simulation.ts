@@ -61,7 +61,9 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     this.options = { maxStreams, maxStreamsPerClient: maxStreams, maxStreamAgeMs: this.pick([20_000, 600_000]) };
     const inner = this.#inner;
     this.store = {
+      maxChecks: inner.maxChecks,
       get: (key) => inner.get(key),
+      getMany: (keys) => inner.getMany(keys),
       list: (prefix, options) => inner.list(prefix, options),
       commit: (checks, writes) => this.#commit(checks, writes),
       watch: (key, hint) => inner.watch(key, hint),

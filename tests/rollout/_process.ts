@@ -147,7 +147,9 @@ export class Process {
   /** Records what the process reads, and whether its last write failed. */
   #recording(store: Store): Store {
     return {
+      maxChecks: store.maxChecks,
       get: (key) => store.get(key),
+      getMany: (keys) => store.getMany(keys),
       watch: (key, hint) => store.watch(key, hint),
       close: () => store.close(),
       list: async <T>(prefix: Entry["key"]) => {

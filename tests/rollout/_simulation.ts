@@ -71,7 +71,9 @@ export class Simulation extends SeededChoices {
   storeOf(process: Process): Store {
     const shared = this.#shared;
     return {
+      maxChecks: shared.maxChecks,
       get: (key) => this.#request(process, () => shared.get(key)),
+      getMany: (keys) => this.#request(process, () => shared.getMany(keys)),
       list: (prefix) => this.#request(process, () => shared.list(prefix)),
       commit: (checks, writes) => this.#request(process, () => this.#commit(process, checks, writes)),
       watch: () => () => {},

@@ -6,7 +6,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
-import { countedStore } from "../_store.ts";
+import { countedStore, delegate } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 /** Since the last heartbeat: one period until the next observation, then four without a change. */
@@ -57,9 +57,9 @@ function switchableStore(store: Store = memoryStore()) {
   const run = <T>(work: () => Promise<T>) =>
     status.isUp ? work() : Promise.reject(new StoreUnavailableError("Cannot use the store: switched off"));
   const switchable: Store = {
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
+    ...delegate(store),
     get: (key) => run(() => store.get(key)),
+    getMany: (keys) => run(() => store.getMany(keys)),
     list: (prefix, options) => run(() => store.list(prefix, options)),
     commit: (checks, writes) => run(() => store.commit(checks, writes)),
   };

@@ -3,13 +3,16 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import { delegate } from "../_store.ts";
 
 /** A store whose operations are settled by the test; `operations` records their names. */
 class ManualStore implements Store {
+  readonly maxChecks = 7;
   readonly operations: string[] = [];
   readonly #pending: PromiseWithResolvers<never>[] = [];
 
   get = () => this.#run("get");
+  getMany = () => this.#run("getMany");
   list = () => this.#run("list");
   commit = () => this.#run("commit");
   watch = () => () => {};
@@ -48,6 +51,10 @@ function setUp(): TestBreaker {
   const onChange = (failure?: Error) => void changes.push(failure?.message ?? "up");
   return { clock, inner, changes, store: withCircuitBreaker(inner, { clock, onChange }) };
 }
+
+Deno.test("withCircuitBreaker() accepts as many checks as the store", () => {
+  assertEquals(setUp().store.maxChecks, 7);
+});
 
 const OPEN = "Cannot use the store: it has just failed";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
@@ -96,6 +103,7 @@ Deno.test("withCircuitBreaker() cancels its timer when the store answers", async
 for (
   const [name, run] of Object.entries<(store: Store) => Promise<unknown>>({
     get: (store) => store.get([]),
+    getMany: (store) => store.getMany([]),
     list: (store) => store.list([]),
     commit: (store) => store.commit([], []),
   })
@@ -331,13 +339,7 @@ Deno.test("withCircuitBreaker() does not stay open for longer when the clock is 
   let isBroken = true;
   const inner = memoryStore();
   const get: Store["get"] = (key) => isBroken ? Promise.reject(new Error("down")) : inner.get(key);
-  const store = withCircuitBreaker({
-    get,
-    list: inner.list.bind(inner),
-    commit: inner.commit.bind(inner),
-    watch: () => () => {},
-    close() {},
-  }, { clock });
+  const store = withCircuitBreaker({ ...delegate(inner), get }, { clock });
   await assertRejects(() => store.get(["a"]), StoreUnavailableError);
   isBroken = false;
   clock.jump(-3_600_000);

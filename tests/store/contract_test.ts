@@ -65,6 +65,38 @@ contract("returns what was stored, with its key and version", async (store) => {
   assertEquals(await store.list<unknown>(["folder"]), [expected]);
 });
 
+contract(
+  "getMany() returns entries in the order of the keys, and nothing for a key that does not exist",
+  async (store) => {
+    const version = await put(store, [[["a"], 1], [["f", "b"], { text: "\0" }], [["f", 2], 3], [["f", "2"], 4]]);
+    assertEquals(await store.getMany<unknown>([["f", 2], ["nowhere"], ["a"], ["f", "2"], ["f", "b"], ["a"]]), [
+      { key: ["f", 2], value: 3, version },
+      undefined,
+      { key: ["a"], value: 1, version },
+      { key: ["f", "2"], value: 4, version },
+      { key: ["f", "b"], value: { text: "\0" }, version },
+      { key: ["a"], value: 1, version },
+    ]);
+    assertEquals(await store.getMany([]), []);
+  },
+);
+
+contract("getMany() reads more keys than a database accepts at once", async (store) => {
+  const keys = Array.from({ length: 101 }, (_, index): Key => ["f", index]);
+  await put(store, keys.map((key, index) => [key, index]));
+  assertEquals((await store.getMany(keys.toReversed())).map((entry) => entry?.value), [...keys.keys()].toReversed());
+});
+
+contract("commit() accepts maxChecks checks", async (store) => {
+  const keys = Array.from({ length: store.maxChecks }, (_, index): Key => ["f", index]);
+  const write = (version: string | null) =>
+    store.commit(keys.map((key) => ({ key, version })), keys.map((key) => ({ key, value: version })));
+  const version = await write(null);
+  assertNotEquals(version, undefined);
+  assertNotEquals(await write(version ?? null), undefined);
+  assertEquals(await write(null), undefined);
+});
+
 contract("preserves strings, numbers, objects, arrays and bytes", async (store) => {
   const values = ["", "text", 0, -1.5, { a: { b: "c" } }, [1, [2]], new Uint8Array([0, 255]), null, false];
   await put(store, values.map((value, index) => [["values", index], value]));

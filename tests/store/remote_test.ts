@@ -23,7 +23,9 @@ class Server {
     if (this.state !== "up") throw new Error(this.state);
     this.open++;
     return {
+      maxChecks: this.#data.maxChecks,
       get: (key) => this.#execute(() => this.#data.get(key)),
+      getMany: (keys) => this.#execute(() => this.#data.getMany(keys)),
       list: (prefix, options) => this.#execute(() => this.#data.list(prefix, options)),
       commit: (checks, writes) => this.#execute(() => this.#data.commit(checks, writes)),
       watch: (key, hint) => this.#data.watch(key, hint),
@@ -52,7 +54,13 @@ class Server {
 
 function openOn(server: Server, random = 1): Promise<Store> {
   const isTransient = (error: unknown) => error instanceof StoreUnavailableError || (error as Error).message === "down";
-  return openRemoteStore({ open: server.connect, isTransient, clock: server.clock, random: () => random });
+  return openRemoteStore({
+    open: server.connect,
+    isTransient,
+    maxChecks: 7,
+    clock: server.clock,
+    random: () => random,
+  });
 }
 
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
@@ -70,6 +78,7 @@ Deno.test("openRemoteStore() forwards operations to the server over one connecti
   const version = await store.commit([], [{ key: ["f", "a"], value: 1 }]);
   const entry = { key: ["f", "a"], value: 1, version: String(version) };
   assertEquals([await store.get(["f", "a"]), await store.list(["f"])], [entry, [entry]]);
+  assertEquals([await store.getMany([["f", "a"], ["b"]]), store.maxChecks], [[entry, undefined], 7]);
   assertEquals([server.attempts, server.open, server.clock.waiting], [1, 1, 0]);
   store.close();
   assertEquals([server.open, server.clock.waiting], [0, 0]);
@@ -86,7 +95,14 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
   const server = new Server();
   server.state = "down";
   const store = await openOn(server);
-  for (const run of [() => store.get(["a"]), () => store.list([]), () => store.commit([], [])]) {
+  for (
+    const run of [
+      () => store.get(["a"]),
+      () => store.getMany([["a"]]),
+      () => store.list([]),
+      () => store.commit([], []),
+    ]
+  ) {
     await assertRejects(run, StoreUnavailableError, "Cannot use the store: down");
   }
   server.state = "up";
@@ -164,6 +180,7 @@ Deno.test("an operation that fails causes a reconnect, an invalid argument does 
   const strict = await openRemoteStore({
     open: async () => ({ ...await server.connect(), get: reject }),
     isTransient: () => false,
+    maxChecks: 7,
     clock: server.clock,
     random: () => 1,
   });

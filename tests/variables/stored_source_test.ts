@@ -8,8 +8,10 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 /** A store whose lists reject with `error` while that is set. */
 class FailingStore implements Store {
   readonly #store = memoryStore();
+  readonly maxChecks = this.#store.maxChecks;
   error: Error | undefined;
   get: Store["get"] = (key) => this.#store.get(key);
+  getMany: Store["getMany"] = (keys) => this.#store.getMany(keys);
   commit: Store["commit"] = (checks, writes) => this.#store.commit(checks, writes);
   watch: Store["watch"] = (key, hint) => this.#store.watch(key, hint);
   close: Store["close"] = () => this.#store.close();

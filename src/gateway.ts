@@ -241,7 +241,7 @@ class RunningGateway implements Gateway {
     return this.#live.problems.length > 0 ? "degraded" : "healthy";
   }
 
-  #sessionKey(request: Request, { client, search }: RouteContext): Promise<Response> {
+  #sessionKey(request: Request, { client, search }: RouteContext): Response | Promise<Response> {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
     const caller = { client, search, originContext: this.#originContext(request, client.origin) };

@@ -4,12 +4,13 @@ import type { Clock } from "../clock.ts";
 import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../crypto/epochs.ts";
 import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
-import { methodNotAllowed, Problem } from "../http/problem.ts";
+import { methodNotAllowed, Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
 import type { RateLimit } from "../http/rate_limit.ts";
 import { type Rejection, RejectionLog } from "../http/rejection_log.ts";
+import type { RateDecision } from "../http/sliding_window.ts";
 import type { Log } from "../log.ts";
 import type { LabelOf } from "../metrics/instruments.ts";
-import { type Metrics, noMetrics } from "../metrics/metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {
@@ -20,7 +21,7 @@ interface SessionKeyOptions {
   rejections: RejectionLog;
   clock: Clock;
   log: Log;
-  /** @default {noMetrics} */
+  /** @default {none} */
   metrics?: Metrics;
   /** The advertised lifetime of a key, in milliseconds. */
   ttlMs: number;
@@ -30,14 +31,6 @@ interface SessionKeyOptions {
 export function sessionKeyRejectionLog({ clock, log }: Pick<SessionKeyOptions, "clock" | "log">): RejectionLog {
   const summaryFields = (client_ip: string) => ({ client_ip });
   return new RejectionLog({ clock, log, summaryEvent: "rep.session_key.refused", summaryFields });
-}
-
-/** The body of the response (endpoint specification, Session key). */
-interface SessionKey {
-  /** The AES-256 key in base64. */
-  readonly key: string;
-  /** When a client has to discard the key, in RFC 3339. The key itself is that of the epoch and works longer. */
-  readonly expires_at: string;
 }
 
 /** Who sent the request. */
@@ -56,33 +49,58 @@ const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
  * Handles `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification,
  * GET /rep/session-key).
  *
+ * @returns The key, or 429 over the rate limit.
  * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
- * malformed or expired `?kid=`; 429 over the rate limit; 503 if the master key cannot be loaded from the store; 410 if
+ * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410 if
  * the `?kid=` is of another master key.
  */
-export async function handleSessionKey(
+export function handleSessionKey(
   request: Request,
   caller: SessionKeyCaller,
   options: SessionKeyOptions,
-): Promise<Response> {
-  const headers = corsHeaders(caller.originContext);
-  headers.set("cache-control", CACHE_CONTROL);
-  const { metrics = noMetrics } = options;
+): Response | Promise<Response> {
+  const { originContext, client } = caller;
   const reject: Reject = (reason, status, detail) => {
-    metrics.count("rep.session_keys.refused", 1, reason);
-    return new Problem(status, { detail, headers });
+    options.metrics?.count("rep.session_keys.refused", 1, reason);
+    return new Problem(status, { detail, headers: commonHeaders(originContext) });
   };
 
-  if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS, headers);
+  if (!METHODS.includes(request.method)) {
+    throw methodNotAllowed(request.method, METHODS, commonHeaders(originContext));
+  }
   if (options.sensitiveCount === 0) throw reject("not_configured", 404, "No SENSITIVE variables are configured");
   checkOrigin(caller, options.rejections, reject);
-  if (request.method === "OPTIONS") return preflight(headers);
+  if (request.method === "OPTIONS") return preflight(originContext);
   const kid = caller.search === "" ? null : new URLSearchParams(caller.search).get("kid");
   if (kid !== null) requireValidKid(kid, caller, options, reject);
-  await checkRate(caller.client, options, headers, reject);
-  const key = await issue(kid, caller, options, reject);
-  metrics.count("rep.session_keys.issued", 1);
-  return Response.json(key, { headers });
+  // Clients over their limit may be many and fast: their answer takes neither a promise nor an error.
+  const rejection = options.rateLimit.rejection(client.rateKey);
+  return rejection ? tooManyRequests(rejection, caller, options) : countAndIssue(kid, caller, options, reject);
+}
+
+async function countAndIssue(
+  kid: string | null,
+  caller: SessionKeyCaller,
+  options: SessionKeyOptions,
+  reject: Reject,
+): Promise<Response> {
+  const decision = await options.rateLimit.take(caller.client.rateKey);
+  if (!decision.isAllowed) return tooManyRequests(decision, caller, options);
+  const body = await issue(kid, caller, options, reject);
+  options.metrics?.count("rep.session_keys.issued", 1);
+  return new Response(body, { headers: responseHeaders(caller.originContext, "application/json") });
+}
+
+/** The headers of a response to an origin that has been checked. */
+function responseHeaders({ origin }: OriginContext, contentType: string): Record<string, string> {
+  const headers = { "vary": "Origin", "cache-control": CACHE_CONTROL, "content-type": contentType };
+  return origin === null ? headers : { ...headers, "access-control-allow-origin": origin };
+}
+
+function commonHeaders(originContext: OriginContext): Headers {
+  const headers = corsHeaders(originContext);
+  headers.set("cache-control", CACHE_CONTROL);
+  return headers;
 }
 
 /** Counts a rejection, and returns its problem. */
@@ -117,28 +135,32 @@ function requireValidKid(
   throw reject(check, 400, `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`);
 }
 
-async function checkRate(
-  client: Client,
-  { rateLimit, rejections }: SessionKeyOptions,
-  headers: Headers,
-  reject: Reject,
-): Promise<void> {
-  const { isAllowed, used, retryAfterMs } = await rateLimit.take(client.rateKey);
-  if (isAllowed) return;
+/** Responds with 429, and counts and logs the rejection. */
+function tooManyRequests(
+  { used, retryAfterMs }: RateDecision,
+  { client, originContext }: SessionKeyCaller,
+  { rejections, metrics }: SessionKeyOptions,
+): Response {
   const fields = { client_ip: client.address, requests_in_window: used };
   const event = "rep.session_key.rate_limited";
   rejections.report({ key: client.rateKey, reason: "rate_limited", event, fields });
+  metrics?.count("rep.session_keys.refused", 1, "rate_limited");
   const seconds = Math.ceil(retryAfterMs / 1_000);
-  headers.set("retry-after", String(seconds)); // RFC 9110 §10.2.3
-  throw reject("rate_limited", 429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
+  const body = problemBody(429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
+  const retryAfter = { "retry-after": String(seconds) }; // RFC 9110 §10.2.3
+  return new Response(body, {
+    status: 429,
+    headers: { ...responseHeaders(originContext, PROBLEM_TYPE), ...retryAfter },
+  });
 }
 
+/** Returns the body of the response (endpoint specification, Session key). */
 async function issue(
   kid: string | null,
   caller: SessionKeyCaller,
   options: SessionKeyOptions,
   reject: Reject,
-): Promise<SessionKey> {
+): Promise<string> {
   const { clock, log, ttlMs } = options;
   const keys = await loadKeys(kid, caller, options, reject);
   const expiresAt = new Date(clock.now() + ttlMs).toISOString();
@@ -149,7 +171,8 @@ async function issue(
     key_id: keys.kid,
     expires_at: expiresAt,
   });
-  return { key: encodeBase64(keys.blobKey), expires_at: expiresAt };
+  // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
+  return `{"key":"${encodeBase64(keys.blobKey)}","expires_at":"${expiresAt}"}`;
 }
 
 async function loadKeys(
@@ -171,7 +194,8 @@ async function loadKeys(
 }
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
-function preflight(headers: Headers): Response {
+function preflight(originContext: OriginContext): Response {
+  const headers = commonHeaders(originContext);
   headers.set("access-control-allow-methods", "GET");
   headers.set("access-control-max-age", "600");
   headers.set("allow", METHODS.join(", "));

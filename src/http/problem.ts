@@ -24,13 +24,20 @@ export class Problem extends Error {
   }
 }
 
+/** The media type of {@linkcode problemBody}. */
+export const PROBLEM_TYPE = "application/problem+json";
+
 /** Returns the response for a problem. It has no `type`, so the status defines the problem (RFC 9457 §4.2.1). */
 export function problemResponse({ status, message, headers }: Problem): Response {
   const all = new Headers(headers);
-  all.set("content-type", "application/problem+json");
+  all.set("content-type", PROBLEM_TYPE);
   if (!all.has("cache-control")) all.set("cache-control", "no-store");
-  const body = JSON.stringify({ title: STATUS_TEXT[status], status, detail: message });
-  return new Response(body, { status, headers: all });
+  return new Response(problemBody(status, message), { status, headers: all });
+}
+
+/** Returns the body of a problem. */
+export function problemBody(status: StatusCode, detail: string): string {
+  return JSON.stringify({ title: STATUS_TEXT[status], status, detail });
 }
 
 /** Returns the problem of a method that is not supported at a path (RFC 9110 §15.5.6). */

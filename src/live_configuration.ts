@@ -3,7 +3,7 @@ import { Configuration, type Publish } from "./configuration.ts";
 import { Epochs } from "./crypto/epochs.ts";
 import { sharedMasterKey } from "./crypto/master_key.ts";
 import { HEALTH_PROBLEMS, type HealthProblem } from "./endpoints/health.ts";
-import { EventLog } from "./events/event_log.ts";
+import { EventLog, EVENTS_HEAD_KEY } from "./events/event_log.ts";
 import { Hub } from "./events/hub.ts";
 import type { Publication } from "./events/publisher.ts";
 import { Tail } from "./events/tail.ts";
@@ -17,7 +17,8 @@ import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_br
 import { StoreUnavailableError } from "./store/store.ts";
 import type { Snapshot, SnapshotInput } from "./variables/snapshot.ts";
 import { StoredSource } from "./variables/stored_source.ts";
-import { watchVariables } from "./variables/watch_stored.ts";
+import { HEAD_KEY as VARIABLES_HEAD_KEY } from "./variables/stored.ts";
+import { type PollNewestWrite, watchVariables } from "./variables/watch_stored.ts";
 
 /** How often a process reads new events, and probes a store that has failed. */
 const POLL_MS = 1_000;
@@ -56,6 +57,8 @@ export class LiveConfiguration {
   #watching: Promise<unknown> = Promise.resolve();
   #leaving: Promise<void> | undefined;
   #polling: Promise<void> | undefined;
+  /** Tells the watch of the stored variables the id of their newest write. */
+  #reportWrite: (id: number) => void = () => {};
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
 
@@ -194,7 +197,11 @@ export class LiveConfiguration {
     // Variables that could not be read at startup are a change, even if there are none.
     const after = this.#stored.isKnown ? 0 : -1;
     const { signal } = this.#closing;
-    const options = { clock, signal, after, isBackground: true };
+    const poll: PollNewestWrite = (report) => {
+      this.#reportWrite = report;
+      return () => this.#reportWrite = () => {};
+    };
+    const options = { clock, signal, after, isBackground: true, ...(hotReload ? { poll } : {}) };
     this.#watching = watchVariables(this.#store, () => this.#reloadDelayed(), options);
   }
 
@@ -233,8 +240,9 @@ export class LiveConfiguration {
   }
 
   /**
-   * Compares the id of the newest event with the known one, which costs one small read. An older one means that the
-   * store has lost events that were delivered, in a failover to a replica that lagged behind: they are published again.
+   * Compares the ids of the newest event and of the newest write to a variable with the known ones, which costs one small read. An
+   * older event means that the store has lost events that were delivered, in a failover to a replica that lagged behind: they are
+   * published again.
    *
    * Calls during a call share it: over KV Connect, each operation on an unreachable server stays pending.
    */
@@ -244,7 +252,10 @@ export class LiveConfiguration {
 
   async #pollOnce(): Promise<void> {
     const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
-    const newest = isLoaded ? await this.#eventLog.newestId() : Infinity;
+    const heads = await this.#store.getMany<{ id: number }>([EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY]);
+    const [newestEvent = 0, newestWrite = 0] = heads.map((entry) => entry?.value.id);
+    this.#reportWrite(newestWrite);
+    const newest = isLoaded ? newestEvent : Infinity;
     if (newest > head) return await this.tail.readNew();
     if (newest === head) return;
     this.#logLoss(head, newest);

@@ -83,10 +83,10 @@ Deno.test("store_load counts the figures in docs/scale.md", async () => {
     .filter(({ unit }) => !unit.includes("bytes"))
     .map(({ name, unit, median }) => `${name}: ${median} ${unit}`);
   assertEquals(counts, [
-    "one idle minute, each process: 121 gets",
+    "one idle minute, each process: 61 gets",
     "one idle minute, each process: 13 lists",
     "one idle minute, each process: 104 entries listed",
-    "one idle minute, each of the eight representatives: 121 gets",
+    "one idle minute, each of the eight representatives: 61 gets",
     "one idle minute, each of the eight representatives: 13 lists",
     "one idle minute, each of the eight representatives: 104 entries listed",
     "one idle minute, each of the eight representatives: 13 commits",

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { batches } from "../store/batches.ts";
-import type { Check, Entry, Store, Write } from "../store/store.ts";
+import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import {
   eventDelete,
   eventId,
@@ -64,7 +64,8 @@ interface EventLogOptions {
 
 const NO_HEAD: Head = { id: 0, compactedUpTo: 0, recent: 0 };
 
-const HEAD = ["head"];
+/** The key of the log's metadata, with the `id` of the newest event. */
+export const EVENTS_HEAD_KEY: Key = ["head"];
 
 /** Half of what a commit of Deno KV accepts, which is 1,000 mutations. */
 const MAX_DELETES = 500;
@@ -96,18 +97,13 @@ export class EventLog {
   /** Returns the newest event of every variable. */
   async state(): Promise<PublicState> {
     // The head is read first: a commit in between makes the next check fail instead of making the state stale.
-    const head = await this.#store.get<Head>(HEAD);
+    const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
     return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
-  }
-
-  /** Returns the id of the newest event in the store; 0 if there is none. */
-  async newestId(): Promise<number> {
-    return (await this.#store.get<Head>(HEAD))?.value.id ?? 0;
   }
 
   /** Calls `hint` when there may be new events. */
   watch(hint: () => void): () => void {
-    return this.#store.watch(HEAD, hint);
+    return this.#store.watch(EVENTS_HEAD_KEY, hint);
   }
 
   /**
@@ -153,7 +149,7 @@ export class EventLog {
 
   /** Compacts the events that are older than the newest `keep`. */
   async trim(): Promise<void> {
-    const stored = await this.#store.get<Head>(HEAD);
+    const stored = await this.#store.get<Head>(EVENTS_HEAD_KEY);
     if (stored === undefined || stored.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
     // The state is read once: as long as the commits succeed, only this process has changed the log.
     const { head, events } = await this.state();
@@ -185,9 +181,9 @@ export class EventLog {
     value: Head,
     writes: readonly Write[],
   ): Promise<Entry<Head> | undefined> {
-    const check = { key: HEAD, version: head?.version ?? null };
-    const version = await this.#store.commit([check, ...checks], [{ key: HEAD, value }, ...writes]);
-    return version === undefined ? undefined : { key: HEAD, value, version };
+    const check = { key: EVENTS_HEAD_KEY, version: head?.version ?? null };
+    const version = await this.#store.commit([check, ...checks], [{ key: EVENTS_HEAD_KEY, value }, ...writes]);
+    return version === undefined ? undefined : { key: EVENTS_HEAD_KEY, value, version };
   }
 }
 

@@ -9,11 +9,21 @@ export interface WatchVariablesOptions {
   signal: AbortSignal;
   /** The id of the newest write that the caller already knows; -1 for a first call in any case. @default {0} */
   after?: number;
-  /** How often to poll, in milliseconds, since the store may not notify of a write. @default {1000} */
-  pollMs?: number;
+  /**
+   * Reports the id of the newest write every now and then, since the store may not notify of a write. Returns a function that ends
+   * that.
+   *
+   * @default {reads it once a second}
+   */
+  poll?: PollNewestWrite;
   /** Whether the process may exit while the watch waits. @default {false} */
   isBackground?: boolean;
 }
+
+/** See {@linkcode WatchVariablesOptions.poll}. */
+export type PollNewestWrite = (report: (id: number) => void) => () => void;
+
+const POLL_MS = 1_000;
 
 /**
  * Calls back after writes to the variables in the store, once for all writes since the last call. If polling or the
@@ -27,7 +37,7 @@ export interface WatchVariablesOptions {
 export async function watchVariables(
   store: Store,
   onChange: (id: number) => void | Promise<void>,
-  { clock, signal, after = 0, pollMs = 1_000, isBackground = false }: WatchVariablesOptions,
+  { clock, signal, after = 0, poll: pollTogether, isBackground = false }: WatchVariablesOptions,
 ): Promise<void> {
   let known = after;
   let pause = new AbortController();
@@ -41,17 +51,26 @@ export async function watchVariables(
   }
 
   const stopWatching = store.watch(HEAD_KEY, pollNow);
+  const stopPolling = pollTogether?.((newest) => newest === known || pollNow());
   signal.addEventListener("abort", pollNow);
   try {
     while (!signal.aborted) {
       pause = new AbortController(); // before polling, so that a notification meanwhile ends the pause
       await poll().catch(ignoreUnavailable);
-      if (!signal.aborted) await sleep(pollMs, clock, { signal: pause.signal, isBackground });
+      if (signal.aborted) break;
+      if (pollTogether !== undefined) await aborted(pause.signal);
+      else await sleep(POLL_MS, clock, { signal: pause.signal, isBackground });
     }
   } finally {
     stopWatching();
+    stopPolling?.();
     signal.removeEventListener("abort", pollNow);
   }
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 
 function ignoreUnavailable(error: unknown): void {

@@ -1,11 +1,11 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, fail as assertFail } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { newestWrite, setVariables } from "../../src/variables/stored.ts";
 import { watchVariables, type WatchVariablesOptions } from "../../src/variables/watch_stored.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { countedStore } from "../_store.ts";
+import { type CountedStore, countedStore } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 
@@ -123,6 +123,41 @@ Deno.test("watchVariables() repeats a call that failed because the store is unav
   assertEquals(calls, [START, START, START]);
   await clock.tick(60_000);
   assertEquals(calls.length, 3);
+  await stop();
+});
+
+Deno.test("watchVariables() reads only what a poll of the caller reports, and repeats what has failed", async () => {
+  const memory = memoryStore();
+  const store = withoutNotifications(memory) as CountedStore;
+  let report = (_id: number) => {};
+  const poll = (callback: typeof report) => {
+    report = callback;
+    return () => report = () => assertFail("the watch has ended");
+  };
+  const calls: number[] = [];
+  let isFailing = true;
+  const onChange = (id: number) => {
+    calls.push(id);
+    return isFailing ? Promise.reject(new StoreUnavailableError("gone")) : Promise.resolve();
+  };
+  const { clock, stop } = await startWatch(store, { poll, onChange });
+  store.reset();
+  await clock.tick(60_000);
+  report(0);
+  await settle();
+  assertEquals([store.counts.get, clock.waiting], [0, 0]);
+  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0 });
+  for (let polls = 0; polls < 2; polls++) {
+    report(await newestWrite(memory));
+    await settle();
+  }
+  isFailing = false;
+  for (let polls = 0; polls < 2; polls++) {
+    report(await newestWrite(memory));
+    await settle();
+  }
+  const id = await newestWrite(memory);
+  assertEquals([calls, store.counts.get], [[id, id, id], 3]);
   await stop();
 });
 

@@ -21,7 +21,8 @@ export function checkPermissions(options: CommandOptions): string[] {
     ...paths.map((path) => missingRead(flag, path)),
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
-    storeIssue(options.kv),
+    storeIssue("--kv", options.kv),
+    ...options["rate-limit-kv"].map((path) => storeIssue("--rate-limit-kv", path)),
     upstream && netIssue(`Cannot proxy to --upstream "${upstream}"`, upstream),
   ];
   return issues.filter((issue) => issue !== undefined);
@@ -31,10 +32,10 @@ function readIssue(flag: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : missingRead(flag, path);
 }
 
-function storeIssue(kv: string | undefined): string | undefined {
+function storeIssue(flag: string, kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const failure = `Cannot open --kv "${formatKvPath(kv)}"`;
-  const missing = missingPermission(kv);
+  const failure = `Cannot open ${flag} "${formatKvPath(kv)}"`;
+  const missing = missingPermission(kv, flag);
   if (missing !== undefined) return `${failure}: expected ${missing}`;
   return storeAddresses(kv).map((address) => netIssue(failure, address)).find((issue) => issue !== undefined);
 }

@@ -7,6 +7,7 @@ import { formatByteSize, parseByteSize } from "../byte_size.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import { WINDOW_MS } from "../http/sliding_window.ts";
 import { redactUrl } from "../redact_url.ts";
+import { splitKvPaths } from "../store/split_kv_paths.ts";
 import { parseUpstream } from "../upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
@@ -115,15 +116,17 @@ interface ListDescription extends Description {
   readonly parseItem: (item: string) => string | undefined;
   /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
   readonly mayBeEmpty?: boolean;
+  /** Splits the text into items. @default {at commas} */
+  readonly split?: (text: string) => string[];
 }
 
 /** An option with a list. */
 function list(
   value: string,
-  { parseItem, expected, mayBeEmpty = false, ...description }: ListDescription,
+  { parseItem, expected, mayBeEmpty = false, split = (text) => text.split(","), ...description }: ListDescription,
 ): Option<readonly string[]> {
   const parse = (input: string) => {
-    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    const items = split(input).map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
     if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
     return items.filter((item) => item !== undefined);
   };
@@ -228,6 +231,12 @@ export const OPTIONS = {
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
   "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
+  "rate-limit-kv": list("PATH|URL,…", {
+    expected: "paths or URLs of databases",
+    parseItem: (path) => path.includes("\0") ? undefined : path,
+    split: splitKvPaths,
+    help: "Databases that count session keys; by default --kv",
+  }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
     help: "Advertised lifetime of a session key",

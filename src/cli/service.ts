@@ -11,6 +11,7 @@ import type { Telemetry } from "../metrics/metrics.ts";
 import { openTelemetry } from "../metrics/open_telemetry.ts";
 import { isGranted } from "../permissions.ts";
 import { openStore } from "../store/open.ts";
+import { openRateLimitStores } from "../store/open_rate_limit_stores.ts";
 import { isMemoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
@@ -55,7 +56,7 @@ export class Service {
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
-  #store: Store | undefined;
+  #stores: readonly Store[] = [];
   readonly #startingHealth: Handler = (request) => this.#health.respond(request, STARTING);
   readonly #startingProbes: Routes = {
     [HEALTH_PATH]: this.#startingHealth,
@@ -110,7 +111,7 @@ export class Service {
     } catch (error) {
       this.#ready.reject(error);
       this.#stopTriggers();
-      this.#store?.close();
+      this.#closeStores();
       await this.#unbind();
       throw error;
     }
@@ -153,19 +154,27 @@ export class Service {
     if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
     await gateway.close({ drainMs, stopListening: () => this.#unbind() });
     await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
-    this.#store?.close();
+    this.#closeStores();
   }
 
   async #createGateway(): Promise<Gateway> {
     const { options, masterKey, isModeSet } = this.#command;
     const log = this.#log;
-    this.#store = await openStore(options.kv, log);
+    const store = await openStore(options.kv, log);
+    this.#stores = [store];
+    const rateLimitStores = await openRateLimitStores(options["rate-limit-kv"], { kv: options.kv, store }, log);
+    this.#stores = [store, ...rateLimitStores.values()];
     const defaultManifest = await findDefaultManifest();
-    const context = { isStoreShared: !isMemoryStore(this.#store), isModeSet, defaultManifest };
+    const context = { isStoreShared: !isMemoryStore(store), isModeSet, defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const process = { masterKey, instanceId, store: this.#store, log, telemetry: this.#telemetry };
+    const stores = { store, ...(rateLimitStores.size > 0 ? { rateLimitStores } : {}) };
+    const process = { masterKey, instanceId, ...stores, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
+  }
+
+  #closeStores(): void {
+    for (const store of new Set(this.#stores)) store.close();
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {

@@ -10,6 +10,7 @@ type ProcessOption =
   | "hostname"
   | "poll-interval"
   | "kv"
+  | "rate-limit-kv"
   | "drain"
   | "stop-delay"
   | "tls-cert"
@@ -18,7 +19,15 @@ type ProcessOption =
   | "log-level";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
-type NotFromCommand = "masterKey" | "instanceId" | "store" | "log" | "telemetry" | "clock" | "random";
+type NotFromCommand =
+  | "masterKey"
+  | "instanceId"
+  | "store"
+  | "rateLimitStores"
+  | "log"
+  | "telemetry"
+  | "clock"
+  | "random";
 
 /** All other options of the gateway. None may be missing. */
 type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;

@@ -16,6 +16,8 @@ export interface OpenStoreOptions {
   clock?: Clock;
   /** Returns a number in [0, 1), for backoff. @default {Math.random} */
   random?: () => number;
+  /** The option that names the store, for error messages. @default {"--kv"} */
+  flag?: string;
 }
 
 /** How many checks Deno Deploy and a SQLite file accept per commit, and a `denokv` server. */
@@ -41,44 +43,57 @@ const MEMORY_ONLY =
  * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not what the URL says.
  */
 export async function openStore(path: string | undefined, log: Log, options: OpenStoreOptions = {}): Promise<Store> {
+  const resolved = withDefaults(options);
+  const { flag } = resolved;
   if (path === ":memory:") return memoryStore();
-  if (path !== undefined && isPostgresUrl(path)) return await openPostgres(path, log, options);
-  if (!("openKv" in Deno)) return fallBackToMemory(path, log, "Deno KV is not available; enable it with --unstable-kv");
-  if (path !== undefined) return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
+  if (path !== undefined && isPostgresUrl(path)) return await openPostgres(path, log, resolved);
+  if (!("openKv" in Deno)) {
+    return fallBackToMemory(path, log, { flag, reason: "Deno KV is not available; enable it with --unstable-kv" });
+  }
+  if (path !== undefined) return isUrl(path) ? await openServer(path, log, resolved) : await openFile(path, log, flag);
   try {
     return kvStore(await withPrivateUmask(() => Deno.openKv()), { maxChecks: MAX_CHECKS });
   } catch (error) {
-    return fallBackToMemory(path, log, `no database could be opened (${messageOf(error)}); name one with --kv`);
+    return fallBackToMemory(path, log, {
+      flag,
+      reason: `no database could be opened (${messageOf(error)}); name one with --kv`,
+    });
   }
 }
 
-function fallBackToMemory(path: string | undefined, log: Log, reason: string): Store {
-  if (path !== undefined) throw new TypeError(`Cannot open --kv "${formatKvPath(path)}": ${reason}`);
+function fallBackToMemory(
+  path: string | undefined,
+  log: Log,
+  { flag, reason }: { flag: string; reason: string },
+): Store {
+  if (path !== undefined) throw new TypeError(`Cannot open ${flag} "${formatKvPath(path)}": ${reason}`);
   log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 
 /** Opens a file. It contains the master key, so that nobody but its owner may read it. */
-function openFile(path: string, log: Log): Promise<Store> {
-  return orCannotOpen(path, async () => {
+function openFile(path: string, log: Log, flag: string): Promise<Store> {
+  return orCannotOpen(path, flag, async () => {
     const problem = await restrictToOwner(path);
     if (problem !== undefined) log.warn(FILE_NOT_PRIVATE, { detail: `other users may read "${path}": ${problem}` });
     return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
   });
 }
 
-async function openServer(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
+type Resolved = Required<OpenStoreOptions>;
+
+async function openServer(url: string, log: Log, options: Resolved): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
-  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url), { maxChecks }));
-  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, ...withDefaults(options) });
+  const open = () => orCannotOpen(url, options.flag, async () => kvStore(await Deno.openKv(url), { maxChecks }));
+  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, ...options });
 }
 
-async function openPostgres(url: string, log: Log, options: OpenStoreOptions): Promise<Store> {
-  const target = parsePostgresUrl(url);
-  const resolved = withDefaults(options);
-  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
-  const open = () => orCannotOpen(url, () => openPostgresStore(target, resolved));
-  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), maxChecks, ...resolved });
+async function openPostgres(url: string, log: Log, options: Resolved): Promise<Store> {
+  const { flag } = options;
+  const target = parsePostgresUrl(url, flag);
+  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, flag, loadPostgres);
+  const open = () => orCannotOpen(url, flag, () => openPostgresStore(target, options));
+  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), maxChecks, ...options });
 }
 
 /** Loads the engine and its driver before the first connection, since a download may take longer than connecting may. */
@@ -88,8 +103,8 @@ async function loadPostgres(): Promise<typeof import("./postgres.ts")> {
   return engine;
 }
 
-function withDefaults({ clock = systemClock, random = Math.random }: OpenStoreOptions): Required<OpenStoreOptions> {
-  return { clock, random };
+function withDefaults({ clock = systemClock, random = Math.random, flag = "--kv" }: OpenStoreOptions): Resolved {
+  return { clock, random, flag };
 }
 
 /** Logs an error of the first connection if it is an outage. */
@@ -111,9 +126,9 @@ function isOutage(error: unknown): boolean {
   return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
 }
 
-async function orCannotOpen<T>(path: string, open: () => Promise<T>): Promise<T> {
-  const cannot = `Cannot open --kv "${formatKvPath(path)}"`;
-  const missing = missingPermission(path);
+async function orCannotOpen<T>(path: string, flag: string, open: () => Promise<T>): Promise<T> {
+  const cannot = `Cannot open ${flag} "${formatKvPath(path)}"`;
+  const missing = missingPermission(path, flag);
   if (missing !== undefined) throw new TypeError(`${cannot}: expected ${missing}`);
   try {
     return await open();
@@ -133,8 +148,8 @@ export function formatKvPath(path: string): string {
  * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening would
  * prompt for the permission.
  */
-export function missingPermission(path: string): string | undefined {
-  if (isPostgresUrl(path)) return missingForPostgres(path);
+export function missingPermission(path: string, flag?: string): string | undefined {
+  if (isPostgresUrl(path)) return missingForPostgres(path, flag);
   if (isUrl(path)) {
     return isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })
       ? undefined
@@ -144,9 +159,9 @@ export function missingPermission(path: string): string | undefined {
   return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
 }
 
-function missingForPostgres(url: string): string | undefined {
+function missingForPostgres(url: string, flag: string | undefined): string | undefined {
   if (!isGranted({ name: "env" })) return "--allow-env"; // the driver reads `PG…`
-  const { passwordFile, caFile } = parsePostgresUrl(url);
+  const { passwordFile, caFile } = parsePostgresUrl(url, flag);
   const files = [passwordFile, caFile].filter((path) => path !== undefined);
   const missing = files.find((path) => !isGranted({ name: "read", path }));
   return missing && `--allow-read=${missing}`;

@@ -737,3 +737,41 @@ Deno.test("GET /rep/session-key logs neither keys nor values nor the master key"
   const log = JSON.stringify(gate.lines);
   for (const secret of [...keys, SECRET, encodeBase64(MASTER)]) assert(!log.includes(secret));
 });
+
+// ---- several stores
+
+Deno.test("GET /rep/session-key counts in memory what belongs to a store that is down, until it is back", async () => {
+  const [main, inner, up] = [memoryStore(), memoryStore(), memoryStore()];
+  let isDown = true;
+  const rateLimitStores = new Map([["a", fallibleStore(inner, () => isDown)], ["b", up]]);
+  await using gate = await setUp({ store: main, rateLimitStores, sessionKeyMaxRate: 1 });
+  const peers = Array.from({ length: 20 }, (_, index) => `203.0.113.${index}`);
+  for (const peer of peers) {
+    assertEquals([(await gate.ask({ peer })).status, (await gate.ask({ peer })).status], [200, 429]);
+  }
+  const counted = async () => {
+    const lists = await Promise.all([main, inner, up].map((store) => store.list(["rate"])));
+    return lists.map(({ length }) => length);
+  };
+  const [inMain, before, others] = await counted();
+  assertEquals([inMain, before, (others ?? 0) > 4 && (others ?? 0) < 16], [0, 0, true]);
+  const health = async () => (await (await gate.gateway.fetch(new Request(`${OWN}/rep/health`))).json()).problems;
+  assertEquals(await health(), ["store_unavailable"]);
+  isDown = false;
+  await gate.clock.tick(2_000);
+  assertEquals(await counted(), [0, 20 - (others ?? 0), others]);
+  assertEquals(await health(), undefined);
+  const events = gate.lines.filter(({ msg }) => String(msg).startsWith("rep.store"));
+  assertEquals(events.map(({ msg, store }) => [msg, store]), [["rep.store.down", "a"], ["rep.store.up", "a"]]);
+});
+
+Deno.test("GET /rep/session-key keeps to the limit of two gateways whose stores are given in another order", async () => {
+  const stores = [["a", memoryStore()], ["b", memoryStore()], ["c", memoryStore()]] as const;
+  await using one = await setUp({ rateLimitStores: new Map(stores), sessionKeyMaxRate: 2 });
+  await using other = await setUp({ rateLimitStores: new Map(stores.toReversed()), sessionKeyMaxRate: 2 });
+  for (let index = 0; index < 30; index++) {
+    const peer = `203.0.113.${index}`;
+    const answers = [await one.ask({ peer }), await other.ask({ peer }), await one.ask({ peer })];
+    assertEquals(answers.map(({ status }) => status), [200, 200, 429]);
+  }
+});

@@ -11,9 +11,8 @@ import { join } from "@std/path";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { silentLog } from "../src/log.ts";
 import { openStore } from "../src/store/open.ts";
-import { Denokv, findDenokv } from "../tools/denokv.ts";
-import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { ChangeStream } from "./_change_stream.ts";
+import { type Engine, startEngines } from "./_engines.ts";
 import { startCommand } from "./_http_subjects.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
@@ -21,14 +20,6 @@ import { type Figure, figure, type Report } from "./_report.ts";
 export const ENGINE_SIZES = { keys: 1_000, concurrent: 32, changes: 200, propagations: 20, rounds: 3 };
 
 type Sizes = typeof ENGINE_SIZES;
-
-/** An engine that is running. */
-interface Engine {
-  readonly name: string;
-  /** The value of `--kv`. */
-  readonly kv: string;
-  readonly isShared: boolean;
-}
 
 /** Runs the benchmark. */
 export async function engines(sizes: Sizes = ENGINE_SIZES): Promise<Report> {
@@ -43,26 +34,6 @@ export async function engines(sizes: Sizes = ENGINE_SIZES): Promise<Report> {
     title: `engines: ${keys} keys, ${concurrent} at once, ${changes} changes, ${propagations} propagations`,
     figures,
   };
-}
-
-async function startEngines(directory: string, stack: AsyncDisposableStack): Promise<Engine[]> {
-  const all: Engine[] = [
-    { name: "memory", kv: ":memory:", isShared: false },
-    { name: "SQLite", kv: join(directory, "kv.sqlite3"), isShared: true },
-  ];
-  const denokv = await findDenokv();
-  if (denokv !== undefined) {
-    const token = crypto.randomUUID();
-    const server = stack.use(await Denokv.launch({ program: denokv, path: join(directory, "server.sqlite3"), token }));
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
-    all.push({ name: "denokv", kv: `http://127.0.0.1:${server.port}`, isShared: true });
-  }
-  const bin = await findPostgres();
-  if (bin !== undefined) {
-    const server = stack.use(await PostgresServer.create(bin));
-    all.push({ name: "PostgreSQL", kv: server.url(), isShared: true });
-  }
-  return all;
 }
 
 async function measure(engine: Engine, directory: string, sizes: Sizes): Promise<Figure[]> {

@@ -30,6 +30,7 @@ import { measureTable, TABLE } from "./_table.ts";
 import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
+import { STORE_COSTS_SIZES, storeCosts } from "./store_costs.ts";
 import { STORE_LOAD_SIZES, storeLoad } from "./store_load.ts";
 import { WORLD } from "./_world.ts";
 
@@ -41,6 +42,7 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
   large: (args) => large(readSizes(args, LARGE_SIZES)),
   replay: (args) => replay(readSizes(args, REPLAY_SIZES)),
   session_key: (args) => sessionKey(readSizes(args, SESSION_KEY_SIZES)),
+  store_costs: (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES)),
   store_load: (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES)),
   simulation: (args) => simulate(readSizes(args, WORLD)),
 };

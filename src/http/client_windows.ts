@@ -59,7 +59,8 @@ const KEY_BYTES = 100;
 /**
  * The windows of clients in one store: exact across all processes, and in memory while the store is unavailable or behind.
  *
- * Requests that arrive while a commit is under way are counted together in the next one.
+ * Requests that arrive while a commit is under way are counted together in the next one. The windows of clients that this process does
+ * not know are read first only if the last ones had been known to other processes.
  */
 export class ClientWindows {
   readonly #options: ClientWindowsOptions;
@@ -69,6 +70,8 @@ export class ClientWindows {
   readonly #unsaved = new Set<string>();
   /** The requests that wait for the store, the oldest first. */
   readonly #waiting = new Set<PendingRequest>();
+  /** Whether the last clients that were not in memory had no window in the store either. */
+  #areClientsNew = true;
 
   constructor(options: ClientWindowsOptions) {
     this.#options = options;
@@ -122,8 +125,11 @@ export class ClientWindows {
   /** Counts a batch in one commit. A client for which that is not possible is counted alone: an error concerns only its own requests. */
   async #countBatch(batch: Batch): Promise<void> {
     try {
-      const updates = [...batch].map(([client, requests]) => this.#counting(client, requests));
-      const contended = await this.#store(updates);
+      const areUnknown = batch.keys().every((client) => this.#windows.get(client) === undefined);
+      const found = new Set<string>();
+      const updates = [...batch].map(([client, requests]) => this.#counting(client, requests, found));
+      const contended = await this.#store(updates, areUnknown && this.#areClientsNew);
+      if (areUnknown) this.#areClientsNew = found.size === 0;
       await Promise.all(contended.map(({ client }) => this.#countAlone(client, batch)));
     } catch (error) {
       if (error instanceof StoreUnavailableError) this.#settle(batch, (client) => this.#takeFromMemory(client));
@@ -137,18 +143,20 @@ export class ClientWindows {
   }
 
   /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
-  async #store(updates: readonly WindowUpdate[]): Promise<readonly WindowUpdate[]> {
-    const { store } = this.#options;
-    const contended = await updateEntries<PackedWindow, WindowUpdate>(store, updates, this.#options);
+  async #store(updates: readonly WindowUpdate[], areNew = false): Promise<readonly WindowUpdate[]> {
+    const { store, clock, random } = this.#options;
+    const contended = await updateEntries<PackedWindow, WindowUpdate>(store, updates, { clock, random, areNew });
     for (const update of updates) if (!contended.includes(update)) update.onStored();
     return contended;
   }
 
-  #counting(client: string, requests: readonly PendingRequest[]): WindowUpdate {
+  /** @param found Collects the clients that have a window in the store. */
+  #counting(client: string, requests: readonly PendingRequest[], found: Set<string>): WindowUpdate {
     let decisions: RateDecision[] = [];
     let window: Window = [];
-    const update = (stored: PackedWindow = []) => {
-      const before = window = this.#merge(client, stored);
+    const update = (stored?: PackedWindow) => {
+      if (stored !== undefined) found.add(client);
+      const before = window = this.#merge(client, stored ?? []);
       this.#windows.set(client, before); // if the commit fails, counting in memory starts from here
       decisions = requests.map(() => {
         const decision = this.#decide(window);

@@ -11,6 +11,16 @@ export interface EntryUpdate<T> {
   readonly update: (stored: T | undefined) => T | undefined;
 }
 
+/** Options of {@linkcode updateEntries}. */
+interface UpdateOptions extends RetryOptions {
+  /**
+   * Whether probably none of the entries exists: then they are committed without being read first, and read only if one does.
+   *
+   * @default {false}
+   */
+  areNew?: boolean;
+}
+
 /**
  * Reads entries, and commits their new values together, each with a check that nobody else has written it meanwhile.
  *
@@ -24,8 +34,9 @@ export interface EntryUpdate<T> {
 export async function updateEntries<T, U extends EntryUpdate<T>>(
   store: Store,
   updates: readonly U[],
-  options: RetryOptions,
+  { areNew = false, ...options }: UpdateOptions,
 ): Promise<readonly U[]> {
+  if (areNew && await areCommittedAsNew(store, updates, options)) return [];
   const contended: U[] = [];
   let rest = updates.map((update): Read<U> => ({ update, version: undefined }));
   await retryConflicts(async () => {
@@ -36,6 +47,23 @@ export async function updateEntries<T, U extends EntryUpdate<T>>(
     return await commit(store, rest) || undefined;
   }, options);
   return contended;
+}
+
+/** After an error within this time, the entries are read all the same: on a full disk, only commits fail. It is not a timeout. */
+const MAX_FAILURE_MS = 1_000;
+
+async function areCommittedAsNew<T>(
+  store: Store,
+  updates: readonly EntryUpdate<T>[],
+  { clock }: RetryOptions,
+): Promise<boolean> {
+  const startedAt = clock.now();
+  try {
+    return await commit(store, updates.map((update) => ({ update, version: null })));
+  } catch (error) {
+    if (clock.now() - startedAt < MAX_FAILURE_MS) return false;
+    throw error;
+  }
 }
 
 interface Read<U> {

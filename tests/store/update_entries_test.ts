@@ -76,6 +76,18 @@ Deno.test("updateEntries() leaves out nothing if the database was only locked", 
   assertEquals(await numbers(inner), { a: 1, b: 1, c: 1 });
 });
 
+Deno.test("updateEntries() reads no entries that are expected to be new, unless one exists", async () => {
+  const store = countedStore(memoryStore());
+  const options = { clock: new FakeClock(), random: () => 0, areNew: true };
+  const add = (...names: readonly string[]) =>
+    updateEntries<number, EntryUpdate<number>>(store, increments(...names), options);
+  assertEquals(await add("a", "b"), []);
+  assertEquals([store.counts.getMany, store.counts.commit], [0, 1]);
+  assertEquals(await add("b", "c"), []);
+  assertEquals([store.counts.getMany, store.counts.commit], [1, 3]);
+  assertEquals(await numbers(store), { a: 1, b: 2, c: 1 });
+});
+
 Deno.test("updateEntries() repeats a single entry until it is stored", async () => {
   const inner = memoryStore();
   const store = withHook(inner, (attempt) => attempt < 5 ? increment(inner, "a") : undefined);

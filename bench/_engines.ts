@@ -8,7 +8,13 @@ export interface Engine {
   /** The value of `--kv`. */
   readonly kv: string;
   readonly isShared: boolean;
+  /** The id of the server's process, if it has a single one. */
+  readonly pid?: number | undefined;
 }
+
+/** A `denokv` server with its defaults, and one that writes commits together that arrive within 2 ms. */
+const DENOKV_ARGS = { "denokv": [], "denokv, together": ["--atomic-write-batch-timeout-ms", "2"] };
+const TOKEN = crypto.randomUUID();
 
 /**
  * Starts all engines of the store: memory and SQLite always, `denokv` and PostgreSQL if their programs are found, with their own
@@ -24,10 +30,12 @@ export async function startEngines(directory: string, stack: AsyncDisposableStac
   ];
   const denokv = await findDenokv();
   if (denokv !== undefined) {
-    const token = crypto.randomUUID();
-    const server = stack.use(await Denokv.launch({ program: denokv, path: join(directory, "server.sqlite3"), token }));
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
-    all.push({ name: "denokv", kv: `http://127.0.0.1:${server.port}`, isShared: true });
+    for (const [name, args] of Object.entries(DENOKV_ARGS)) {
+      const path = join(directory, `${name}.sqlite3`);
+      const server = stack.use(await Denokv.launch({ program: denokv, path, token: TOKEN, args }));
+      all.push({ name, kv: `http://127.0.0.1:${server.port}`, isShared: true, pid: server.pid });
+    }
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", TOKEN);
   }
   const bin = await findPostgres();
   if (bin !== undefined) {

@@ -16,6 +16,14 @@ export class EventQueue {
     for (let next; (next = this.#takeFirst()) !== undefined;) next.run(next.at);
   }
 
+  /** Runs the events until a time, including those that are added meanwhile. */
+  runUntil(end: number): void {
+    while (this.#at(0) <= end) {
+      const next = this.#takeFirst();
+      next?.run(next.at);
+    }
+  }
+
   #takeFirst() {
     const heap = this.#heap;
     const first = heap[0];

@@ -1,5 +1,5 @@
 import { type Figure, figure } from "./_report.ts";
-import { idleLoad, SWEEP_BATCH, SWEEP_PAGE, SWEEP_S, WINDOW_S, type World } from "./_world.ts";
+import { idleLoad, SWEEP_PAGE, SWEEP_S, WINDOW_S, type World } from "./_world.ts";
 
 /** A resource, how much of it is used, and by what. */
 interface Limit {
@@ -39,8 +39,10 @@ function sweepLimit({ clients, processes, keyEveryS, listUs, entryUs, lanes, ...
   return { name: "store, sweeps", used, unit: "clients with a window", now: windows };
 }
 
-function keyLimit({ clients, keyEveryS, getUs, commitUs, lanes }: World): Limit {
+/** Keys of different clients, each in a commit of its own: the load is too low for batches. Expired windows are removed in batches. */
+function keyLimit({ clients, keyEveryS, commitUs, writeUs, batch, lanes }: World): Limit {
   const keys = clients / keyEveryS;
-  const used = keys * (getUs + commitUs * (1 + 1 / SWEEP_BATCH)) / 1e6 / lanes;
+  const removalUs = (commitUs + (batch - 1) * writeUs) / batch;
+  const used = keys * (commitUs + removalUs) / 1e6 / lanes;
   return { name: "store, keys", used, unit: "keys/s", now: keys };
 }

@@ -1,12 +1,14 @@
 /** What operations cost a store, in microseconds of its time. */
 export interface StoreCosts {
   readonly getUs: number;
+  /** Each further key of a read. */
+  readonly keyUs: number;
   /** A list that returns nothing, and each entry that it returns. */
   readonly listUs: number;
   readonly entryUs: number;
   readonly commitUs: number;
-  /** The number of such stores over which the load is spread evenly. */
-  readonly lanes: number;
+  /** Each further write of a commit, with its check. */
+  readonly writeUs: number;
 }
 
 /** A store that runs one operation at a time, as a SQLite file and a `denokv` server do. Times are in milliseconds. */
@@ -20,7 +22,7 @@ export class ModelStore {
   /** @param otherLoad The share of its time that goes to operations that are not modelled one by one; below 1. */
   constructor(costs: StoreCosts, otherLoad = 0) {
     this.#costs = costs;
-    this.#slowdown = 1 / (costs.lanes * (1 - otherLoad));
+    this.#slowdown = 1 / (1 - otherLoad);
   }
 
   /** When all operations so far are done. */
@@ -29,8 +31,8 @@ export class ModelStore {
   }
 
   /** @param at When the operation arrives; never before an earlier one. @returns When it is done. */
-  get(at: number): number {
-    return this.#serve(at, this.#costs.getUs);
+  get(at: number, keys = 1): number {
+    return this.#serve(at, this.#costs.getUs + (keys - 1) * this.#costs.keyUs);
   }
 
   /** @param entries How many entries it returns. */
@@ -38,8 +40,8 @@ export class ModelStore {
     return this.#serve(at, this.#costs.listUs + entries * this.#costs.entryUs);
   }
 
-  commit(at: number): number {
-    return this.#serve(at, this.#costs.commitUs);
+  commit(at: number, writes = 1): number {
+    return this.#serve(at, this.#costs.commitUs + (writes - 1) * this.#costs.writeUs);
   }
 
   #serve(at: number, us: number): number {

@@ -80,7 +80,7 @@ export class PublishRace {
       this.#memberCommits++;
       const isFirst = this.#members === 0;
       const holds = isFirst || seen.members > 0 && seen.heartbeats === this.#heartbeats;
-      const done = this.#store.commit(at) + this.#world.rttMs;
+      const done = this.#commitAt(at);
       if (!holds) {
         this.#rejectedMemberCommits++;
         return this.#queue.add(done + this.#pauseMs(tries), (next) => this.#join(next, tries + 1));
@@ -106,7 +106,7 @@ export class PublishRace {
       if (!publisher.isRepresentative) return this.#publish(at, publisher);
       this.#memberCommits++;
       if (publisher.isFirst) this.#heartbeats++;
-      this.#queue.add(this.#store.commit(at) + this.#world.rttMs, (next) => this.#publish(next, publisher));
+      this.#queue.add(this.#commitAt(at), (next) => this.#publish(next, publisher));
     });
   }
 
@@ -128,11 +128,15 @@ export class PublishRace {
     const isFirst = seen === this.#version;
     if (isFirst) this.#version++;
     else this.#conflicts++;
-    const done = this.#store.commit(arrival) + this.#world.rttMs;
+    const done = this.#commitAt(arrival);
     this.#countTimeout(arrival, done);
     if (isFirst) return this.#queue.add(done, (at) => this.#finish(at));
     if (tries === MAX_TRIES) return void this.#gaveUp++;
     this.#queue.add(done + this.#pauseMs(tries), (at) => this.#fence(at, { ...publisher, tries: tries + 1 }));
+  }
+
+  #commitAt(at: number): number {
+    return this.#store.commit(at) + this.#world.flushMs + this.#world.rttMs;
   }
 
   #finish(at: number): void {

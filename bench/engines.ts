@@ -2,7 +2,7 @@
  * Compares the engines of the store: session keys and published changes per second of one process, and how soon a change
  * reaches a stream of another process.
  *
- *     deno task bench engines --keys 1000 --concurrent 32 --changes 200 --propagations 20
+ *     deno task bench engines --keys 3000 --concurrent 128 --changes 200 --propagations 20
  *
  * Memory and SQLite are always measured, `denokv` and PostgreSQL if their programs are found (`deno run -A tools/denokv.ts`,
  * `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
@@ -17,7 +17,7 @@ import { startCommand } from "./_http_subjects.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** The sizes of a run. */
-export const ENGINE_SIZES = { keys: 1_000, concurrent: 32, changes: 200, propagations: 20, rounds: 3 };
+export const ENGINE_SIZES = { keys: 3_000, concurrent: 128, changes: 200, propagations: 20, rounds: 3 };
 
 type Sizes = typeof ENGINE_SIZES;
 

@@ -2,10 +2,11 @@
  * What reading and committing windows of the rate limit takes each engine of the store, by how many there are in one operation: the costs
  * of the simulation.
  *
- *     deno task bench store_costs --ms 500 --concurrent 8 --rounds 3
+ *     deno task bench store_costs --ms 500 --concurrent 256 --rounds 3
  *
  * Several operations at a time keep the store busy, so that the time per operation is the time that the store needs for it, without round
- * trips. Every window is new, and every commit checks that it does not exist.
+ * trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is reported as well. Every window is new,
+ * and every commit checks that it does not exist.
  */
 import { silentLog } from "../src/log.ts";
 import { packWindow } from "../src/http/sliding_window.ts";
@@ -13,10 +14,11 @@ import { windowKey } from "../src/http/sweep_windows.ts";
 import { openStore } from "../src/store/open.ts";
 import type { Key, Store } from "../src/store/store.ts";
 import { type Engine, startEngines } from "./_engines.ts";
+import { readUsage } from "./_process_usage.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** How long each is measured, how many operations run at once, and how often. */
-export const STORE_COSTS_SIZES = { ms: 500, concurrent: 8, rounds: 3 };
+export const STORE_COSTS_SIZES = { ms: 500, concurrent: 256, rounds: 3 };
 
 type Sizes = typeof STORE_COSTS_SIZES;
 
@@ -32,20 +34,18 @@ export async function storeCosts(sizes: Sizes = STORE_COSTS_SIZES): Promise<Repo
   return { title: `store costs: ${sizes.concurrent} operations at once`, figures };
 }
 
-async function measure({ name, kv }: Engine, sizes: Sizes): Promise<Figure[]> {
+async function measure({ name, kv, pid }: Engine, sizes: Sizes): Promise<Figure[]> {
   const store = await openStore(kv, silentLog);
   const figures: Figure[] = [];
   for (const count of COUNTS.filter((count) => count <= store.maxChecks)) {
-    const reads: number[] = [];
-    const commits: number[] = [];
-    for (let round = 0; round < sizes.rounds; round++) {
-      commits.push(await microseconds(sizes, () => commit(store, newKeys(count))));
-      reads.push(await microseconds(sizes, () => store.getMany(newKeys(count))));
+    const operations = { commit: () => commit(store, newKeys(count)), read: () => store.getMany(newKeys(count)) };
+    for (const [kind, operate] of Object.entries(operations)) {
+      const rounds: Cost[] = [];
+      for (let round = 0; round < sizes.rounds; round++) rounds.push(await costOf(operate, sizes, pid));
+      figures.push(figure(`${name}: a ${kind} of ${count}`, "µs", rounds.map(({ us }) => us)));
+      const cpu = rounds.flatMap(({ serverUs }) => serverUs ?? []);
+      if (cpu.length > 0) figures.push(figure(`${name}: a ${kind} of ${count}, CPU of the server`, "µs", cpu));
     }
-    figures.push(
-      figure(`${name}: a read of ${count}`, "µs", reads),
-      figure(`${name}: a commit of ${count}`, "µs", commits),
-    );
   }
   store.close();
   return figures;
@@ -69,8 +69,20 @@ async function commit(store: Store, keys: readonly Key[]): Promise<void> {
   if (version === undefined) throw new Error("Cannot measure a commit: expected no conflict");
 }
 
-/** Returns the time per operation. */
-async function microseconds({ ms, concurrent }: Sizes, operate: () => Promise<unknown>): Promise<number> {
+/** What one operation takes. */
+interface Cost {
+  readonly us: number;
+  /** CPU time of the server. */
+  readonly serverUs: number | undefined;
+}
+
+async function costOf(
+  operate: () => Promise<unknown>,
+  { ms, concurrent }: Sizes,
+  pid: number | undefined,
+): Promise<Cost> {
+  const cpuUs = async () => pid === undefined ? NaN : (await readUsage(pid)).cpuUs;
+  const cpuBefore = await cpuUs();
   const startedAt = performance.now();
   let count = 0;
   const worker = async () => {
@@ -80,5 +92,6 @@ async function microseconds({ ms, concurrent }: Sizes, operate: () => Promise<un
     }
   };
   await Promise.all(Array.from({ length: concurrent }, worker));
-  return (performance.now() - startedAt) / count * 1_000;
+  const us = (performance.now() - startedAt) / count * 1_000;
+  return { us, serverUs: pid === undefined ? undefined : (await cpuUs() - cpuBefore) / count };
 }

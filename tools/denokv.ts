@@ -34,6 +34,8 @@ export interface DenokvOptions {
   /** The path of the database. */
   path: string;
   token: string;
+  /** Further arguments of `serve`. @default {[]} */
+  args?: readonly string[];
 }
 
 /** A running server process. */
@@ -60,6 +62,11 @@ export class Denokv implements AsyncDisposable {
     return new Denokv(options, await spawn(options, 0));
   }
 
+  /** The id of its process; `undefined` if it was killed. */
+  get pid(): number | undefined {
+    return this.#process?.child.pid;
+  }
+
   /** Ends it with SIGKILL. */
   async kill(): Promise<void> {
     const running = this.#process;
@@ -80,8 +87,8 @@ export class Denokv implements AsyncDisposable {
   }
 }
 
-async function spawn({ program, path, token }: DenokvOptions, port: number): Promise<ServerProcess> {
-  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`];
+async function spawn({ program, path, token, args: more = [] }: DenokvOptions, port: number): Promise<ServerProcess> {
+  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`, ...more];
   const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
   const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
   const { promise, resolve, reject } = Promise.withResolvers<number>();

@@ -17,8 +17,9 @@ export class BoundedMap<V> {
   set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
+    if (this.#entries.size <= this.#maxSize) return; // V8 looks for the oldest among all that were deleted before it
     const [oldest] = this.#entries.keys();
-    if (this.#entries.size > this.#maxSize && oldest !== undefined) this.#entries.delete(oldest);
+    if (oldest !== undefined) this.#entries.delete(oldest);
   }
 
   /** Removes a key. */

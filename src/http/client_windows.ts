@@ -157,7 +157,7 @@ export class ClientWindows {
     const update = (stored?: PackedWindow) => {
       if (stored !== undefined) found.add(client);
       const before = window = this.#merge(client, stored ?? []);
-      this.#windows.set(client, before); // if the commit fails, counting in memory starts from here
+      if (before.length > 0) this.#windows.set(client, before); // if the commit fails, counting in memory starts from here
       decisions = requests.map(() => {
         const decision = this.#decide(window);
         if (decision.isAllowed) window = addRequest(window, this.#options.clock.now());

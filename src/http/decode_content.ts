@@ -1,4 +1,5 @@
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { copyHeaders } from "./copy_headers.ts";
 import { parseList } from "./list_field.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
@@ -67,7 +68,7 @@ function decodingError(error: unknown): TypeError {
 }
 
 function decodedHeaders(encoded: Headers): Headers {
-  const headers = new Headers(encoded);
+  const headers = copyHeaders(encoded);
   for (const name of ENCODED_CONTENT_HEADERS) headers.delete(name);
   const tag = headers.get("etag");
   if (tag?.startsWith('"')) headers.set("etag", `W/${tag}`);

@@ -1,5 +1,6 @@
 import { constants, createBrotliCompress, createDeflate, createGzip } from "node:zlib";
 import { preferredCoding } from "./content_coding.ts";
+import { copyHeaders } from "./copy_headers.ts";
 import { parseList } from "./list_field.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
@@ -60,7 +61,7 @@ function originalCoding(original: string): StreamCoding[] {
 }
 
 function encodedHeaders(original: Headers, coding: StreamCoding | undefined): Headers {
-  const headers = new Headers(original);
+  const headers = copyHeaders(original);
   const vary = parseList(headers.get("vary")).map((name) => name.toLowerCase());
   if (!vary.includes("*") && !vary.includes("accept-encoding")) headers.append("vary", "Accept-Encoding");
   if (coding === undefined) return headers;

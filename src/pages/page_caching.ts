@@ -32,7 +32,10 @@ export function isFragmentRequest(headers: Headers): boolean {
  * as a page.
  */
 export function replaceCachingHeaders(headers: Headers, isSecret: boolean): void {
-  const targeted = [...headers.keys()].filter((name) => name.endsWith(TARGETED_SUFFIX));
+  const targeted: string[] = [];
+  headers.forEach((_value, name) => { // not keys(), each of whose steps sorts all headers
+    if (name.endsWith(TARGETED_SUFFIX)) targeted.push(name);
+  });
   for (const name of [...CACHING_HEADERS, ...targeted]) headers.delete(name);
   headers.set("cache-control", cacheControl(headers.get("cache-control") ?? "", isSecret));
   headers.set("vary", withDecidingHeaders(headers.get("vary")));

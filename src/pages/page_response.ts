@@ -1,8 +1,10 @@
+import { BytesResponse } from "../http/bytes_response.ts";
+import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
 import { type Log, silentLog } from "../log.ts";
 import type { ConfigScript } from "./config_script.ts";
-import { injectScript } from "./inject_script.ts";
+import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, replaceCachingHeaders } from "./page_caching.ts";
 
 /** The part of a request that determines the response. */
@@ -50,7 +52,12 @@ export async function injectPage(
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
-    new Response(injectScript(page.body ?? emptyBody(), script.bytes), { ...statusOf(page), headers });
+    new Response(injectInto(page, script.bytes), { ...statusOf(page), headers });
+}
+
+function injectInto(page: Response, script: Uint8Array): BodyInit {
+  if (page instanceof BytesResponse) return insertScript(page.content, script);
+  return injectScript(page.body ?? emptyBody(), script);
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
@@ -106,14 +113,14 @@ export function isPage({ status, headers }: Pick<Response, "status" | "headers">
 
 /** Returns the headers of a fragment: those of the original response, but for caches. */
 export function fragmentHeaders(original: Headers): Headers {
-  const headers = new Headers(original);
+  const headers = copyHeaders(original);
   replaceCachingHeaders(headers, false);
   return headers;
 }
 
 /** Returns the headers of a page, without the length of the body. */
 export function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
-  const headers = new Headers(original);
+  const headers = copyHeaders(original);
   const etag = isSecret ? undefined : combinedEtag(headers, revision);
   for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
   headers.delete("etag");
@@ -147,8 +154,7 @@ export function isNotModified({ method, headers }: PageRequest, etag: string | n
  * the stored page.
  */
 export function notModifiedHeaders(headers: Headers): Headers {
-  const kept = [...headers].filter(([name]) => !/^content-(?!security-policy)/.test(name));
-  return new Headers(kept);
+  return copyHeaders(headers, (name) => !/^content-(?!security-policy)/.test(name));
 }
 
 function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {

@@ -29,6 +29,9 @@ const MAX_HEAD_BYTES = 65_536;
  */
 const MAX_INTERIM_RESPONSES = 16;
 
+/** Methods whose requests usually have no body: without one, they have no `Content-Length` either (RFC 9110 §8.6). */
+const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
+
 const EMPTY = new Uint8Array();
 
 /** A failure on a connection that was reused: the upstream may have closed it for being idle. */
@@ -85,8 +88,7 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
 }
 
 function openRequest({ upstream, agent, method, target, headers, body }: UpstreamRequestOptions): http.ClientRequest {
-  const { protocol, hostname, port, host } = upstream;
-  const isChunked = body !== null && !headers.has("content-length");
+  const { protocol, hostname, port } = upstream;
   return http.request({
     agent,
     method,
@@ -94,10 +96,28 @@ function openRequest({ upstream, agent, method, target, headers, body }: Upstrea
     hostname: hostname.replace(/^\[|\]$/g, ""),
     port,
     path: target,
-    // Set here, since node:http sends the body of a GET or a DELETE without any framing (RFC 9112 §6.1).
-    headers: { host, ...Object.fromEntries(headers), ...(isChunked && { "transfer-encoding": "chunked" }) },
+    headers: [...headerLines(upstream, headers), ...framing(method, headers, body)],
     maxHeaderSize: MAX_HEAD_BYTES,
   });
+}
+
+/** Returns names and values in turn, which `node:http` sends as they are. */
+function headerLines({ host }: URL, headers: Headers): string[] {
+  const lines = ["host", headers.get("host") ?? host];
+  headers.forEach((value, name) => { // not Object.fromEntries(), which sorts all headers for each of them
+    if (name !== "host") lines.push(name, value);
+  });
+  return lines;
+}
+
+/**
+ * Returns the header that says how long the body is, if `Content-Length` does not (RFC 9112 §6.1). `node:http` would send
+ * the body of a GET or a DELETE without any, and announce one for a POST without a body.
+ */
+function framing(method: string, headers: Headers, body: UpstreamRequestOptions["body"]): string[] {
+  if (headers.has("content-length")) return [];
+  if (body !== null) return ["transfer-encoding", "chunked"];
+  return BODILESS_METHODS.has(method) ? [] : ["content-length", "0"];
 }
 
 /**

@@ -22,23 +22,23 @@ export function upstreamHeaders(
   client: Client,
   { host, basePath = "" }: UpstreamHeadersOptions = {},
 ): Headers {
-  const headers = withoutHopByHop(request);
-  for (const name of [...headers.keys()].filter(describesClient)) headers.delete(name);
-  if (host === undefined) headers.delete("host");
-  else headers.set("host", host);
-  headers.delete("expect");
+  const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
+  if (host !== undefined) headers.set("host", host);
   if (isIP(client.address) !== 0) headers.set("x-forwarded-for", client.address); // not for the peer of a Unix socket
-  if (URL.canParse(client.origin)) {
-    const { protocol, host } = new URL(client.origin);
-    headers.set("x-forwarded-proto", protocol.slice(0, -1));
-    headers.set("x-forwarded-host", host);
+  const [, scheme, authority] = ORIGIN.exec(client.origin) ?? [];
+  if (scheme !== undefined && authority !== undefined) {
+    headers.set("x-forwarded-proto", scheme);
+    headers.set("x-forwarded-host", authority);
   }
   if (basePath !== "") headers.set("x-forwarded-prefix", basePath); // so that the app can make absolute links
   return headers;
 }
 
-/** CGI and its successors do not distinguish `X_Forwarded_For` from `X-Forwarded-For` (RFC 3875 §4.1.18). */
-function describesClient(name: string): boolean {
-  const normalized = name.replaceAll("_", "-");
-  return normalized.startsWith("x-forwarded-") || normalized === "forwarded" || normalized === "x-real-ip";
-}
+/** A normalized origin: scheme and authority. */
+const ORIGIN = /^([a-z][a-z\d+.-]*):\/\/([^/]+)$/;
+
+/**
+ * What the gateway removes or replaces. CGI and its successors do not distinguish `X_Forwarded_For` from
+ * `X-Forwarded-For` (RFC 3875 §4.1.18).
+ */
+const REPLACED = /^(host|expect|forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*)$/;

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { BrokenBodyError } from "./broken_body_error.ts";
+import { BytesResponse } from "../http/bytes_response.ts";
 import { withoutHopByHop } from "./hop_by_hop.ts";
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
@@ -7,6 +8,8 @@ const NULL_BODY_STATUSES = [204, 205, 304];
 
 /** How many bytes of the body are read before the client asks for them. */
 const READ_AHEAD_BYTES = 65_536;
+
+const EMPTY = new Uint8Array();
 
 /** Options of {@linkcode upstreamResponse}. */
 interface UpstreamResponseOptions {
@@ -31,14 +34,21 @@ interface UpstreamResponseOptions {
 export function upstreamResponse(message: IncomingMessage, { method, onEnd }: UpstreamResponseOptions): Response {
   const { statusCode: status = 0 } = message;
   const headers = withoutHopByHop(headersOf(message));
-  const empty = new Response(null, { status, headers }); // first: an invalid header must not leave a stream behind
-  if (method !== "HEAD" && !NULL_BODY_STATUSES.includes(status)) {
-    return new Response(bodyOf(message, onEnd), { status, headers: empty.headers });
-  }
+  const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
+  // Before any stream: an invalid header must not leave one behind.
+  const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });
+  if (complete === undefined) return new Response(bodyOf(message, onEnd), { status, headers });
   message.on("error", () => {}); // the response is complete without the rest of the message
   message.resume(); // reads the message to its end, so that the connection can be reused
   onEnd();
-  return empty;
+  return complete;
+}
+
+/** Returns the response if its whole body has arrived together with the headers, as most small ones do. */
+function completeResponse(message: IncomingMessage, init: ResponseInit): Response | undefined {
+  if (!message.complete || message.readableLength > READ_AHEAD_BYTES) return undefined;
+  const { buffer, byteOffset, length }: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
+  return new BytesResponse(new Uint8Array(buffer, byteOffset, length), init);
 }
 
 function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): ReadableStream<Uint8Array<ArrayBuffer>> {

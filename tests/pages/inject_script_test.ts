@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import { MAX_HEAD_BYTES } from "../../src/pages/insertion_point.ts";
-import { injectScript } from "../../src/pages/inject_script.ts";
+import { injectScript, insertScript } from "../../src/pages/inject_script.ts";
 
 const SCRIPT = '<script id="__rep__">{}</script>';
 const CHUNK_SIZES = [1, 2, 3, 7, Infinity];
@@ -216,6 +216,7 @@ for (const [behavior, marked] of [...BEFORE_END_OF_HEAD, ...AFTER_HEAD, ...FIRST
       const chunks = await injected(chunksOf(document, () => size));
       assertEquals(text(...chunks), expected, `in chunks of ${size}`);
     }
+    assertEquals(text(insertScript(document, bytes(SCRIPT))), expected, "in memory");
   });
 }
 

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { captureLog } from "../_gateway.ts";
+import { BytesResponse } from "../../src/http/bytes_response.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 
@@ -28,6 +29,13 @@ async function inject(
   );
   return { status: result.status, headers: Object.fromEntries(result.headers), body: await result.text() };
 }
+
+Deno.test("injectPage() inserts the script into a page in memory", async () => {
+  const response = new BytesResponse(new TextEncoder().encode(HTML), { headers: { "content-type": "text/html" } });
+  const request = { method: "GET", headers: new Headers() };
+  const page = await injectPage(response, request, () => Promise.resolve(SCRIPT));
+  assertEquals(await page.text(), (await inject({})).body);
+});
 
 Deno.test("injectPage() inserts the script into a page, and removes the headers of the original body", async () => {
   const original = {

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import { BytesResponse } from "../../src/http/bytes_response.ts";
 import { upstreamResponse } from "../../src/proxy/upstream_response.ts";
 
 /** A message without a network. The test pushes its chunks. */
@@ -26,6 +27,29 @@ Deno.test("upstreamResponse() reads at most 64 KiB ahead, and continues when the
   assertEquals(from.isPaused(), false);
   await reader.cancel();
   assertEquals(from.destroyed, true);
+});
+
+Deno.test("upstreamResponse() needs no stream for a body that arrived with the headers, and reads the message to its end", async () => {
+  const ends: (string | undefined)[] = [];
+  const from = message(200, ["Content-Length", "3"]);
+  for (const text of ["ab", "c", null]) from.push(text);
+  const hasEnded = new Promise((resolve) => from.on("end", resolve));
+  const complete = response(Object.assign(from, { complete: true }), ends);
+  assertEquals(complete instanceof BytesResponse && complete.content, new TextEncoder().encode("abc"));
+  assertEquals([...complete.headers], [["content-length", "3"]]);
+  await hasEnded; // the agent then reuses the connection
+  assertEquals([await complete.text(), ends], ["abc", [undefined]]);
+});
+
+Deno.test("upstreamResponse() streams a body that is larger than 64 KiB, or has not arrived as a whole", () => {
+  const large = message(200);
+  for (const chunk of [CHUNK, CHUNK, null]) large.push(chunk);
+  const incomplete = message(200);
+  incomplete.push("ab");
+  for (const from of [Object.assign(large, { complete: true }), incomplete]) {
+    assertEquals(response(from) instanceof BytesResponse, false);
+    from.destroy();
+  }
 });
 
 Deno.test("upstreamResponse() ends the body in an error if the message breaks off, and reports it once", async () => {

@@ -11,7 +11,7 @@
 import { readCommand } from "./src/cli/command.ts";
 import { exitWithStartError } from "./src/cli/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/listen.ts";
-import type { OptionName } from "./src/cli/option_table.ts";
+import { type OptionName, OPTIONS } from "./src/cli/option_table.ts";
 import { UsageError } from "./src/cli/read_options.ts";
 import { loadKvToken } from "./src/cli/secret_files.ts";
 import { onSignals } from "./src/cli/signals.ts";
@@ -24,6 +24,7 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "tls-cert": "expected --cert of deno serve",
   "tls-key": "expected --key of deno serve",
   "stop-delay": "Deno closes the port at the first signal",
+  "server": "it has its own",
 };
 
 const command = await readServeCommand().catch(exitWithStartError);
@@ -57,8 +58,10 @@ async function readServeCommand(): Promise<ServeCommand> {
     throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
   }
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
-    const value = command.options[name as OptionName];
-    if (value !== undefined && value !== 0) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
+    const option = name as OptionName;
+    if (command.options[option] !== OPTIONS[option].default) {
+      throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
+    }
   }
   await loadKvToken();
   await checkStart(command.options);

@@ -1,17 +1,16 @@
 import { type Clock, sleep } from "../clock.ts";
-import type { ConnectionInfo } from "../http/respond.ts";
 import { describeError, type Log } from "../log.ts";
 import { isGranted } from "../permissions.ts";
 import { BrokenBodyError } from "../proxy/broken_body_error.ts";
+import { bindDenoServer } from "../server/deno_server.ts";
+import type { BindServer, Server, ServerOptions } from "../server/server.ts";
 import type { Tls } from "./tls.ts";
 
 /** Options of {@linkcode listen}. */
-export interface ListenOptions {
-  hostname: string;
-  /** 0 picks a free port. */
-  port: number;
+export interface ListenOptions extends Pick<ServerOptions, "hostname" | "port" | "handler"> {
   tls?: Tls | undefined;
-  handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
+  /** Binds the port. @default {bindDenoServer} */
+  bindServer?: BindServer;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   clock: Clock;
@@ -34,29 +33,28 @@ const MAX_REBINDS = 1_000;
  * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
  * files.
  */
-export function listen(options: ListenOptions): Listener {
-  return new Listener(options);
+export async function listen(options: ListenOptions): Promise<Listener> {
+  requireNetPermission(hostAndPort(options.hostname, options.port));
+  return new Listener(options, await bind(options, options.port, options.tls));
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
- * accepting for good; the listener then serves again on the same port.
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, the servers of Deno
+ * stop accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
   readonly #options: ListenOptions;
   readonly #stopping = new AbortController();
-  #server: Deno.HttpServer<Deno.NetAddr>;
+  #server: Server;
   #tls: Tls | undefined;
   /** Servers with an earlier certificate whose last requests are still in flight. */
   readonly #replaced = new Set<Promise<void>>();
 
-  constructor(options: ListenOptions) {
-    const { hostname, port, tls, ready } = options;
-    requireNetPermission(hostAndPort(hostname, port));
-    this.#options = options;
+  constructor(options: ListenOptions, server: Server) {
+    const { tls, ready } = options;
     this.#tls = tls;
-    this.#server = serve(options, port, tls);
-    this.#options = { ...options, port: this.#server.addr.port };
+    this.#server = server;
+    this.#options = { ...options, port: server.port };
     if (ready === undefined) this.#logListening();
     else void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
     void this.#keepServing(this.#server);
@@ -76,7 +74,7 @@ export class Listener {
    */
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
-    await serve(this.#options, 0, tls).shutdown(); // if the certificate cannot be used, the port stays bound
+    await (await bind(this.#options, 0, tls)).shutdown(); // if the certificate cannot be used, the port stays bound
     const replaced = this.#server;
     this.#tls = tls;
     const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));
@@ -91,7 +89,7 @@ export class Listener {
     await Promise.all([this.#server.shutdown(), ...this.#replaced]);
   }
 
-  async #keepServing(server: Deno.HttpServer<Deno.NetAddr>): Promise<void> {
+  async #keepServing(server: Server): Promise<void> {
     const { clock, log, serves } = this.#options;
     try {
       return await server.finished;
@@ -100,14 +98,14 @@ export class Listener {
     }
     while (!this.#stopping.signal.aborted) {
       await sleep(RELISTEN_MS, clock, { signal: this.#stopping.signal });
-      if (this.#stopping.signal.aborted || this.#tryToServe()) return;
+      if (this.#stopping.signal.aborted || await this.#tryToServe()) return;
     }
   }
 
-  #tryToServe(): boolean {
+  async #tryToServe(): Promise<boolean> {
     const { log, serves } = this.#options;
     try {
-      this.#serveAgain();
+      await this.#serveAgain();
       this.#logListening();
       return true;
     } catch (error) {
@@ -119,7 +117,7 @@ export class Listener {
   async #rebind(): Promise<void> {
     for (let tries = 1; !this.#stopping.signal.aborted; tries++) {
       try {
-        return this.#serveAgain();
+        return await this.#serveAgain();
       } catch (error) {
         if (tries === MAX_REBINDS) throw error;
         await sleep(REBIND_MS, this.#options.clock);
@@ -127,9 +125,11 @@ export class Listener {
     }
   }
 
-  #serveAgain(): void {
-    this.#server = serve(this.#options, this.port, this.#tls);
-    void this.#keepServing(this.#server);
+  async #serveAgain(): Promise<void> {
+    const server = await bind(this.#options, this.port, this.#tls);
+    if (this.#stopping.signal.aborted) return await server.shutdown();
+    this.#server = server;
+    void this.#keepServing(server);
   }
 
   #logListening(): void {
@@ -145,10 +145,10 @@ function requireNetPermission(host: string): void {
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-function serve({ hostname, handler, log }: ListenOptions, port: number, tls: Tls | undefined) {
-  const options = { hostname, port, onListen() {}, onError: (error: unknown) => logError(error, log) };
+async function bind(options: ListenOptions, port: number, tls: Tls | undefined): Promise<Server> {
+  const { hostname, handler, log, bindServer = bindDenoServer } = options;
   try {
-    return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
+    return await bindServer({ hostname, port, tls, handler, onError: (error) => logError(error, log) });
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port), tls);
   }

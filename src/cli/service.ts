@@ -24,6 +24,7 @@ import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
 import { toGatewayOptions } from "./to_gateway_options.ts";
+import { checkServer, resolveServer } from "./resolve_server.ts";
 import { readTls, type Tls } from "./tls.ts";
 
 /** The command to serve. */
@@ -82,11 +83,12 @@ export class Service {
   async bind(): Promise<void> {
     const { hostname, port, "health-port": healthPort } = this.#command.options;
     const tls = await readTls(this.#command.options);
-    const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
-    this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
+    const bindServer = await resolveServer(this.#command.options, { clock: this.#clock, log: this.#log });
+    const common = { hostname, bindServer, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
+    this.#listeners = [await listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
     if (healthPort === undefined) return;
     try {
-      const health = listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
+      const health = await listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
       this.#listeners = [...this.#listeners, health];
     } catch (error) {
       await this.#unbind();
@@ -204,12 +206,13 @@ export class Service {
  * Checks permissions, files and reload triggers, without any effect.
  *
  * @throws {ConfigurationError} If a permission is missing.
- * @throws {UsageError} If a trigger cannot be set up.
+ * @throws {UsageError} If a trigger cannot be set up, or the server cannot follow an option.
  */
 export async function checkStart(options: CommandOptions): Promise<void> {
   const issues = checkPermissions(options);
   if (issues.length > 0) throw new ConfigurationError(issues);
   (await loadTriggers(options))?.checkTriggers(options);
+  checkServer(options);
 }
 
 /** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */

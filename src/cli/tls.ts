@@ -1,12 +1,9 @@
+import type { Certificate } from "../server/server.ts";
 import type { CommandOptions } from "./option_table.ts";
 import { readTextFile } from "./sources.ts";
 
 /** A certificate chain and its private key. */
-export interface Tls {
-  /** PEM. */
-  readonly cert: string;
-  /** PEM. */
-  readonly key: string;
+export interface Tls extends Certificate {
   /** The paths of both, for messages. */
   readonly certFile: string;
   readonly keyFile: string;

@@ -8,6 +8,11 @@ import { createSources, type SourceOptions } from "./sources.ts";
 type ProcessOption =
   | "port"
   | "hostname"
+  | "server"
+  | "max-connections"
+  | "header-timeout"
+  | "request-timeout"
+  | "keep-alive-timeout"
   | "poll-interval"
   | "kv"
   | "rate-limit-kv"

@@ -87,7 +87,11 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   }
 }
 
-function openRequest({ upstream, agent, method, target, headers, body }: UpstreamRequestOptions): http.ClientRequest {
+/** What {@linkcode openRequest} needs to know. */
+type RequestHead = Pick<UpstreamRequestOptions, "upstream" | "agent" | "method" | "target" | "headers" | "body">;
+
+/** Creates a request, whose head is sent with the first bytes of its body. */
+export function openRequest({ upstream, agent, method, target, headers, body }: RequestHead): http.ClientRequest {
   const { protocol, hostname, port } = upstream;
   return http.request({
     agent,

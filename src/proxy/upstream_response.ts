@@ -9,8 +9,6 @@ const NULL_BODY_STATUSES = [204, 205, 304];
 /** How many bytes of the body are read before the client asks for them. */
 const READ_AHEAD_BYTES = 65_536;
 
-const EMPTY = new Uint8Array();
-
 /** Options of {@linkcode upstreamResponse}. */
 interface UpstreamResponseOptions {
   /** The method of the request: a response to HEAD has no body, whatever its headers say. */
@@ -47,8 +45,18 @@ export function upstreamResponse(message: IncomingMessage, { method, onEnd }: Up
 /** Returns the response if its whole body has arrived together with the headers, as most small ones do. */
 function completeResponse(message: IncomingMessage, init: ResponseInit): Response | undefined {
   if (!message.complete || message.readableLength > READ_AHEAD_BYTES) return undefined;
-  const { buffer, byteOffset, length }: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
-  return new BytesResponse(new Uint8Array(buffer, byteOffset, length), init);
+  return new BytesResponse(readBuffered(message), init);
+}
+
+/** Reads what has arrived. `read()` may return one chunk only. */
+function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(message.readableLength);
+  let offset = 0;
+  for (let chunk: Uint8Array | null; (chunk = message.read()) !== null;) {
+    bytes.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return bytes;
 }
 
 function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): ReadableStream<Uint8Array<ArrayBuffer>> {
@@ -77,7 +85,7 @@ function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): Reada
 }
 
 /** Reads `rawHeaders`, since `message.headers` drops duplicates of some headers. */
-function headersOf({ rawHeaders }: IncomingMessage): Headers {
+export function headersOf({ rawHeaders }: IncomingMessage): Headers {
   const headers = new Headers();
   for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i]!, rawHeaders[i + 1]!);
   return headers;

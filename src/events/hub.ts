@@ -30,9 +30,25 @@ export type Position =
   /** With the newest event of each variable. */
   | { readonly kind: "unknown" };
 
-/** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
-interface Subscriber {
-  readonly controller: ReadableStreamDefaultController<Uint8Array>;
+type Controller = ReadableStreamDefaultController<Uint8Array>;
+
+/** What a hub does for its subscribers. One object serves all of them. */
+interface SubscriberActions {
+  open(subscriber: Subscriber): void;
+  pull(subscriber: Subscriber): Promise<void> | void;
+  remove(subscriber: Subscriber): void;
+}
+
+/** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
+type SubscriberFields = Pick<Subscriber, "actions" | "rateKey" | "cursor" | "skipsSuperseded" | "endsAt" | "opening">;
+
+/**
+ * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
+ *
+ * It is the source of its own stream, since closures for each stream would keep its request in memory.
+ */
+class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
+  readonly actions: SubscriberActions;
   /** The {@linkcode StreamClient.rateKey}. */
   readonly rateKey: string;
   /** The id of the last event that was sent. */
@@ -40,9 +56,37 @@ interface Subscriber {
   /** Whether superseded events are skipped. It ends when the stream is up to date. */
   skipsSuperseded: boolean;
   /** When the next heartbeat is due. */
-  heartbeatAt: number;
+  heartbeatAt = 0;
   readonly endsAt: number;
+  /** The first frame, until it is sent. */
+  opening: string;
+  controller!: Controller;
+
+  constructor({ actions, rateKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
+    this.actions = actions;
+    this.rateKey = rateKey;
+    this.cursor = cursor;
+    this.skipsSuperseded = skipsSuperseded;
+    this.endsAt = endsAt;
+    this.opening = opening;
+  }
+
+  start(controller: Controller): void {
+    this.controller = controller;
+    this.actions.open(this);
+  }
+
+  pull(): Promise<void> | void {
+    return this.actions.pull(this);
+  }
+
+  cancel(): void {
+    this.actions.remove(this);
+  }
 }
+
+/** A stream reads nothing before its client does. */
+const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 
 /** Middleboxes drop connections that are silent for 30 to 60 s. */
 const HEARTBEAT_MS = 15_000;
@@ -68,6 +112,11 @@ export class Hub {
   readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
   readonly #limits: StreamLimits;
+  readonly #actions: SubscriberActions = {
+    open: (subscriber) => this.#open(subscriber),
+    pull: (subscriber) => this.#pull(subscriber),
+    remove: (subscriber) => void this.#remove(subscriber),
+  };
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -88,12 +137,7 @@ export class Hub {
   subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
-    let subscriber: Subscriber;
-    return new ReadableStream<Uint8Array>({
-      start: (controller) => void (subscriber = this.#open(controller, client.rateKey, position)),
-      pull: () => this.#pull(subscriber),
-      cancel: () => void this.#remove(subscriber),
-    }, { highWaterMark: 0 });
+    return new ReadableStream(this.#createSubscriber(client.rateKey, position), NO_READ_AHEAD);
   }
 
   /** The number of open streams. */
@@ -118,18 +162,23 @@ export class Hub {
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
   }
 
-  #open(controller: Subscriber["controller"], rateKey: string, position: Position): Subscriber {
+  #createSubscriber(rateKey: string, position: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const cursor = this.#cursorOf(position);
     const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const heartbeatAt = this.#nextHeartbeat();
-    const subscriber = { controller, rateKey, cursor, skipsSuperseded, heartbeatAt, endsAt };
+    const opening = this.#opening(cursor, position);
+    return new Subscriber({ actions: this.#actions, rateKey, cursor, skipsSuperseded, endsAt, opening });
+  }
+
+  #open(subscriber: Subscriber): void {
+    const { opening, rateKey, controller } = subscriber;
+    subscriber.opening = "";
+    subscriber.heartbeatAt = this.#nextHeartbeat();
     this.#subscribers.add(subscriber);
     this.#metrics.count("rep.streams.opened", 1);
     this.#limits.add(rateKey);
-    controller.enqueue(encoder.encode(this.#opening(subscriber, position)));
-    return subscriber;
+    controller.enqueue(encoder.encode(opening));
   }
 
   #cursorOf(position: Position): number {
@@ -140,13 +189,17 @@ export class Hub {
   /**
    * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
-  #opening({ cursor }: Subscriber, { kind }: Position): string {
+  #opening(cursor: number, { kind }: Position): string {
     const retryMs = this.#randomBetween(RETRY_MS);
     if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
     return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
+    if (subscriber.cursor >= this.#tail.head) {
+      subscriber.skipsSuperseded = false;
+      return void this.#waiting.add(subscriber);
+    }
     if (subscriber.skipsSuperseded) {
       const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
       if (frames.length > 0) return this.#replay(subscriber, frames);

@@ -79,7 +79,7 @@ function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): Reada
       message.on("error", fail);
       message.on("close", () => fail(new Error("The connection was closed before the end of the body")));
     },
-    pull: () => void message.resume(),
+    pull: () => message.isPaused() ? void message.resume() : undefined,
     cancel: () => end(() => message.destroy()),
   }, new ByteLengthQueuingStrategy({ highWaterMark: READ_AHEAD_BYTES }));
 }

@@ -1,16 +1,24 @@
 /** What clients can do to the connections of `--server node`: real processes, real sockets. */
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { type RunningCommand, startCommand } from "./_command.ts";
+import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
-function startNode(flags: readonly string[] = [], maxFiles?: number): Promise<RunningCommand> {
-  const timeouts = ["--header-timeout", "1s", "--request-timeout", "2s", "--keep-alive-timeout", "1s"];
+interface NodeOptions {
+  flags?: readonly string[];
+  /** For the head of a request, and for all of it. */
+  timeout?: string;
+  maxFiles?: number;
+}
+
+function startNode({ flags = [], timeout = "1s", maxFiles }: NodeOptions = {}): Promise<RunningCommand> {
+  const timeouts = ["--header-timeout", timeout, "--request-timeout", timeout, "--keep-alive-timeout", "1s"];
   return startCommand(["--server", "node", "--kv", ":memory:", ...timeouts, ...flags], {}, undefined, maxFiles);
 }
 
-async function connect({ url }: RunningCommand, text = ""): Promise<Deno.TcpConn> {
-  const connection = await Deno.connect({ hostname: "127.0.0.1", port: Number(new URL(url).port) });
+async function connect({ url }: RunningCommand, text = "", signal?: AbortSignal): Promise<Deno.TcpConn> {
+  const address = { hostname: "127.0.0.1", port: Number(new URL(url).port) };
+  const connection = await Deno.connect({ ...address, ...(signal && { signal }) });
   await connection.write(new TextEncoder().encode(text.replaceAll("\n", "\r\n")));
   return connection;
 }
@@ -20,6 +28,10 @@ async function readToEnd(connection: Deno.TcpConn): Promise<[line: string | unde
   const start = performance.now();
   const text = await new Response(connection.readable).text().catch(() => "");
   return [text.split("\r\n")[0], performance.now() - start];
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function statusOf({ url }: RunningCommand): Promise<string> {
@@ -47,7 +59,7 @@ Deno.test({
   name: "1,084 silent connections with 1,024 file descriptors do not stop --server node",
   ignore: IS_WINDOWS,
   async fn() {
-    await using command = await startNode([], 1_024);
+    await using command = await startNode({ maxFiles: 1_024 });
     const silent = await Promise.all(Array.from({ length: 1_084 }, () => connect(command)));
     const start = performance.now();
     while (await statusOf(command).catch(() => "refused") !== "healthy") { // until --header-timeout
@@ -63,9 +75,20 @@ Deno.test({
   name: "--server node listens again after it ran out of file descriptors",
   ignore: IS_WINDOWS,
   async fn() {
-    await using command = await startNode(["--max-connections", "10000"], 128);
-    const silent = await Promise.all(Array.from({ length: 300 }, () => connect(command)));
-    for (const connection of silent) connection.close();
+    const flags = ["--max-connections", "10000"];
+    await using command = await startNode({ flags, timeout: "1h", maxFiles: 128 });
+    const silent: Deno.TcpConn[] = [];
+    const attempts: Promise<unknown>[] = [];
+    const end = new AbortController();
+    const isExhausted = () => silent.length >= 128 || attempts.length >= silent.length + 20; // the backlog is full
+    while (!isExhausted()) {
+      const attempt = connect(command, "", end.signal).then((connection) => silent.push(connection), () => {});
+      attempts.push(attempt);
+      await Promise.race([attempt, delay(100)]);
+    }
+    end.abort();
+    await Promise.all(attempts);
+    for (const connection of silent) connection.close(); // the probe needs a free descriptor, too
     await command.logged(({ msg }) => msg === "rep.listener.failed");
     const isAgain = () => command.output.filter((line) => line.includes('"rep.listening"')).length === 2;
     await command.logged(isAgain);
@@ -74,7 +97,7 @@ Deno.test({
 });
 
 Deno.test("--max-connections refuses further connections, and logs how many at the end", async () => {
-  await using command = await startNode(["--max-connections", "2"]);
+  await using command = await startNode({ flags: ["--max-connections", "2"] });
   const open = [await connect(command), await connect(command)];
   const [line] = await readToEnd(await connect(command, "GET / HTTP/1.1\nHost: x\n\n"));
   assertEquals(line, "");
@@ -85,9 +108,19 @@ Deno.test("--max-connections refuses further connections, and logs how many at t
   assertEquals([refused, max_connections], [1, 2]);
 });
 
-Deno.test("--server deno rejects options that only --server node follows", async () => {
-  for (const [flag, value] of [["--max-connections", "10"], ["--header-timeout", "1s"]] as const) {
-    const error = await startCommand([flag, value]).then(() => "started", String);
-    assertEquals(error.includes(`Cannot use ${flag} with --server deno: expected --server node`), true, error);
-  }
-});
+/** Options that cannot be used together, and the message. */
+const CONFLICTS: readonly [flags: string[], message: string][] = [
+  [["--max-connections", "10"], "Cannot use --max-connections with --server deno: expected --server node"],
+  [["--header-timeout", "1s"], "Cannot use --header-timeout with --server deno: expected --server node"],
+  [
+    ["--server", "node", "--header-timeout", "10m"],
+    "Cannot use --header-timeout 10m with --request-timeout 5m: expected a time that is not longer",
+  ],
+];
+
+for (const [flags, message] of CONFLICTS) {
+  Deno.test(`the command rejects ${flags.join(" ")}`, async () => {
+    const { code, stderr } = await runCommand(["--hostname", "127.0.0.1", "--port", "0", ...flags]);
+    assertEquals([code, stderr.includes(message)], [2, true], stderr);
+  });
+}

@@ -57,7 +57,7 @@ const SERVERS: readonly (readonly [name: string, bindServer: BindServer])[] = [
 ];
 
 for (const [name, bindServer] of SERVERS) {
-  Deno.test(`with ${name}, a client that stops reading receives every event once it reads again, and slows no other client`, async () => {
+  Deno.test(`with ${name}, a client that stops reading receives every event later, and slows no other client`, async () => {
     let value = "0";
     await using gateway = await createGateway({ hotReload: true, variables: () => ({ REP_PUBLIC_A: value }) });
     const onError = () => new Response(null, { status: 500 });

@@ -47,7 +47,7 @@ async function statusOf({ fetch }: TlsCommand): Promise<string> {
 const isReloaded = ({ msg }: { msg: string }) => msg === "rep.tls.reloaded";
 
 for (const server of ["deno", "node"]) {
-  Deno.test(`with --server ${server}, SIGHUP reloads a renewed certificate on the same port, and open streams stay`, async () => {
+  Deno.test(`with --server ${server}, SIGHUP reloads a renewed certificate, and open streams stay`, async () => {
     await using tls = await startTlsCommand(server);
     const stream = await tls.fetch("/rep/changes");
     const reader = stream.body!.getReader();

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { formatDuration } from "../duration.ts";
 import type { Log } from "../log.ts";
 import { bindDenoServer } from "../server/deno_server.ts";
 import { connectionBudget, readOpenFileLimit } from "../server/open_files.ts";
@@ -22,7 +23,18 @@ const NODE_OPTIONS = ["max-connections", "header-timeout", "request-timeout", "k
  * @throws {UsageError} If there is one.
  */
 export function checkServer(options: CommandOptions): void {
-  if (options.server === "node") return;
+  if (options.server === "node") checkTimeouts(options);
+  else rejectNodeOptions(options);
+}
+
+/** The head is a part of the request. */
+function checkTimeouts({ "header-timeout": header, "request-timeout": request }: CommandOptions): void {
+  if (header <= request) return;
+  const options = `--header-timeout ${formatDuration(header)} with --request-timeout ${formatDuration(request)}`;
+  throw new UsageError(`Cannot use ${options}: expected a time that is not longer`);
+}
+
+function rejectNodeOptions(options: CommandOptions): void {
   const name = NODE_OPTIONS.find((name) => options[name] !== OPTIONS[name].default);
   if (name !== undefined) throw new UsageError(`Cannot use --${name} with --server deno: expected --server node`);
 }

@@ -115,8 +115,8 @@ function headerLines({ host }: URL, headers: Headers): string[] {
 }
 
 /**
- * Returns the header that says how long the body is, if `Content-Length` does not (RFC 9112 §6.1). `node:http` would send
- * the body of a GET or a DELETE without any, and announce one for a POST without a body.
+ * Returns the header that says how long the body is, if `Content-Length` does not (RFC 9112 §6.1). `node:http` would
+ * send the body of a GET or a DELETE without any, and announce one for a POST without a body.
  */
 function framing(method: string, headers: Headers, body: UpstreamRequestOptions["body"]): string[] {
   if (headers.has("content-length")) return [];

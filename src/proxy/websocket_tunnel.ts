@@ -35,8 +35,8 @@ interface Accepted {
 }
 
 /**
- * Forwards the handshake of a WebSocket, and then every byte in both directions, with backpressure. Unlike the bridge of two
- * `WebSocket`s, this keeps extensions, and a connection that breaks on one side breaks on the other.
+ * Forwards the handshake of a WebSocket, and then every byte in both directions, with backpressure. Unlike the bridge
+ * of two `WebSocket`s, this keeps extensions, and a connection that breaks on one side breaks on the other.
  *
  * @returns A response without meaning: the connection of the request is taken over.
  * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client

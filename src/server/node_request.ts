@@ -14,8 +14,8 @@ interface NodeRequestOptions {
 const ANY_URL = "http://localhost/";
 
 /**
- * A request of `node:http`. As with `Deno.serve`, its URL is not normalized and may be invalid, its headers are complete,
- * and it has no body if it is a GET or a HEAD.
+ * A request of `node:http`. As with `Deno.serve`, its URL is not normalized and may be invalid, its headers are
+ * complete, and it has no body if it is a GET or a HEAD.
  */
 export class NodeRequest extends UpgradableRequest {
   readonly #message: IncomingMessage;

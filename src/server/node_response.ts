@@ -101,7 +101,7 @@ class BodyWriter {
   }
 }
 
-/** Whether a read finds the end of the stream before anything else happens: a body that was not a stream is one chunk. */
+/** Whether a read finds the end of the stream at once, as that of a body which was not a stream. */
 function endsAtOnce(read: Promise<ReadableStreamReadResult<Uint8Array>>): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   setImmediate(() => resolve(false));

@@ -296,7 +296,8 @@ Deno.test({
         if (++asked === 2) setTimeout(() => listener.shutdown());
         return new Response("here");
       }
-      const listener = await listen({ hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock: systemClock, log });
+      const options = { hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock: systemClock, log };
+      const listener = await listen(options);
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
     );

@@ -280,14 +280,14 @@ export class LiveConfiguration {
   }
 
   async #pollOnce(): Promise<void> {
-    const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newest`
+    const { head, isLoaded } = this.tail; // first: what another task reads meanwhile is newer than `newestEvent`
+    if (!isLoaded) return await this.tail.readNew(); // streams wait for it
     const heads = await this.#store.getMany<{ id: number }>([EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY]);
     const [newestEvent = 0, newestWrite = 0] = heads.map((entry) => entry?.value.id);
     this.#reportWrite(newestWrite);
-    const newest = isLoaded ? newestEvent : Infinity;
-    if (newest > head) return await this.tail.readNew();
-    if (newest === head) return;
-    this.#logLoss(head, newest);
+    if (newestEvent > head) return await this.tail.readNew();
+    if (newestEvent === head) return;
+    this.#logLoss(head, newestEvent);
     await this.#reloadStored(); // the store may have lost variables as well
   }
 

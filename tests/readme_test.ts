@@ -169,7 +169,7 @@ async function gzipSize(text: string): Promise<number> {
 }
 
 Deno.test("README.md states the size of the client, and the limit of session keys", async () => {
-  const [, size, compressed] = /has (\d) KB \((\d) KB\s+compressed\)/.exec(README) ?? [];
+  const [, size, compressed] = /has\s+(\d) KB\s+\((\d) KB\s+compressed\)/.exec(README) ?? [];
   assertEquals([size, compressed].map(Number), [CLIENT_JS.length, await gzipSize(CLIENT_JS)].map(toKilobytes));
   assertEquals([/more than (\w+) session keys within a minute/.exec(README)?.[1]], ["ten"]);
   assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);

@@ -29,6 +29,7 @@ export function transformBody(
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
+  transformer.on("error", () => {}); // the iterator listens only when it is read; until then an error would end the process
   void feed(reader, transformer, flushes).catch((error) => transformer.destroy(failure = error));
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {

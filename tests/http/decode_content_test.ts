@@ -147,3 +147,12 @@ Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() suppor
   assertEquals(filterAcceptEncoding(""), "identity");
   assertEquals(filterAcceptEncoding(null), "identity");
 });
+
+Deno.test("decodeContent() leaves an error to the reader, however late that reads", async () => {
+  const invalid = decodeContent(response(new Uint8Array(10), "gzip"));
+  const failing = new ReadableStream({ pull: (controller) => controller.error(new Error("connection reset")) });
+  const broken = decodeContent(response(failing, "br"));
+  await new Promise((resolve) => setTimeout(resolve, 0)); // both have failed by then, as while a config script is rendered
+  await assertRejects(() => invalid.text(), TypeError, "Cannot decode the content");
+  await assertRejects(() => broken.text(), Error, "connection reset");
+});

@@ -69,8 +69,9 @@ export interface GatewayOptions {
   /** Directory of static files to serve, with the configuration injected into HTML. @default {undefined} */
   staticDir?: string | undefined;
   /**
-   * How many bytes of static files and pages are kept in memory: 0 to 68_719_476_736. Files of up to 1 MiB are kept,
-   * and compared with the file system at most once a second. With 0, nothing is kept and nothing is compressed.
+   * How many bytes of static files and pages are kept in memory: 0 to 68_719_476_736. Files of up to 1 MiB and an
+   * eighth of this are kept, and compared with the file system at most once a second. With 0, nothing is kept and nothing
+   * is compressed.
    *
    * @default {67_108_864}
    */

@@ -33,8 +33,12 @@ interface CachedFile {
   readonly version: string;
   /** Whether every later change changes `version`. If not, the file has to be read again. */
   readonly isSettled: boolean;
+  /** Whether it may have been read while it was being written, and so is read again for the next request. */
+  readonly isRecent: boolean;
   /** The hashes of the file and its variants. */
   readonly etags: string;
+  /** The size of what others made of it, in bytes. */
+  readonly derivedBytes: number;
   /** When it was last compared with the file system, in milliseconds since the Unix epoch. */
   checkedAt: number;
 }
@@ -44,6 +48,12 @@ const MAX_AGE_MS = 1_000;
 
 /** Larger files are streamed. */
 const MAX_FILE_BYTES = 1024 * 1024;
+
+/**
+ * The part of the cache that a file may take. What is made of a page takes five times its size: the page with the
+ * configuration, and both in two codings. A file that outgrew the cache would be read and compressed for every request.
+ */
+const FILE_SHARE = 1 / 8;
 
 /** What an entry takes in memory besides the bytes of the file, roughly. */
 const ENTRY_BYTES = 2_048;
@@ -55,7 +65,8 @@ export function isFresh({ checkedAt }: { readonly checkedAt: number }, now: numb
 
 /**
  * Keeps files of a directory in memory, with their compressed variants. Each is compared with the file system at most
- * once a second; requests that arrive meanwhile wait for the same comparison.
+ * once a second; requests that arrive meanwhile wait for the same comparison. Only one that was written within the last
+ * second is read for every request: the first of them may have come while it was incomplete.
  *
  * A file is found and read by the same rules as without the cache, so a link that leads out of the directory, a file
  * without read permission and the like are noticed within that second, too.
@@ -70,10 +81,10 @@ export class FileCache {
     this.#files = new SizeBoundedCache(options.maxBytes);
   }
 
-  /** Returns a file that was looked at within the last second. */
+  /** Returns a file that was looked at within the last second, and had not just been written then. */
   getFresh(key: string, now: number): ServedFile | undefined {
     const cached = this.#files.get(key);
-    return cached !== undefined && isFresh(cached, now) ? cached.served : undefined;
+    return cached !== undefined && !cached.isRecent && isFresh(cached, now) ? cached.served : undefined;
   }
 
   /**
@@ -122,33 +133,37 @@ export class FileCache {
 
   async #read(key: string, found: FoundFile, checkedAt: number): Promise<ServedFile> {
     const { maxBytes } = this.#options;
-    const contents = maxBytes === 0 ? undefined : await readContents(found, Math.min(MAX_FILE_BYTES, maxBytes));
+    const maxFileBytes = Math.min(MAX_FILE_BYTES, maxBytes * FILE_SHARE);
+    const contents = maxBytes === 0 ? undefined : await readContents(found, maxFileBytes);
     if (contents === undefined) return this.#keepUncached(key, found, checkedAt);
     const all = [contents.file, ...contents.variants];
     const version = versionOfAll(all);
     const etags = all.map(({ etag }) => etag).join();
     const isSettled = all.every((content) => content.isSettled);
+    const isRecent = all.some((content) => content.isRecent);
     const cached = this.#files.get(key);
     const isSame = cached?.version === version && cached.etags === etags;
-    return isSame
-      ? this.#keep(key, { ...cached, isSettled, checkedAt })
-      : this.#keep(key, { served: this.#serve(key, found, contents), version, etags, isSettled, checkedAt });
+    if (isSame) return this.#keep(key, { ...cached, isSettled, isRecent, checkedAt });
+    const served = this.#serve(key, found, contents);
+    return this.#keep(key, { served, version, etags, isSettled, isRecent, derivedBytes: 0, checkedAt });
   }
 
   #keepUncached(key: string, found: FoundFile, checkedAt: number): ServedFile {
     const version = versionOfAll([found, ...found.variants]);
-    return this.#keep(key, { served: { kind: "uncached", found }, version, etags: "", isSettled: true, checkedAt });
+    const served: ServedFile = { kind: "uncached", found };
+    const known = { etags: "", isSettled: true, isRecent: false, derivedBytes: 0 }; // nothing of it is kept
+    return this.#keep(key, { served, version, ...known, checkedAt });
   }
 
-  #keep(key: string, file: CachedFile, derivedBytes = 0): ServedFile {
-    this.#files.set(key, file, ENTRY_BYTES + sizeOf(file.served) + derivedBytes);
+  #keep(key: string, file: CachedFile): ServedFile {
+    this.#files.set(key, file, ENTRY_BYTES + sizeOf(file.served) + file.derivedBytes);
     return file.served;
   }
 
   #serve(key: string, found: FoundFile, contents: FileContents): ServedFile {
     const resize = (derivedBytes = 0) => {
       const cached = this.#files.get(key);
-      if (cached?.served === served) this.#keep(key, cached, derivedBytes);
+      if (cached?.served === served) this.#keep(key, { ...cached, derivedBytes });
     };
     const served: ServedFile = found.isPage
       ? { kind: "page", page: staticPage(found, contents, resize) }

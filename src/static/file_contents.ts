@@ -15,6 +15,7 @@ export interface FileContent {
   readonly path: string;
   readonly version: string;
   readonly isSettled: boolean;
+  readonly isRecent: boolean;
 }
 
 /** A file and its compressed variants in memory. */
@@ -50,7 +51,7 @@ async function readContent(
 }
 
 async function describe(file: RegularFile, path: string, coding: FileContent["coding"]): Promise<FileContent> {
-  const { mtime, version, isSettled } = file;
+  const { mtime, version, isSettled, isRecent } = file;
   const bytes = await readAll(file);
-  return { path, coding, bytes, mtime, etag: await eTag(bytes), version, isSettled };
+  return { path, coding, bytes, mtime, etag: await eTag(bytes), version, isSettled, isRecent };
 }

@@ -11,6 +11,8 @@ export interface RegularFile {
   readonly version: string;
   /** Whether every later change of the file changes `version`. */
   readonly isSettled: boolean;
+  /** Whether it was written to within the last second, and so may be incomplete: `cp` copies in several writes. */
+  readonly isRecent: boolean;
   /**
    * Reads bytes at a position. Only one read may be in progress.
    *
@@ -66,6 +68,7 @@ function regularFile(fd: number, stats: FileStats, openedAt: number): RegularFil
     mtime: stats.mtime,
     version: versionOf(stats),
     isSettled: hasSettled(stats.ctime, openedAt),
+    isRecent: !hasSettled(stats.ctime, openedAt) && !hasSettled(stats.mtime, openedAt),
     async read(position, size) {
       const buffer = new Uint8Array(size);
       isReading = true;

@@ -16,6 +16,8 @@ interface Site extends AsyncDisposable {
   readonly clock: FakeClock;
   /** Resolves when everything that was asked for is compressed. */
   compressed(): Promise<void>;
+  /** How often something was compressed. */
+  compressions(): number;
   readonly files: StaticFiles;
   /** A path in the served directory. The directory itself is inside another one. */
   at(name: string): string;
@@ -24,14 +26,23 @@ interface Site extends AsyncDisposable {
   read(path: string): Promise<string>;
 }
 
+class CountingCompressor extends Compressor {
+  count = 0;
+
+  override compress(...args: Parameters<Compressor["compress"]>) {
+    this.count++;
+    return super.compress(...args);
+  }
+}
+
 async function serve(content: Record<string, string>, cacheBytes?: number): Promise<Site> {
   const directory = await TempDirectory.make();
   for (const [name, text] of Object.entries(content)) {
     await Deno.mkdir(dirname(directory.at(`site/${name}`)), { recursive: true });
-    await directory.write(`site/${name}`, text);
+    await Deno.utime(await directory.write(`site/${name}`, text), MODIFIED, MODIFIED); // not written just now
   }
   await directory.write("secret.txt", "secret");
-  const [clock, compressor] = [new FakeClock(Date.now()), new Compressor()];
+  const [clock, compressor] = [new FakeClock(Date.now()), new CountingCompressor()];
   const options = { directory: directory.at("site"), clock, compressor };
   const files = await StaticFiles.open({ ...options, ...(cacheBytes === undefined ? {} : { cacheBytes }) });
   const get = (path: string, headers: HeadersInit = {}) =>
@@ -42,6 +53,7 @@ async function serve(content: Record<string, string>, cacheBytes?: number): Prom
       await compressor.idle();
       await settle(); // its entity tag is computed then
     },
+    compressions: () => compressor.count,
     files,
     at: (name) => directory.at(`site/${name}`),
     get,
@@ -163,6 +175,16 @@ Deno.test("StaticFiles serves a release that a link is switched to after a secon
   assertEquals(await read(), ["two", "two", "two"]);
 });
 
+Deno.test("StaticFiles does not keep what it read of a file while that was being written", async () => {
+  await using site = await serve({ "index.html": "index" });
+  using file = await Deno.open(site.at("app.txt"), { write: true, create: true });
+  assertEquals(await site.read("/app.txt"), "");
+  await file.write(new TextEncoder().encode("one "));
+  assertEquals(await site.read("/app.txt"), "one ");
+  await file.write(new TextEncoder().encode("two"));
+  assertEquals(await site.read("/app.txt"), "one two");
+});
+
 Deno.test("StaticFiles serves a file that is created after a second", async () => {
   await using site = await serve({ "index.html": "index" });
   assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], [
@@ -282,8 +304,7 @@ Deno.test("StaticFiles looks at and reads a file once for requests that come in 
 });
 
 Deno.test("StaticFiles removes the least recently used files when the cache is full", async () => {
-  const page = "x".repeat(10_000);
-  await using site = await serve({ "a.html": page, "b.html": page, "c.html": page }, 32_000);
+  await using site = await serve({ "a.html": "a", "b.html": "b", "c.html": "c" }, 5_000);
   const [a, b] = [await pageAt(site, "/a.html"), await pageAt(site, "/b.html")];
   assertEquals(await pageAt(site, "/a.html") === a, true);
   await pageAt(site, "/c.html");
@@ -295,6 +316,29 @@ Deno.test("StaticFiles counts what is made of a page against the limit", async (
   const [a, b] = [await pageAt(site, "/a.html"), await pageAt(site, "/b.html")];
   b.countDerived(34_000);
   assertEquals([await pageAt(site, "/b.html") === b, await pageAt(site, "/a.html") === a], [true, false]);
+});
+
+Deno.test("StaticFiles still counts what is made of a page after it has looked at the file again", async () => {
+  await using site = await serve({ "a.html": "a", "b.html": "b" }, 40_000);
+  const b = await pageAt(site, "/b.html");
+  b.countDerived(34_000);
+  site.clock.jump(1_000); // the file has just been created, so it is read again
+  assertEquals(await pageAt(site, "/b.html") === b, true);
+  const a = await pageAt(site, "/a.html");
+  await pageAt(site, "/b.html");
+  assertEquals([await pageAt(site, "/a.html") === a, await pageAt(site, "/b.html") === b], [true, false]);
+});
+
+Deno.test("StaticFiles compresses a file once, or not at all if the cache is small", async () => {
+  const text = "text ".repeat(8_000); // with what it takes compressed, more than the smallest of these caches
+  for (const cacheBytes of [45_100, 100_000, 400_000]) {
+    await using site = await serve({ "app.txt": text }, cacheBytes);
+    for (let i = 0; i < 3; i++) {
+      await (await site.get("/app.txt", { "accept-encoding": "gzip" })).body?.cancel();
+      await site.compressed();
+    }
+    assertEquals(site.compressions() <= 1, true, `${site.compressions()} with ${cacheBytes}`);
+  }
 });
 
 Deno.test("StaticFiles keeps nothing with a cache of 0 bytes", async () => {

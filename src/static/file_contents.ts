@@ -25,16 +25,23 @@ export interface FileContents {
 }
 
 /**
- * Reads a file and its variants into memory.
+ * Reads a file and its variants into memory. A variant that must not be read is left out: the file itself can be sent.
  *
  * @returns `undefined` if one of them is larger than `maxBytes`.
  * @throws {Deno.errors.NotFound} If one of them does not exist any more. Other errors are those of `openRegularFile()`.
  */
 export async function readContents(found: FoundFile, maxBytes: number): Promise<FileContents | undefined> {
   const file = await readContent(found, "identity", maxBytes);
-  const reading = found.variants.map((variant) => readContent(variant, variant.coding, maxBytes));
-  const variants = (await Promise.all(reading)).filter((variant) => variant !== undefined);
-  return file && variants.length === found.variants.length ? { file, variants } : undefined;
+  const reading = found.variants.map((variant) =>
+    readContent(variant, variant.coding, maxBytes).catch(ignoreUnreadable)
+  );
+  const variants = (await Promise.all(reading)).filter((variant) => variant !== "unreadable");
+  return file && variants.every((variant) => variant !== undefined) ? { file, variants } : undefined;
+}
+
+function ignoreUnreadable(error: unknown): "unreadable" {
+  if (error instanceof Deno.errors.PermissionDenied) return "unreadable";
+  throw error;
 }
 
 async function readContent(

@@ -40,12 +40,25 @@ export function pageHeaders(found: FoundFile, { etag, size }: Pick<OpenFile, "et
  */
 export async function assetResponse(request: Request, found: FoundFile, now: number): Promise<Response> {
   const names = found.variants.map(({ coding }) => coding);
-  const coding = preferredCoding(request.headers.get("accept-encoding"), names) ?? "identity";
-  const { path, root } = found.variants.find((variant) => variant.coding === coding) ?? found;
-  using file = await openFile(path, root);
+  const opened = await openPreferred(found, preferredCoding(request.headers.get("accept-encoding"), names));
+  using file = opened.file;
+  const { coding } = opened;
   const validators = assetValidators(file, coding, now);
   const headers = assetHeaders(found, { coding, validators, size: file.size, varies: names.length > 0 });
   return send(request, { headers, validators, size: file.size, body: (range) => file.body(range) });
+}
+
+/** Opens the variant with a coding; the file itself if there is none, or it must not be read. */
+async function openPreferred(found: FoundFile, coding: Coding["name"] | undefined) {
+  const variant = found.variants.find((variant) => variant.coding === coding);
+  if (variant !== undefined) {
+    try {
+      return { file: await openFile(variant.path, variant.root), coding: variant.coding };
+    } catch (error) {
+      if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    }
+  }
+  return { file: await openFile(found.path, found.root), coding: "identity" as const };
 }
 
 /**

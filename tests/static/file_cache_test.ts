@@ -238,6 +238,21 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "StaticFiles sends a file plain if its compressed variant must not be read",
+  ignore: Deno.uid() === 0, // root has every permission
+  async fn() {
+    for (const cacheBytes of [0, 1_000_000]) {
+      await using site = await serve({ "app.txt": "text", "app.txt.br": "br" }, cacheBytes);
+      await Deno.chmod(site.at("app.txt.br"), 0o000);
+      for (const accepted of ["", "br"]) {
+        const response = await site.get("/app.txt", { "accept-encoding": accepted });
+        assertEquals([response.headers.get("content-encoding"), await response.text()], [null, "text"]);
+      }
+    }
+  },
+});
+
 async function pageAt(site: Site, path: string): Promise<StaticPage> {
   const result = await site.files.respond(new Request(`http://app.example${path}`));
   if (result.kind !== "page") throw new Error(`Expected a page, got ${result.kind}`);

@@ -1,4 +1,5 @@
 import type { Transform } from "node:stream";
+import { nextTurn } from "./next_turn.ts";
 
 /** The codings that content is compressed in here, the preferred one first. */
 export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
@@ -83,9 +84,4 @@ async function collect(encoder: Transform): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   for await (const chunk of encoder) chunks.push(chunk);
   return await new Blob(chunks).bytes();
-}
-
-/** Lets other work run first: requests that have arrived, and timers. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0));
 }

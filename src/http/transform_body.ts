@@ -1,4 +1,5 @@
 import type { Transform } from "node:stream";
+import { nextTurn } from "./next_turn.ts";
 
 /** A decoder or an encoder of `node:zlib`. */
 export interface BodyTransformer extends Transform {
@@ -49,14 +50,26 @@ export function transformBody(
   }, { highWaterMark: 0 });
 }
 
+/**
+ * How much is transformed without a pause: a few milliseconds. In Deno 2.9 `node:zlib` works on the main thread, and where
+ * the body is in memory and the result fits the socket's buffer, nothing else is waited for.
+ */
+const SLICE_BYTES = 128 * 1024;
+
 type BodyReader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** Passes the body to its transformer, the next chunk when the last one has been transformed. */
 async function feed(reader: BodyReader, transformer: BodyTransformer, flushes: boolean): Promise<void> {
+  let sliceBytes = 0;
   for (let reading = reader.read();;) {
     const { done, value } = await reading;
     if (done) break;
     await new Promise<unknown>((resolve) => transformer.write(value, resolve)); // it emits its errors itself
+    sliceBytes += value.length;
+    if (sliceBytes >= SLICE_BYTES) {
+      sliceBytes = 0;
+      await nextTurn();
+    }
     reading = reader.read();
     if (flushes && !(await isReady(reading))) await new Promise<void>((resolve) => transformer.flush(resolve));
   }

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { gunzipSync } from "node:zlib";
 import { encodeContent } from "../../src/http/encode_content.ts";
+import { nextTurn } from "../../src/http/next_turn.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -17,6 +18,7 @@ Deno.test("encodeContent() encodes a large body with bounded memory: it reads on
   await reader.read();
   assertEquals(chunks < 5, true);
   await reader.cancel();
+  await nextTurn(); // a pause of the encoder ends
 });
 
 Deno.test("encodeContent() cancels the body if the result is cancelled", async () => {
@@ -42,4 +44,18 @@ Deno.test("encodeContent() keeps status and headers, without the length of the d
     "etag": 'W/"a"',
     "vary": "accept-encoding",
   });
+});
+
+Deno.test("encodeContent() lets other work run while it encodes a large body that is in memory", async () => {
+  const chunk = new Uint8Array(64 * 1024);
+  let [chunks, turns] = [64, 0];
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull: (controller) => chunks-- > 0 ? controller.enqueue(chunk) : controller.close(),
+  });
+  const request = { method: "GET", headers: new Headers({ "accept-encoding": "br" }) };
+  const encoded = encodeContent(new Response(body), request, "br");
+  const counting = setInterval(() => turns++, 0);
+  await encoded.bytes();
+  clearInterval(counting);
+  assertEquals(turns >= 16, true, `${turns} turns`);
 });

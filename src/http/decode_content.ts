@@ -1,6 +1,6 @@
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { contentCodings, parseCodings } from "./content_codings.ts";
 import { copyHeaders } from "./copy_headers.ts";
-import { parseList } from "./list_field.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /**
@@ -29,7 +29,7 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * @param response Its body is consumed; use the returned response instead.
  */
 export function decodeContent(response: Response): Response {
-  const codings = parseCodings(response.headers.get("content-encoding")).filter((coding) => coding !== "identity");
+  const codings = contentCodings(response.headers);
   const [coding = ""] = codings;
   if (codings.length !== 1 || !Object.hasOwn(DECODERS, coding) || response.headers.has("content-range")) {
     return response;
@@ -56,11 +56,6 @@ export function filterAcceptEncoding(accepted: string | null): string {
     return coding === "identity" || Object.hasOwn(DECODERS, coding);
   });
   return kept.join(", ") || "identity";
-}
-
-/** Names of codings are not case-sensitive. */
-function parseCodings(header: string | null): string[] {
-  return parseList(header).map((item) => item.toLowerCase());
 }
 
 function decodingError(error: unknown): TypeError {

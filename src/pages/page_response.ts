@@ -1,4 +1,5 @@
 import { BytesResponse } from "../http/bytes_response.ts";
+import { isEncoded } from "../http/content_codings.ts";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
@@ -48,7 +49,7 @@ export async function injectPage(
   if (!isPage(response)) return response;
   if (isFragmentRequest(request.headers)) return await fragmentResponse(response, request);
   const page = await decodeIfEncoded(response);
-  if (page.headers.has("content-encoding")) return withoutScript(response, log);
+  if (isEncoded(page.headers)) return withoutScript(response, log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
@@ -62,7 +63,7 @@ function injectInto(page: Response, script: Uint8Array): BodyInit {
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
 async function decodeIfEncoded(response: Response): Promise<Response> {
-  if (!response.headers.has("content-encoding")) return response;
+  if (!isEncoded(response.headers)) return response;
   const { decodeContent } = await import("../http/decode_content.ts");
   return decodeContent(response);
 }

@@ -92,6 +92,12 @@ Deno.test("injectPage() warns of a page whose content codings it cannot decode",
   ]);
 });
 
+Deno.test("injectPage() inserts the script into a page with the coding identity, or none", async () => {
+  for (const coding of ["identity", "Identity", ""]) {
+    assertEquals((await inject({ headers: { "content-encoding": coding } })).body, INJECTED);
+  }
+});
+
 Deno.test("injectPage() returns the same object for a response that is not a page", async () => {
   const response = Response.json({});
   assertEquals(await injectPage(response, { method: "GET", headers: new Headers() }, () => Promise.reject()), response);

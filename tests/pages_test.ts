@@ -109,6 +109,19 @@ Deno.test("a page has no stream path without hot reload, and no key path without
   assertEquals(Object.keys(rest), ["public"]);
 });
 
+Deno.test("a page stays as it is if a reload finds no change, and otherwise has the new values at once", async () => {
+  await using directory = await makeSite();
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { staticDir: directory.path });
+  const first = await pageOf(gate);
+  await gate.set({ REP_SENSITIVE_S: "x", REP_PUBLIC_A: "1" });
+  assertEquals(await pageOf(gate), first); // encrypted again, it would differ
+  await gate.set({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "y" });
+  const second = await pageOf(gate);
+  assertNotEquals(second.sensitive, first.sensitive);
+  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "y" });
+  assertEquals((await pageOf(gate)).public, { A: "2" });
+});
+
 Deno.test("a config script is rendered once for a snapshot and an epoch", async () => {
   await using directory = await makeSite();
   const clock = new FakeClock(1_700_000_400_000);

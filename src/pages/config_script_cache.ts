@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { EpochKeys, Epochs } from "../crypto/epochs.ts";
 import type { Log } from "../log.ts";
-import type { Snapshot } from "../variables/snapshot.ts";
+import { isEqualMap, type Snapshot } from "../variables/snapshot.ts";
 import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 
@@ -28,10 +28,13 @@ interface CacheKey extends PageConfiguration {
   readonly epoch: string;
 }
 
-/** Renders the config script once for each snapshot, cursor and epoch. */
+/**
+ * Renders the config script once for the values of a snapshot, a cursor and an epoch. A reload that finds no change, as
+ * most polls do, thus leaves the finished pages and their compressed variants as they are.
+ */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
-  #cached: { readonly key: CacheKey; script: ConfigScript | Promise<ConfigScript> } | undefined;
+  #cached: { key: CacheKey; script: ConfigScript | Promise<ConfigScript> } | undefined;
 
   constructor(options: ConfigScriptCacheOptions) {
     this.#options = options;
@@ -42,6 +45,7 @@ export class ConfigScriptCache {
     const { snapshot, cursor } = this.#options.activeConfiguration();
     const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
     if (this.#cached === undefined || !isSame(this.#cached.key, key)) return this.#renderAndKeep(key);
+    this.#cached.key = key; // the next comparison is with the same snapshot
     return this.#cached.script;
   }
 
@@ -81,7 +85,11 @@ export class ConfigScriptCache {
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
-  return a.snapshot === b.snapshot && a.cursor === b.cursor && a.epoch === b.epoch;
+  return hasSameValues(a.snapshot, b.snapshot) && a.cursor === b.cursor && a.epoch === b.epoch;
+}
+
+function hasSameValues(a: CacheKey["snapshot"], b: CacheKey["snapshot"]): boolean {
+  return a === b || (isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive));
 }
 
 /** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */

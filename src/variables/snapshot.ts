@@ -113,7 +113,8 @@ export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
     a.server.size === b.server.size && a.server.isSubsetOf(b.server);
 }
 
-function isEqualMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+/** Returns whether two maps have the same entries, in any order. */
+export function isEqualMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
   return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value);
 }
 

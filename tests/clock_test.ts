@@ -136,3 +136,12 @@ Deno.test("waitAtMost() stops waiting after the given time", async () => {
   await clock.tick(1_000);
   await waiting;
 });
+
+Deno.test("waitAtMost() does not resolve before the promise is settled or the time is over", async () => {
+  const clock = new FakeClock();
+  const waiting = waitAtMost(1_000, new Promise(() => {}), clock);
+  await clock.tick(999);
+  assertEquals(await isFulfilled(clock, waiting), false);
+  await clock.tick(1);
+  assertEquals(await isFulfilled(clock, waiting), true);
+});

@@ -16,3 +16,8 @@ for (const word of ["dev", "serve", "start", "", "x".repeat(1_000)]) {
     assertEquals(didYouMean(word, WORDS), "");
   });
 }
+
+Deno.test("didYouMean() suggests the first of several words that are equally close", () => {
+  assertEquals(didYouMean("abdc", ["abdx", "abcd"]), "; did you mean abdx?");
+  assertEquals(didYouMean("abdc", ["abcd", "abdx"]), "; did you mean abcd?");
+});

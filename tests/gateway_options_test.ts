@@ -190,3 +190,10 @@ for (const [upstream, formatted] of INVALID_UPSTREAMS) {
     );
   });
 }
+
+for (const length of [0, 31, 33]) {
+  Deno.test(`checkOptions() rejects a master key of ${length} bytes`, () => {
+    const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
+    assertEquals(messageOf({ masterKey: new Uint8Array(length) }), message);
+  });
+}

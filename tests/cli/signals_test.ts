@@ -55,3 +55,21 @@ Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the er
   assertEquals(lines[1]?.[1].detail.split("\n")[0], "Error: the store is stuck");
   assertEquals((await process.child.status).code, 1);
 });
+
+Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/cli/signals.ts";
+    const stop = () => {
+      Deno.kill(Deno.pid, "SIGINT");
+      return new Promise(() => {});
+    };
+    onSignals({ log, reload() {}, stop });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  assertEquals((await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]), ["rep.stopping"]);
+  assertEquals((await process.child.status).code, 1);
+});

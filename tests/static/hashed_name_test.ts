@@ -14,6 +14,7 @@ const HASHED = {
   ],
   "webpack": [
     "main.3f2a9c1d.css",
+    "main.abc123de.css",
     "main.3f2a9c1d4b5e6f708192.js",
     "787.3f2a9c1d.chunk.js",
     "main.3f2a9c1d.js.LICENSE.txt",

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
+import { noMetrics } from "../../src/metrics/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { delegate } from "../_store.ts";
@@ -345,4 +346,29 @@ Deno.test("withCircuitBreaker() does not stay open for longer when the clock is 
   clock.jump(-3_600_000);
   assertEquals(await store.get(["a"]), undefined);
   assertEquals(store.isAvailable, true);
+});
+
+Deno.test("withCircuitBreaker() counts the failures and records the duration of every operation, by its kind", async () => {
+  const clock = new FakeClock();
+  const inner = new ManualStore();
+  const measured: unknown[] = [];
+  const metrics = {
+    ...noMetrics,
+    count: (...measurement: unknown[]) => void measured.push(measurement),
+    record: (...measurement: unknown[]) => void measured.push(measurement),
+  };
+  const store = withCircuitBreaker(inner, { clock, metrics });
+  const read = store.get(["a"]);
+  clock.jump(250);
+  inner.resolve();
+  await read;
+  const write = store.commit([], []);
+  clock.jump(500);
+  inner.reject(new TypeError("broken"));
+  await assertRejects(() => write, StoreUnavailableError);
+  assertEquals(measured, [
+    ["rep.store.duration", 0.25, "read"],
+    ["rep.store.errors", 1, "write"],
+    ["rep.store.duration", 0.5, "write"],
+  ]);
 });

@@ -42,6 +42,11 @@ Deno.test("parsePostgresUrl() encrypts unless every host is a loopback address o
   assertEquals(results, cases.map(([, , isEncrypted]) => isEncrypted));
 });
 
+Deno.test("parsePostgresUrl() accepts a pool of 1 to 50 connections", () => {
+  const sizes = ["1", "50"].map((size) => parsePostgresUrl(`postgres://me@db.example/db?pool=${size}`).poolSize);
+  assertEquals(sizes, [1, 50]);
+});
+
 const INVALID: readonly (readonly [url: string, message: string])[] = [
   ["postgres://db.example/db", '"postgres://db.example/db": expected postgres://USER[:PASSWORD]@HOST'],
   ["postgres://me:s3cret@db.example", '"postgres://…@db.example": expected postgres://USER'],
@@ -58,6 +63,7 @@ const INVALID: readonly (readonly [url: string, message: string])[] = [
     'expected sslmode to be verify-full or disable, got "require"',
   ],
   ["postgres://me:s3cret@db.example/db?pool=0", 'expected pool to be an integer from 1 to 50, got "0"'],
+  ["postgres://me:s3cret@db.example/db?pool=51", 'expected pool to be an integer from 1 to 50, got "51"'],
   ["postgres://me@db.example/db?password=s3cret", 'sslrootcert, pool, got "password"'],
 ];
 

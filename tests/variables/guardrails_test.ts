@@ -71,6 +71,9 @@ Deno.test("scanForSecrets() warns of more than 4.5 bits of entropy per character
   }]);
   assertEquals(shannonEntropy("acegikmoqsuwy135792468").toFixed(2), "4.46");
   assertEquals(scan("acegikmoqsuwy135792468"), []);
+  const exactly = "acegikmoqsuwy135792468BD792468BD"; // 16 characters once, 8 twice
+  assertEquals(shannonEntropy(exactly), 4.5);
+  assertEquals(scan(exactly), []);
 });
 
 const RANDOM_40 = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -102,6 +105,10 @@ Deno.test("scanForSecrets() warns of encoded text of more than 64 characters", (
     detail: "the value has 65 characters of what looks like encoded data",
   }]);
   assertEquals(scan(`{"hash":"${hex}0"}`).map(({ detection }) => detection), ["length_anomaly"]);
+});
+
+Deno.test("scanForSecrets() does not take a long token for encoded text if it has no digits or other characters", () => {
+  assertEquals(["AAb".repeat(30), "aB1!".repeat(20)].flatMap((token) => scan(token)), []);
 });
 
 Deno.test("scanForSecrets() warns of a VAPID public key because of its length, as REP requires", () => {

@@ -219,3 +219,28 @@ Deno.test("watchVariables() works with kv.watch on a real database", async () =>
   await stop();
   store.close();
 });
+
+Deno.test("watchVariables() ends its watch of the store when its signal is aborted, and when the callback fails", async () => {
+  let watches = 0;
+  const memory = memoryStore();
+  const store: Store = {
+    ...countedStore(memory),
+    watch(key, hint) {
+      const stop = memory.watch(key, hint);
+      watches++;
+      return () => {
+        watches--;
+        stop();
+      };
+    },
+  };
+  const aborted = await startWatch(store);
+  const failed = await startWatch(store, { onChange: () => Promise.reject(new TypeError("a bug")) });
+  assertEquals(watches, 2);
+  await aborted.stop();
+  assertEquals(watches, 1);
+  const rejected = assertRejects(() => failed.ended, TypeError, "a bug");
+  await failed.set("1");
+  await rejected;
+  assertEquals(watches, 0);
+});

@@ -96,6 +96,7 @@ Deno.test("lint checks the files that --pattern selects and --exclude does not",
   assertEquals(await linted(), ["a.js", "assets/d.min.js", "assets/e.js", "b.txt"]);
   assertEquals(await linted("--pattern", "**/*.{js,bin}"), ["a.js", "assets/d.min.js", "assets/e.js", "c.bin"]);
   assertEquals(await linted("--exclude", "*.min.js, *.txt"), ["a.js", "assets/e.js"]);
+  assertEquals(await linted("--exclude", " *.txt ,\t*.min.js "), ["a.js", "assets/e.js"]);
   assertEquals(await linted("--exclude", "assets/**"), ["a.js", "b.txt"]);
 });
 

@@ -111,3 +111,26 @@ Deno.test("typegen reads .rep.yaml in the current directory", async () => {
     Deno.chdir(before);
   }
 });
+
+Deno.test("typegen marks what is deprecated, with the message if there is one", async () => {
+  const manifest = `version: "0.1.0"
+variables:
+  A: { tier: public, deprecated: true }
+  B: { tier: public, deprecated: true, deprecated_message: "Use A" }
+  C: { tier: public, deprecated: true, deprecated_message: "Use A", description: "The third" }
+`;
+  await using project = await TempDirectory.make({ "rep.yaml": manifest });
+  const { out } = await run(["typegen", "--manifest", project.at("rep.yaml")]);
+  const start = out.indexOf("  export interface PublicVariables {");
+  assertEquals(out.slice(start + 1, start + 10), [
+    "    /** @deprecated */",
+    "    readonly A?: string;",
+    "    /** @deprecated Use A */",
+    "    readonly B?: string;",
+    "    /**",
+    "     * The third",
+    "     * @deprecated Use A",
+    "     */",
+    "    readonly C?: string;",
+  ]);
+});

@@ -1,0 +1,43 @@
+import { assertEquals } from "@std/assert";
+import type { Member } from "../../src/rollout/observation.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { setUp } from "../_gateway.ts";
+
+const PERIOD_MS = 5_000;
+
+function superseded(lines: readonly Record<string, unknown>[]): number {
+  return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
+}
+
+Deno.test("Replica logs that another configuration is active, and publishes its own again when it is active once more", async () => {
+  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
+  await using own = await setUp({ REP_PUBLIC_A: "own" }, options);
+  const stream = await own.listen();
+  await stream.pull();
+  const other = await setUp({ REP_PUBLIC_A: "other" }, options);
+  await options.clock.tick(PERIOD_MS);
+  assertEquals([superseded(own.lines), superseded(other.lines)], [1, 0]);
+  await other.gateway.close();
+  await options.clock.tick(PERIOD_MS);
+  assertEquals((await stream.take(2)).map(({ data }) => data.value), ["other", "own"]);
+  assertEquals(superseded(own.lines), 1);
+  await stream.close();
+});
+
+Deno.test("Replica logs once that another configuration is active if it is already when it joins", async () => {
+  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
+  await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
+  await using _next = await setUp({ REP_PUBLIC_A: "next" }, options);
+  await using again = await setUp({ REP_PUBLIC_A: "old" }, options);
+  assertEquals(superseded(again.lines), 1);
+});
+
+Deno.test("Replica announces its instance ID, if it has one", async () => {
+  for (const instanceId of ["host:8080", undefined]) {
+    const store = memoryStore();
+    await using _gate = await setUp({}, { store, clock: new FakeClock(), instanceId });
+    const members = await store.list<Member>(["member"]);
+    assertEquals(members.map(({ value }) => value.instanceId), [instanceId]);
+  }
+});

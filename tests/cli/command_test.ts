@@ -75,6 +75,14 @@ Deno.test("readCommand() reports all issues of a manifest", async () => {
   ]);
 });
 
+Deno.test("readCommand() rejects a manifest with a single issue", async () => {
+  await using directory = await TempDirectory.make({ ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }' });
+  const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
+  assertEquals(error.issues, [
+    "Cannot use the manifest: variables.A.tier: expected one of public, sensitive, server, got nothing",
+  ]);
+});
+
 Deno.test("readCommand() rejects a manifest that does not exist", async () => {
   await assertRejects(() => serve(["--manifest=/nowhere/.rep.yaml"]), ConfigurationError, "/nowhere/.rep.yaml");
 });

@@ -50,3 +50,13 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
     "--health-port N Port for /rep/health, /livez, /readyz and /metrics; 0 means none",
   ]);
 });
+
+Deno.test("helpText() and commandHelp() separate their parts by empty lines", () => {
+  const notes = helpText().split("\n\n").at(-1);
+  assertEquals(notes?.startsWith("--no-NAME turns a switch off."), true);
+  for (const command of COMMAND_NAMES) {
+    const [title, usage, flags, remarks, ...rest] = commandHelp(command).split("\n\n");
+    const begins = [title?.endsWith("."), usage?.startsWith("Usage: "), flags?.startsWith("  --")];
+    assertEquals([command, ...begins, remarks?.startsWith(" "), rest], [command, true, true, true, false, []]);
+  }
+});

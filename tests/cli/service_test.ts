@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { readCommand } from "../../src/cli/command.ts";
 import { type ServeCommand, Service } from "../../src/cli/service.ts";
 import type { Member } from "../../src/rollout/observation.ts";
@@ -10,20 +10,22 @@ import { TempDirectory } from "../_temp.ts";
 /** Reads a command that serves on a loopback address. */
 async function readServeCommand(...args: string[]): Promise<ServeCommand> {
   const command = await readCommand(["--hostname", "127.0.0.1", "--port", "0", ...args], {});
-  assert(command.kind === "serve");
-  return command;
+  if (command.kind === "serve") return command;
+  throw new TypeError(`Cannot serve: expected a command that serves, got ${command.kind}`);
 }
 
 Deno.test("Service reports while it starts for how long it has been starting", async () => {
   const clock = new FakeClock();
-  const service = new Service(await readServeCommand(), { log: captureLog().log, clock });
+  const { log, lines } = captureLog();
+  const service = new Service(await readServeCommand("--access-log"), { log, clock });
   clock.jump(5_000);
   const response = await service.fetch(new Request("http://gateway.test/rep/health"));
   const { status, uptime_seconds } = await response.json();
   assertEquals([response.status, status, uptime_seconds], [503, "starting", 5]);
+  assertEquals(lines, []); // probes are not logged, even if requests are
 });
 
-Deno.test("Service has no instance ID if the system chooses its port, since a restarted process gets another one", async () => {
+Deno.test("Service has no instance ID if the system chooses its port: another process may get it next", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("kv.sqlite3");
   const command = await readServeCommand("--hot-reload", "--kv", path);

@@ -73,3 +73,21 @@ Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
   assertEquals((await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]), ["rep.stopping"]);
   assertEquals((await process.child.status).code, 1);
 });
+
+Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
+  await using process = await bareProcess(`
+    import { logUncaughtErrors } from "src/cli/signals.ts";
+    logUncaughtErrors(log);
+    setTimeout(() => {
+      throw new Error("thrown");
+    });
+    setTimeout(() => void Promise.reject(new Error("rejected")));
+    setTimeout(() => say("end"), 50);
+  `);
+  const lines = await Array.fromAsync(process.lines) as [event: string, fields?: { detail: string }][];
+  assertEquals(lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]), [
+    ["rep.uncaught", "Error: thrown"],
+    ["rep.uncaught", "Error: rejected"],
+    ["end", undefined],
+  ]);
+});

@@ -31,3 +31,12 @@ Deno.test("GET /livez and GET /readyz answer other methods with 405, and are not
     assertEquals((await test.ask(path)).status, 404);
   }
 });
+
+Deno.test("GET /livez and GET /readyz are plain text", async () => {
+  await using test = await setUp({});
+  for (const path of ["/livez", "/readyz"]) {
+    const response = await test.gateway.fetchHealth(new Request(`http://health.test${path}`));
+    await response.body?.cancel();
+    assertEquals(response.headers.get("content-type"), "text/plain; charset=utf-8");
+  }
+});

@@ -4,7 +4,7 @@ import { Hub } from "../../src/events/hub.ts";
 import { Tail } from "../../src/events/tail.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { captureLog } from "../_gateway.ts";
+import { captureLog, setUp } from "../_gateway.ts";
 
 /** A clock whose time can be made unreadable. */
 class FailingClock extends FakeClock {
@@ -39,4 +39,17 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   await hub.close(0);
   await reader.cancel();
   await tail.close();
+});
+
+Deno.test("Hub sends every event to a stream of a page that has caught up, also if it is read slowly", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1" });
+  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
+  const html = await (await gate.gateway.inject(page)).text();
+  const stream = await gate.listen({}, `?last_event_id=${/last_event_id=(\d+)/.exec(html)?.[1]}`);
+  await stream.pull();
+  const first = stream.take(1); // waits for the next event: the stream has caught up
+  for (const value of ["2", "3", "4"]) await gate.set({ REP_PUBLIC_A: value });
+  const messages = [...await first, ...await stream.take(2)];
+  assertEquals(messages.map(({ data }) => data.value), ["2", "3", "4"]);
+  await stream.close();
 });

@@ -35,9 +35,13 @@ Deno.test("encodeContent() forwards an error of the body", async () => {
 
 Deno.test("encodeContent() keeps status and headers, without the length of the decoded body", async () => {
   const headers = { "content-length": "5", "etag": 'W/"a"', "vary": "accept-encoding" };
-  const response = encodeContent(new Response("hello", { status: 404, headers }), GZIP, "br");
+  const original = { status: 404, statusText: "Gone fishing", headers };
+  const response = encodeContent(new Response("hello", original), GZIP, "br");
   const bytes = await response.bytes();
-  assertEquals([response.status, new TextDecoder().decode(gunzipSync(bytes))], [404, "hello"]);
+  const { status, statusText } = response;
+  assertEquals([status, statusText, new TextDecoder().decode(gunzipSync(bytes))], [404, "Gone fishing", "hello"]);
+  const empty = encodeContent(new Response(null, original), GZIP, "br");
+  assertEquals([empty.status, empty.statusText], [404, "Gone fishing"]);
   assertEquals(Object.fromEntries(response.headers), {
     "content-encoding": "gzip",
     "content-type": "text/plain;charset=UTF-8",

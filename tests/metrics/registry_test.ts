@@ -63,3 +63,8 @@ Deno.test("prometheusName() returns distinct, valid names", () => {
   assertEquals(names.filter((name) => !/^[a-z][a-z_]+$/.test(name)), []);
   assertEquals(new Set(names).size, names.length);
 });
+
+Deno.test("Registry has a help text for every instrument", () => {
+  const helps = [...new Registry().format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
+  assertEquals([helps.length > 0, helps.filter((help) => help === "undefined" || help === "")], [true, []]);
+});

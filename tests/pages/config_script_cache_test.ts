@@ -4,7 +4,7 @@ import { ConfigScriptCache } from "../../src/pages/config_script_cache.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 
-Deno.test("ConfigScriptCache logs that pages have no SENSITIVE values while the master key is unavailable", async () => {
+Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the master key is unavailable", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
   let isDown = true;

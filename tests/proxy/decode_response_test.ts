@@ -15,8 +15,10 @@ function decode(response: Response, errors: string[] = []): Response {
 
 Deno.test("decodeResponse() decodes the body", async () => {
   const errors: string[] = [];
-  const decoded = decode(new Response(gzip("text"), { ...GZIP, status: 404 }), errors);
-  assertEquals([decoded.status, decoded.headers.get("content-encoding")], [404, null]);
+  const init = { status: 404, statusText: "Gone fishing", headers: { ...GZIP.headers, "x-own": "kept" } };
+  const decoded = decode(new Response(gzip("text"), init), errors);
+  assertEquals([decoded.status, decoded.statusText], [404, "Gone fishing"]);
+  assertEquals([...decoded.headers], [["x-own", "kept"]]);
   assertEquals([await decoded.text(), errors], ["text", []]);
 });
 

@@ -1,8 +1,10 @@
 import { assertEquals } from "@std/assert";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp } from "../_gateway.ts";
+import { delegate } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 
@@ -10,7 +12,7 @@ function superseded(lines: readonly Record<string, unknown>[]): number {
   return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
 }
 
-Deno.test("Replica logs that another configuration is active, and publishes its own again when it is active once more", async () => {
+Deno.test("Replica logs that another configuration is active, and publishes its own again afterwards", async () => {
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
   await using own = await setUp({ REP_PUBLIC_A: "own" }, options);
   const stream = await own.listen();
@@ -40,4 +42,20 @@ Deno.test("Replica announces its instance ID, if it has one", async () => {
     const members = await store.list<Member>(["member"]);
     assertEquals(members.map(({ value }) => value.instanceId), [instanceId]);
   }
+});
+
+Deno.test("Replica logs an unexpected error of a heartbeat", async () => {
+  const clock = new FakeClock();
+  const inner = memoryStore();
+  let isBroken = false;
+  const list: Store["list"] = async (prefix, options) => {
+    const entries = await inner.list<never>(prefix, options);
+    return isBroken && prefix[0] === "member" ? [undefined as never] : entries;
+  };
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...delegate(inner), list }, clock });
+  isBroken = true;
+  await clock.tick(PERIOD_MS);
+  isBroken = false;
+  const failed = gate.lines.filter(({ msg }) => msg === "rep.task.failed");
+  assertEquals(failed.map(({ task }) => task), ["rollout"]);
 });

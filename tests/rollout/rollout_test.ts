@@ -429,3 +429,10 @@ Deno.test("Rollout works on Deno KV", async () => {
     store.close();
   }
 });
+
+Deno.test("leave() does not use the store if the process never joined", async () => {
+  const store = countedStore(memoryStore());
+  const cluster = new Cluster(store);
+  await cluster.make().leave();
+  assertEquals(store.counts, { get: 0, list: 0, commit: 0 });
+});

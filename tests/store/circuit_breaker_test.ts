@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertStrictEquals } from "@std/as
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { noMetrics } from "../../src/metrics/metrics.ts";
+import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { delegate } from "../_store.ts";
@@ -348,7 +349,7 @@ Deno.test("withCircuitBreaker() does not stay open for longer when the clock is 
   assertEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() counts the failures and records the duration of every operation, by its kind", async () => {
+Deno.test("withCircuitBreaker() counts failures and records the duration of every operation by its kind", async () => {
   const clock = new FakeClock();
   const inner = new ManualStore();
   const measured: unknown[] = [];
@@ -371,4 +372,23 @@ Deno.test("withCircuitBreaker() counts the failures and records the duration of 
     ["rep.store.errors", 1, "write"],
     ["rep.store.duration", 0.5, "write"],
   ]);
+});
+
+Deno.test("probe() recovers Deno KV, which rejects an empty key", async () => {
+  const clock = new FakeClock();
+  const inner = kvStore(await Deno.openKv(":memory:"));
+  let isDown = true;
+  const ifUp = <T>(run: () => Promise<T>) => isDown ? Promise.reject(new TypeError("broken")) : run();
+  const store = withCircuitBreaker({
+    ...delegate(inner),
+    get: (key) => ifUp(() => inner.get(key)),
+    commit: (checks, writes) => ifUp(() => inner.commit(checks, writes)),
+  }, { clock });
+  await assertRejects(() => store.get(["a"]), StoreUnavailableError);
+  await assertRejects(() => store.commit([], []), StoreUnavailableError);
+  isDown = false;
+  await clock.tick(1_000);
+  await store.probe();
+  assertEquals(store.isAvailable, true);
+  store.close();
 });

@@ -110,3 +110,21 @@ Deno.test("buildSnapshot() rejects a pattern that exceeds its deadline, by the n
   const expected = `expected a pattern that takes at most ${PATTERN_TIMEOUT_MS} ms`;
   assertEquals(error.issues, [`Cannot use REP_SENSITIVE_V: ${expected}, got the pattern in the manifest`]);
 });
+
+Deno.test("evaluatePatterns() tries three workers that end unexpectedly, and none of their errors is uncaught", async () => {
+  const { Worker } = globalThis;
+  let prevented = 0;
+  globalThis.Worker = class {
+    onerror?: (event: Pick<ErrorEvent, "message" | "preventDefault">) => void;
+    postMessage() {
+      queueMicrotask(() => this.onerror?.({ message: "gone", preventDefault: () => prevented++ }));
+    }
+    terminate() {}
+  } as unknown as typeof Worker;
+  try {
+    assertEquals(await evaluatePatterns([{ pattern: /a/, value: "a" }]), ["failed"]);
+    assertEquals(prevented, 3);
+  } finally {
+    globalThis.Worker = Worker;
+  }
+});

@@ -107,7 +107,7 @@ Deno.test("scanForSecrets() warns of encoded text of more than 64 characters", (
   assertEquals(scan(`{"hash":"${hex}0"}`).map(({ detection }) => detection), ["length_anomaly"]);
 });
 
-Deno.test("scanForSecrets() does not take a long token for encoded text if it has no digits or other characters", () => {
+Deno.test("scanForSecrets() does not take a long token without digits, or with punctuation, for encoded text", () => {
   assertEquals(["AAb".repeat(30), "aB1!".repeat(20)].flatMap((token) => scan(token)), []);
 });
 

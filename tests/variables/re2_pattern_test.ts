@@ -29,6 +29,7 @@ const PATTERNS: readonly (readonly [pattern: string, yes: readonly string[], no:
   ["[x[:digit:]-]+", ["x-19"], ["a", "["]],
   ["[[:space:][:punct:]]+", [" !~\t"], ["a"]],
   ["[[:word:]]+", ["azAZ09_"], ["-", "é"]],
+  ["[[:xdigit:]]+", ["09afAF"], ["g", "G"]],
   ["[^[:word:]]", ["-"], ["_", "a", "A", "0"]],
   ["(?P<year>\\d{4})", ["2026"], ["26"]],
   ["\\Qa.b[c\\E+", ["a.b[c", "a.b[cc"], ["axb[c"]],

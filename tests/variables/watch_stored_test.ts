@@ -220,7 +220,7 @@ Deno.test("watchVariables() works with kv.watch on a real database", async () =>
   store.close();
 });
 
-Deno.test("watchVariables() ends its watch of the store when its signal is aborted, and when the callback fails", async () => {
+Deno.test("watchVariables() ends its watch of the store when it is aborted, and when the callback fails", async () => {
   let watches = 0;
   const memory = memoryStore();
   const store: Store = {

@@ -245,7 +245,7 @@ Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one
   assertStringIncludes(String(lines[0]?.detail), "broken listener");
   store.reset();
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals([old.active, store.counts], ["b", { get: 0, list: 2, commit: 2 }]);
+  assertEquals([old.active, store.counts], ["b", { get: 0, getMany: 0, list: 2, commit: 2 }]);
 });
 
 Deno.test("missed heartbeats do not count while the store rejects writes", async () => {
@@ -301,7 +301,7 @@ Deno.test("leave() cancels the timer, uses the store no more and keeps the activ
   await rollout.join("b");
   assertEquals([await rollout.refresh(), rollout.active], [true, "a"]);
   await cluster.clock.tick(60_000);
-  assertEquals([cluster.clock.waiting, store.counts], [0, { get: 0, list: 0, commit: 0 }]);
+  assertEquals([cluster.clock.waiting, store.counts], [0, { get: 0, getMany: 0, list: 0, commit: 0 }]);
 });
 
 Deno.test("leave() completes while the store is unavailable", async () => {
@@ -348,7 +348,7 @@ Deno.test("eight of many processes are representatives, and the others only list
   await cluster.clock.tick(2 * PERIOD_MS);
   store.reset();
   await cluster.clock.tick(5 * PERIOD_MS);
-  assertEquals(store.counts, { get: 0, list: 5 * 12, commit: 5 * 8 });
+  assertEquals(store.counts, { get: 0, getMany: 0, list: 5 * 12, commit: 5 * 8 });
   assertEquals((await cluster.members()).length, 8);
 });
 
@@ -434,5 +434,5 @@ Deno.test("leave() does not use the store if the process never joined", async ()
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);
   await cluster.make().leave();
-  assertEquals(store.counts, { get: 0, list: 0, commit: 0 });
+  assertEquals(store.counts, { get: 0, getMany: 0, list: 0, commit: 0 });
 });

@@ -111,7 +111,7 @@ Deno.test("buildSnapshot() rejects a pattern that exceeds its deadline, by the n
   assertEquals(error.issues, [`Cannot use REP_SENSITIVE_V: ${expected}, got the pattern in the manifest`]);
 });
 
-Deno.test("evaluatePatterns() tries three workers that end unexpectedly, and none of their errors is uncaught", async () => {
+Deno.test("evaluatePatterns() tries three workers that end unexpectedly, and catches their errors", async () => {
   const { Worker } = globalThis;
   let prevented = 0;
   globalThis.Worker = class {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { openTelemetry, OpenTelemetryMetrics } from "../../src/metrics/open_telemetry.ts";
-import { INSTRUMENT_NAMES } from "../../src/metrics/instruments.ts";
+import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/metrics/instruments.ts";
 import { stdFlags } from "../../tools/std.ts";
 
 Deno.test("openTelemetry() returns nothing unless OTEL_DENO is true", async () => {
@@ -12,8 +12,10 @@ type Meter = ConstructorParameters<typeof OpenTelemetryMetrics>[0];
 Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurements on with their label", () => {
   const created: string[] = [];
   const measured: unknown[] = [];
-  const create = (kind: string) => (name: string) => {
+  const described: unknown[] = [];
+  const create = (kind: string) => (name: string, { description }: { description: string }) => {
     created.push(name);
+    described.push(description);
     return {
       add: (...args: unknown[]) => measured.push([kind, name, ...args]),
       record: (...args: unknown[]) => measured.push([kind, name, ...args]),
@@ -28,6 +30,7 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
   };
   const metrics = new OpenTelemetryMetrics(meter as unknown as Meter);
   assertEquals(created, INSTRUMENT_NAMES);
+  assertEquals(described, INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help));
   metrics.count("rep.events.delivered", 3);
   metrics.count("rep.session_keys.refused", 1, "origin");
   metrics.record("rep.store.duration", 0.5, "read");

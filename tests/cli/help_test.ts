@@ -60,3 +60,36 @@ Deno.test("helpText() and commandHelp() separate their parts by empty lines", ()
     assertEquals([command, ...begins, remarks?.startsWith(" "), rest], [command, true, true, true, false, []]);
   }
 });
+
+Deno.test("commandHelp() prints the arguments of a command, and the placeholders of its options", () => {
+  const usages = COMMAND_NAMES.map((name) => /^Usage: .* (\S+:@rep\/gateway .*)$/m.exec(commandHelp(name))?.[1]);
+  assertEquals(usages, [
+    "jsr:@rep/gateway validate [OPTION ...]",
+    "jsr:@rep/gateway typegen [OPTION ...]",
+    "jsr:@rep/gateway lint [DIR ...] [OPTION ...]",
+    "jsr:@rep/gateway inject DIR ... [OPTION ...]",
+    "jsr:@rep/gateway set KEY=VALUE ... [OPTION ...]",
+    "jsr:@rep/gateway unset KEY ... [OPTION ...]",
+    "jsr:@rep/gateway list [OPTION ...]",
+    "jsr:@rep/gateway history [OPTION ...]",
+    "jsr:@rep/gateway watch [OPTION ...]",
+  ]);
+  const flags = COMMAND_NAMES.flatMap((
+    name,
+  ) => [...commandHelp(name).matchAll(/^ {2}(--[a-z-]+(?: [A-Z].*?)?) {2}/gm)]);
+  assertEquals([...new Set(flags.map(([, flag]) => flag))].toSorted(), [
+    "--config-js FILE",
+    "--dir DIR",
+    "--env-file PATH",
+    "--exclude GLOB,…",
+    "--force",
+    "--if-id ID",
+    "--json",
+    "--kv PATH|URL",
+    "--limit N",
+    "--manifest FILE",
+    "--out FILE",
+    "--pattern GLOB",
+    "--strict",
+  ]);
+});

@@ -28,9 +28,10 @@ Deno.test("a suspicious name is logged once, without its value", async () => {
   await using test = await setUp(names, { manifest: MANIFEST });
   await test.set({ ...names, REP_PUBLIC_A: "2" });
   const lines = test.lines.filter(({ msg }) => msg === "rep.config.suspicious_name");
-  assertEquals(lines.map(({ level, variable_name }) => [level, variable_name]), [
-    ["WARN", "REP_PUBLC_A"],
-    ["WARN", "REP_PUBLIC_B"],
+  const ignored = "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
+  assertEquals(lines.map(({ level, variable_name, detail }) => [level, variable_name, detail]), [
+    ["WARN", "REP_PUBLC_A", ignored],
+    ["WARN", "REP_PUBLIC_B", "the manifest does not declare it"],
   ]);
   assertEquals(JSON.stringify(lines).includes("s3cret"), false);
 });

@@ -1,3 +1,5 @@
+import { setUp } from "../_gateway.ts";
+import { answerOf } from "../_answer.ts";
 import { assertEquals, assertInstanceOf } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import { createResponder } from "../../src/http/respond.ts";
@@ -62,4 +64,11 @@ Deno.test("createResponder() looks up the client once, for a handler that asks f
   const request = new Request("http://gateway.test:8080/a?b=c");
   const response = await respond(request, info, () => ({ handler, pattern: "/*" }));
   assertEquals([await response.json(), lookUps], [["192.0.2.1", "http://gateway.test:8080", "?b=c"], 1]);
+});
+
+Deno.test("a request with an invalid Host header is 400, and the answer says what was expected", async () => {
+  await using test = await setUp({});
+  const { status, body } = await answerOf(await test.ask("/", { headers: { host: "a/b" } }));
+  const detail = "Cannot read the URL of the request: expected a valid Host header";
+  assertEquals([status, body], [400, { title: "Bad Request", status: 400, detail }]);
 });

@@ -2,6 +2,8 @@ import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/
 import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { openStore } from "../../src/store/open.ts";
+import { openPostgresStore } from "../../src/store/postgres.ts";
+import { parsePostgresUrl } from "../../src/store/postgres_url.ts";
 import { retryConflicts } from "../../src/store/retry.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
@@ -215,3 +217,11 @@ testPostgres(
     }
   },
 );
+
+testPostgres("close() ends the connections, so that operations reject from then on", async (parameters) => {
+  const target = parsePostgresUrl(server.url(parameters));
+  const store = await openPostgresStore(target, { clock: systemClock, random: Math.random });
+  assertEquals(await store.get(["a"]), undefined);
+  store.close();
+  await assertRejects(() => store.get(["a"]), StoreUnavailableError, "closed");
+});

@@ -10,6 +10,7 @@ function fileOf(text: string, size: number): RegularFile {
     mtime: null,
     version: "1",
     isSettled: true,
+    isRecent: false,
     read: (position, size) => Promise.resolve(bytes.slice(position, position + Math.min(size, 3))),
     close() {},
   };

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { readCommand } from "../../src/cli/command.ts";
 import { type ServeCommand, Service } from "../../src/cli/service.ts";
 import type { Member } from "../../src/rollout/observation.ts";
@@ -37,4 +37,13 @@ Deno.test("Service has no instance ID if the system chooses its port: another pr
   store.close();
   await service.stop();
   assertEquals(members.map(({ value }) => value.instanceId), [undefined]);
+});
+
+Deno.test("Service answers 503 to the requests that waited if it cannot start", async () => {
+  const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
+  const service = new Service(command, { log: captureLog().log });
+  const waiting = service.fetch(new Request("http://gateway.test/"));
+  await assertRejects(() => service.start(), TypeError, 'Cannot open --kv "/nowhere/kv.sqlite3"');
+  const { status, detail } = await (await waiting).json();
+  assertEquals([status, detail], [503, "The gateway could not start"]);
 });

@@ -68,3 +68,10 @@ Deno.test("Registry has a help text for every instrument", () => {
   const helps = [...new Registry().format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
   assertEquals([helps.length > 0, helps.filter((help) => help === "undefined" || help === "")], [true, []]);
 });
+
+Deno.test("format() writes every histogram from the start, with each value of its label", () => {
+  assertEquals(linesOf(new Registry(), "rep_store_duration_seconds_count"), [
+    'rep_store_duration_seconds_count{operation="read"} 0',
+    'rep_store_duration_seconds_count{operation="write"} 0',
+  ]);
+});

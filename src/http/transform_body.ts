@@ -30,7 +30,7 @@ export function transformBody(
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
-  transformer.on("error", () => {}); // the iterator listens only when it is read; until then an error would end the process
+  transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
   void feed(reader, transformer, flushes).catch((error) => transformer.destroy(failure = error));
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
@@ -65,6 +65,7 @@ async function feed(reader: BodyReader, transformer: BodyTransformer, flushes: b
     const { done, value } = await reading;
     if (done) break;
     await new Promise<unknown>((resolve) => transformer.write(value, resolve)); // it emits its errors itself
+    if (transformer.destroyed) return; // the result was cancelled, or an error has ended it
     sliceBytes += value.length;
     if (sliceBytes >= SLICE_BYTES) {
       sliceBytes = 0;

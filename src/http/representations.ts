@@ -7,6 +7,8 @@ export interface Representation {
   /** The content coding; `identity` means none. */
   readonly coding: Coding["name"] | "identity";
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The body of a complete response: see {@linkcode fastestBody}. */
+  readonly body: string | Uint8Array<ArrayBuffer>;
   readonly validators: Validators;
   /** The headers of a complete response, ready for `new Response()`. */
   readonly headers: Readonly<Record<string, string>>;
@@ -53,10 +55,10 @@ export class Representations {
     else this.#codings = compress ? COMPRESSOR_CODINGS : [];
   }
 
-  /** The size of all representations, in bytes. */
+  /** What all representations take in memory, in bytes. */
   get bytes(): number {
-    const variants = [...this.#variants.values()].map((variant) => variant === "pending" ? 0 : variant.bytes.length);
-    return variants.reduce((sum, length) => sum + length, this.identity.bytes.length);
+    const variants = [...this.#variants.values()].map((variant) => variant === "pending" ? 0 : sizeOf(variant));
+    return variants.reduce((sum, size) => sum + size, sizeOf(this.identity));
   }
 
   /**
@@ -89,6 +91,11 @@ export class Representations {
     this.#variants.set(coding, variant);
     this.#onGrow();
   }
+}
+
+/** A string of ASCII characters takes a byte for each of them. */
+function sizeOf({ bytes, body }: Representation): number {
+  return typeof body === "string" ? 2 * bytes.length : bytes.length;
 }
 
 /** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */

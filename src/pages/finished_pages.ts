@@ -1,5 +1,6 @@
 import { eTag } from "@std/http/etag";
 import type { Compressor, CompressorCoding } from "../http/compressor.ts";
+import { fastestBody } from "../http/fastest_body.ts";
 import { isCompressible } from "../http/is_compressible.ts";
 import { codedEtag, type Representation, Representations } from "../http/representations.ts";
 import type { ConfigScript } from "./config_script.ts";
@@ -101,7 +102,8 @@ function representationOf(
   headers: Record<string, string>,
 ): Representation {
   const validators = { etag: headers["etag"], lastModified: undefined };
-  return { coding, bytes, validators, headers: { ...headers, "content-length": `${bytes.length}` } };
+  const sized = { ...headers, "content-length": `${bytes.length}` };
+  return { coding, bytes, body: fastestBody(bytes), validators, headers: sized };
 }
 
 /** The entity tag of a page is weak and stays; a strong one depends on the bytes. */
@@ -116,9 +118,9 @@ async function encodedRepresentation(
 }
 
 function send(request: Request, representations: Representations): Response {
-  const { bytes, headers, validators } = representations.select(request.headers);
+  const { body, headers, validators } = representations.select(request.headers);
   if (isNotModified(request, validators.etag ?? null)) {
     return new Response(null, { status: 304, headers: notModifiedHeaders(new Headers(headers)) });
   }
-  return new Response(request.method === "HEAD" ? null : bytes, { headers });
+  return new Response(request.method === "HEAD" ? null : body, { headers });
 }

@@ -1,5 +1,6 @@
 import { eTag } from "@std/http/etag";
 import type { Compressor, CompressorCoding } from "../http/compressor.ts";
+import { fastestBody } from "../http/fastest_body.ts";
 import { isCompressible } from "../http/is_compressible.ts";
 import { type Representation, Representations } from "../http/representations.ts";
 import type { FileContent, FileContents } from "./file_contents.ts";
@@ -33,6 +34,7 @@ export function assetRepresentations(
     return {
       coding,
       bytes,
+      body: fastestBody(bytes),
       validators,
       headers: assetHeaders(found, { coding, validators, size: bytes.length, varies }),
     };

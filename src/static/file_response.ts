@@ -13,7 +13,7 @@ interface Sendable {
   readonly headers: Readonly<Record<string, string>>;
   readonly validators: Validators;
   readonly size: number;
-  body(range: ByteRange): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+  body(range: ByteRange): string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
 /**
@@ -67,12 +67,13 @@ async function openPreferred(found: FoundFile, coding: Coding["name"] | undefine
  * @throws {Problem} 412 or 416.
  */
 export function memoryResponse(request: Request, representations: Representations): Response {
-  const { bytes, headers, validators } = representations.select(request.headers);
+  const { bytes, body, headers, validators } = representations.select(request.headers);
+  const size = bytes.length;
   return send(request, {
     headers,
     validators,
-    size: bytes.length,
-    body: ({ start, end }) => bytes.subarray(start, end),
+    size,
+    body: ({ start, end }) => end - start === size ? body : bytes.subarray(start, end),
   });
 }
 

@@ -5,7 +5,8 @@ import { settle } from "../../tools/fake_clock.ts";
 
 function representation(coding: Representation["coding"], length: number): Representation {
   const validators = { etag: `"${coding}"`, lastModified: undefined };
-  return { coding, bytes: new Uint8Array(length), validators, headers: {} };
+  const bytes = new Uint8Array(length);
+  return { coding, bytes, body: bytes, validators, headers: {} };
 }
 
 function select(representations: Representations, accepted?: string): string {
@@ -20,6 +21,11 @@ Deno.test("Representations.select() selects for each Accept-Encoding header, in 
     ...["br", "gzip", "gzip", "identity", "br", "identity", "br"],
   ]);
   assertEquals(representations.bytes, 17);
+});
+
+Deno.test("Representations.bytes counts a text twice: its bytes and its string", () => {
+  const identity = { ...representation("identity", 10), body: "0123456789" };
+  assertEquals(new Representations({ identity, variants: [representation("br", 3)] }).bytes, 23);
 });
 
 Deno.test("Representations compresses once for each coding that is asked for", async () => {

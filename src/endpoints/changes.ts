@@ -25,8 +25,9 @@ const METHODS = ["GET", "OPTIONS"];
  *   does not reconnect after any status but 200.
  * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Else, a stream with
  *   `?last_event_id=` begins with the newest event of each variable that changed after it, in order; without it, with
- *   the next event. For an invalid id it begins with the whole public state. If only the store could validate the id,
- *   and it is unavailable, the stream ends at once and asks the client to reconnect.
+ *   the next event. For an invalid id it begins with the whole public state. If the log has to be read first, because
+ *   it never was or to validate the id, and the store is unavailable, the stream ends at once and asks the client to
+ *   reconnect.
  *
  * @throws {Problem} 404 or 405.
  */
@@ -74,9 +75,11 @@ const CURSOR = /^\d{1,15}$/;
  * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
  * time they subscribe, so that superseded values would take the page back in time.
  *
- * @returns `undefined` if the store would have to validate the id, but is unavailable.
+ * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
 async function readPosition(headers: Headers, search: string, tail: Tail): Promise<Position | undefined> {
+  // After an outage at the start, the store is available, and reported as such, before the log has been read.
+  if (!tail.isLoaded && !await readNew(tail)) return undefined;
   const header = headers.get("last-event-id");
   const text = header || new URLSearchParams(search).get("last_event_id");
   if (!text) return { kind: "live" };

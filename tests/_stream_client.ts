@@ -34,10 +34,13 @@ export class Client implements AsyncDisposable {
     return this.#sse.text();
   }
 
-  /** Waits until a condition holds, for this long at most. */
+  /** Waits until a condition holds, for this long at most. Rejects if the stream ends before. */
   until(holds: (client: Client) => boolean, ms?: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const check = () => void (holds(this) && resolve());
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const check = () => {
+      if (holds(this)) resolve();
+      else if (!this.#isOpen) reject(new Error(`The stream has ended:\n${this.text()}`));
+    };
     this.#checks.add(check);
     check();
     return within(promise, ms).finally(() => this.#checks.delete(check));

@@ -53,6 +53,19 @@ async function lastParts(store: Store, prefix: Key, options?: ListOptions) {
   return (await store.list(prefix, options)).map(({ key }) => key.at(-1));
 }
 
+/**
+ * Reads a key after each hint. Returns a function that stops that and waits for the reads in progress, which would fail
+ * when the store is closed: a commit may cause several hints.
+ */
+function watchValues(store: Store, key: Key, onValue: (value: unknown) => void): () => Promise<unknown> {
+  const reads: Promise<void>[] = [];
+  const stop = store.watch(key, () => void reads.push(store.get(key).then((entry) => onValue(entry?.value))));
+  return () => {
+    stop();
+    return Promise.all(reads);
+  };
+}
+
 contract("returns nothing for a key that was never written", async (store) => {
   assertEquals(await store.get(["nowhere"]), undefined);
   assertEquals(await store.list(["nowhere"]), []);
@@ -276,15 +289,11 @@ contract("watch() calls back after a commit to the key", async (store) => {
 
 contract("watch() calls back after a delete", async (store) => {
   await put(store, [[["a"], 1]]);
-  const seen: unknown[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = store.watch(["a"], async () => {
-    seen.push((await store.get(["a"]))?.value);
-    if (seen.at(-1) === undefined) resolve();
-  });
+  const stop = watchValues(store, ["a"], (value) => value === undefined && resolve());
   await store.commit([], [{ key: ["a"] }]);
   await promise;
-  stop();
+  await stop();
 });
 
 contract("watch() does not call back after it was stopped", async (store) => {
@@ -294,11 +303,11 @@ contract("watch() does not call back after it was stopped", async (store) => {
   stopFirst();
   stopFirst();
   const before = late;
-  const stop = store.watch(["a"], () => store.get(["a"]).then((entry) => entry?.value === 2 && resolve()));
+  const stop = watchValues(store, ["a"], (value) => value === 2 && resolve());
   await put(store, [[["a"], 2]]);
   await promise;
   assertEquals(late, before);
-  stop();
+  await stop();
 });
 
 contract("close() stops all watches", async (store) => {

@@ -93,15 +93,14 @@ testPostgres(
       const { promise, resolve } = Promise.withResolvers<void>();
       let hints = 0;
       const stops = [first?.watch(["deep", "key"], () => hints++), first?.watch(["a"], resolve)];
-      const timer = setInterval(
-        () => second?.commit([], [{ key: ["deep", "key"], value: 1 }, { key: ["a"], value: 1 }]),
-        20,
-      );
+      const commits: unknown[] = [];
+      const commit = () => second?.commit([], [{ key: ["deep", "key"], value: 1 }, { key: ["a"], value: 1 }]);
+      const timer = setInterval(() => commits.push(commit()), 20);
       await promise;
       clearInterval(timer);
       assertEquals(hints, 0);
       for (const stop of stops) stop?.();
-      await second?.get(["a"]); // the last commit has ended
+      await Promise.all(commits);
     });
   },
 );

@@ -206,7 +206,7 @@ testEngine("the client of a gateway that is killed resumes at another, and misse
     await observer.until(has(value));
   }
   await first.until(({ isOpen }) => !isOpen);
-  await using second = await Client.open(other, first.messages.at(-1)?.id);
+  await using second = await Client.open(other, first.lastEventId);
   await second.until(has("8"));
   assertEquals([...valuesOf(first), ...valuesOf(second)], values);
   assertEquals([...idsOf(first), ...idsOf(second)], idsOf(observer));

@@ -29,6 +29,15 @@ export class Client implements AsyncDisposable {
     return this.#isOpen;
   }
 
+  /**
+   * The id of the last message, also one without data: an `EventSource` sends it when it reconnects (HTML Standard
+   * §9.2.6). Each message of the gateway ends with its id.
+   */
+  get lastEventId(): number | undefined {
+    const id = [...this.text().matchAll(/^id: (\d+)\n\n/gm)].at(-1)?.[1];
+    return id === undefined ? undefined : Number(id);
+  }
+
   /** Returns all text that has arrived. */
   text(): string {
     return this.#sse.text();

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { HEALTH_PROBLEMS } from "../src/endpoints/health.ts";
 import { type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "../src/metrics/instruments.ts";
 import { prometheusName } from "../src/metrics/prometheus.ts";
-import { readLogEvents } from "./_log_events.ts";
+import { readLogEvents, readLogLevels } from "./_log_events.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");
 
@@ -28,6 +28,14 @@ Deno.test("docs/operations.md has a level and a meaning for every event, and wha
     !/^(DEBUG|INFO|WARN|ERROR)(, DEBUG)?$/.test(level) || meaning === "" || (/WARN|ERROR/.test(level) && action === "")
   );
   assertEquals(incomplete, []);
+});
+
+Deno.test("docs/operations.md states the levels at which the code logs", async () => {
+  const levels = new Map(
+    rowsOf("Log events").map(([name = "", level = ""]) => [name.replaceAll("`", ""), level.split(", ")]),
+  );
+  const wrong = (await readLogLevels()).filter(({ event, level }) => !levels.get(event)?.includes(level));
+  assertEquals(wrong, []);
 });
 
 Deno.test("docs/operations.md has a row for every metric, with its label, the label's values and its OpenTelemetry name", () => {

@@ -1,5 +1,5 @@
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import { contentCodings, parseCodings } from "./content_codings.ts";
+import { contentCodings, parseCodings } from "./content_coding.ts";
 import { copyHeaders } from "./copy_headers.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 

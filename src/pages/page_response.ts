@@ -1,5 +1,5 @@
 import { BytesResponse } from "../http/bytes_response.ts";
-import { isEncoded } from "../http/content_codings.ts";
+import { isEncoded } from "../http/content_coding.ts";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { CODINGS, preferredCoding } from "../../src/http/content_coding.ts";
+import { CODINGS, contentCodings, isEncoded, preferredCoding } from "../../src/http/content_coding.ts";
 
 const NAMES = CODINGS.map(({ name }) => name);
 
@@ -44,3 +44,17 @@ Deno.test("preferredCoding() selects only an available coding", () => {
   assertEquals(preferredCoding("gzip, br", ["gzip"]), "gzip");
   assertEquals(preferredCoding("gzip, br", []), undefined);
 });
+
+for (
+  const [header, codings] of [
+    ["", []],
+    ["identity", []],
+    ["GZip", ["gzip"]],
+    ["gzip, identity, br", ["gzip", "br"]],
+  ] as const
+) {
+  Deno.test(`contentCodings() and isEncoded() ignore identity and capitals in "${header}"`, () => {
+    const headers = new Headers({ "content-encoding": header });
+    assertEquals([contentCodings(headers), isEncoded(headers)], [[...codings], codings.length > 0]);
+  });
+}

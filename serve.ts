@@ -37,7 +37,8 @@ onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 const BOUND_AFTER_MS = 500;
 
 // Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
-// in use. `onListen` is called in one of the threads only: the others start with their first request, or after this time.
+// in use. `onListen` is called in one of the threads only: the others start with their first request, or after this
+// time.
 let starting: Promise<void> | undefined;
 const timer = setTimeout(start, BOUND_AFTER_MS);
 

@@ -17,8 +17,8 @@ const DENOKV_ARGS = { "denokv": [], "denokv, together": ["--atomic-write-batch-t
 const TOKEN = crypto.randomUUID();
 
 /**
- * Starts all engines of the store: memory and SQLite always, `denokv` and PostgreSQL if their programs are found, with their own
- * defaults: every commit waits for the disk.
+ * Starts all engines of the store: memory and SQLite always, `denokv` and PostgreSQL if their programs are found, with
+ * their own defaults: every commit waits for the disk.
  *
  * @param directory Where the databases are.
  * @param stack Ends the servers.

@@ -1,7 +1,7 @@
 /**
  * The server of `fan_out.ts`: `gateway`, with the size of its values in bytes, or `bare`, the least code that sends the
- * same bytes to the same streams. Each line on its standard input is a command: `publish`, or `usage`, whose response is a
- * line of JSON.
+ * same bytes to the same streams. Each line on its standard input is a command: `publish`, or `usage`, whose response
+ * is a line of JSON.
  */
 import process from "node:process";
 import { TextLineStream } from "../tools/text_lines.ts";

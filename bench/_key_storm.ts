@@ -52,7 +52,10 @@ interface Shard {
   openUntil: number;
 }
 
-/** One commit for each batch of keys, through the circuit breakers of each process: every client is new, and not read first. */
+/**
+ * One commit for each batch of keys, through the circuit breakers of each process: every client is new, and not read
+ * first.
+ */
 class KeyStorm {
   readonly latencies: number[] = [];
   inMemory = 0;

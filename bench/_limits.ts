@@ -39,7 +39,10 @@ function sweepLimit({ clients, processes, keyEveryS, listUs, entryUs, lanes, ...
   return { name: "store, sweeps", used, unit: "clients with a window", now: windows };
 }
 
-/** Keys of different clients, each in a commit of its own: the load is too low for batches. Expired windows are removed in batches. */
+/**
+ * Keys of different clients, each in a commit of its own: the load is too low for batches. Expired windows are removed
+ * in batches.
+ */
 function keyLimit({ clients, keyEveryS, commitUs, writeUs, batch, lanes }: World): Limit {
   const keys = clients / keyEveryS;
   const removalUs = (commitUs + (batch - 1) * writeUs) / batch;

@@ -25,8 +25,8 @@ interface Observation {
 }
 
 /**
- * Processes that see the same change within some time, join its rollout, and all try to publish it: as `src/rollout/` and
- * `src/events/publisher.ts` do.
+ * Processes that see the same change within some time, join its rollout, and all try to publish it: as `src/rollout/`
+ * and `src/events/publisher.ts` do.
  */
 export class PublishRace {
   readonly #world: World;
@@ -72,7 +72,9 @@ export class PublishRace {
     ];
   }
 
-  /** A process that sees no other member begins the rollout; a later one takes its rank from the first, and checks it. */
+  /**
+   * A process that sees no other member begins the rollout; a later one takes its rank from the first, and checks it.
+   */
   #join(arrival: number, tries: number): void {
     this.#mostTries = Math.max(this.#mostTries, tries);
     this.#observe(arrival, (at, seen) => {

@@ -1,11 +1,11 @@
 /**
- * Compares the engines of the store: session keys and published changes per second of one process, and how soon a change
- * reaches a stream of another process.
+ * Compares the engines of the store: session keys and published changes per second of one process, and how soon a
+ * change reaches a stream of another process.
  *
  *     deno task bench engines --keys 3000 --concurrent 128 --changes 200 --propagations 20
  *
- * Memory and SQLite are always measured, `denokv` and PostgreSQL if their programs are found (`deno run -A tools/denokv.ts`,
- * `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
+ * Memory and SQLite are always measured, `denokv` and PostgreSQL if their programs are found (`deno run -A
+ * tools/denokv.ts`, `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
  */
 import { join } from "@std/path";
 import { createGateway, type Gateway } from "../src/gateway.ts";

@@ -3,9 +3,9 @@
  *
  *     deno task bench fan_out --streams 5000 --events 50 --rounds 5
  *
- * A gateway in a process of its own, read by this one over 127.0.0.1, beside its floor: a bare `Deno.serve` that enqueues
- * the same bytes to the same number of streams. Rounds of the two alternate, so that other load on the machine affects both;
- * ratios are taken round by round. Times are measured here, from the command to publish to the last byte.
+ * A gateway in a process of its own, read by this one over 127.0.0.1, beside its floor: a bare `Deno.serve` that
+ * enqueues the same bytes to the same number of streams. Rounds of the two alternate, so that other load on the machine
+ * affects both; ratios are taken round by round. Times are measured here, from the command to publish to the last byte.
  */
 import { figure, quantile, type Report } from "./_report.ts";
 import { ServerProcess } from "./_server_process.ts";

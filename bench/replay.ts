@@ -3,8 +3,8 @@
  *
  *     deno task bench replay --events 2000 --clients 20 --rounds 5
  *
- * The same events, once from memory and once from the store, a Deno KV file, by all clients at once; beside the floors: bare
- * streams of the same chunks, and `kv.list` of the same entries.
+ * The same events, once from memory and once from the store, a Deno KV file, by all clients at once; beside the floors:
+ * bare streams of the same chunks, and `kv.list` of the same entries.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { kvStore } from "../src/store/kv.ts";

@@ -3,9 +3,9 @@
  *
  *     deno task bench session_key --keys 1000 --concurrent 32 --rounds 5
  *
- * Each key is for another client, on a Deno KV file. The floors in the same run: a bare HKDF and a bare commit for each key,
- * and the same with the read and the check that processes need to count together. Then 200 concurrent requests of one
- * client: how many operations reach the store.
+ * Each key is for another client, on a Deno KV file. The floors in the same run: a bare HKDF and a bare commit for each
+ * key, and the same with the read and the check that processes need to count together. Then 200 concurrent requests of
+ * one client: how many operations reach the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { BLOB_KEY_INFO, deriveKey } from "../src/crypto/hkdf.ts";

@@ -1,12 +1,12 @@
 /**
- * What reading and committing windows of the rate limit takes each engine of the store, by how many there are in one operation: the costs
- * of the simulation.
+ * What reading and committing windows of the rate limit takes each engine of the store, by how many there are in one
+ * operation: the costs of the simulation.
  *
  *     deno task bench store_costs --ms 500 --concurrent 256 --rounds 3
  *
- * Several operations at a time keep the store busy, so that the time per operation is the time that the store needs for it, without round
- * trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is reported as well. Every window is new,
- * and every commit checks that it does not exist.
+ * Several operations at a time keep the store busy, so that the time per operation is the time that the store needs for
+ * it, without round trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is
+ * reported as well. Every window is new, and every commit checks that it does not exist.
  */
 import { silentLog } from "../src/log.ts";
 import { packWindow } from "../src/http/sliding_window.ts";

@@ -1,11 +1,11 @@
 /**
- * The operations on the store: while idle, for a change, for a stream, for a session key. Counted, not timed: the figures
- * are the same on every machine.
+ * The operations on the store: while idle, for a change, for a stream, for a session key. Counted, not timed: the
+ * figures are the same on every machine.
  *
  *     deno task bench store_load --variables 50 --bytes 100 --clients 1000
  *
- * Gateways over one store, each counted separately, on a fake clock: an idle one beside eight other members of its rollout,
- * two for a change, one for a variable in the store.
+ * Gateways over one store, each counted separately, on a fake clock: an idle one beside eight other members of its
+ * rollout, two for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { RateLimit } from "../src/http/rate_limit.ts";

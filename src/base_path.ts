@@ -4,8 +4,8 @@ export const EXPECTED_BASE_PATH = "a path such as /app";
 /**
  * Parses the path under which everything is served.
  *
- * @returns The path without a slash at its end, so an empty string for `/` or nothing; `undefined` if it is not the path
- * of a URL as browsers send it.
+ * @returns The path without a slash at its end, so an empty string for `/` or nothing; `undefined` if it is not the
+ * path of a URL as browsers send it.
  */
 export function parseBasePath(text: string): string | undefined {
   const path = text.replace(/\/$/, "");

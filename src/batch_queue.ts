@@ -10,11 +10,11 @@ interface BatchQueueOptions<T> {
 const MAX_RUNNING = 4;
 
 /**
- * Collects items into batches, as databases do with commits: what is added while a batch runs forms the next one. So a single item
- * never waits for others, and the more there are, the larger batches become.
+ * Collects items into batches, as databases do with commits: what is added while a batch runs forms the next one. So a
+ * single item never waits for others, and the more there are, the larger batches become.
  *
- * Another batch starts at once only if it is full, since it would not become larger by waiting. The items of one key never run in two
- * batches at the same time.
+ * Another batch starts at once only if it is full, since it would not become larger by waiting. The items of one key
+ * never run in two batches at the same time.
  */
 export class BatchQueue<T> {
   readonly #options: BatchQueueOptions<T>;

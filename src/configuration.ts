@@ -13,8 +13,8 @@ import {
 } from "./variables/snapshot.ts";
 
 /**
- * Makes the public state in the store equal to a snapshot's, and publishes an event for each of the unpublished names (see
- * `PublishOptions`). Returns `undefined` without doing so while another configuration is active.
+ * Makes the public state in the store equal to a snapshot's, and publishes an event for each of the unpublished names
+ * (see `PublishOptions`). Returns `undefined` without doing so while another configuration is active.
  */
 export type Publish = (snapshot: Snapshot, unpublished: ReadonlySet<string>) => Promise<Publication | undefined>;
 
@@ -42,7 +42,9 @@ export class Configuration {
   #cursor = 0;
   /** The last snapshot that needed no further publication. */
   #published: Snapshot | undefined;
-  /** Names whose values pages may have, since they were served, although the store was unavailable until they changed. */
+  /**
+   * Names whose values pages may have, since they were served, although the store was unavailable until they changed.
+   */
   #unpublished: ReadonlySet<string> = new Set();
   /** The issues for which the last reload was rejected. */
   #rejection: string | undefined;

@@ -70,8 +70,8 @@ export interface GatewayOptions {
   staticDir?: string | undefined;
   /**
    * How many bytes of static files and pages are kept in memory: 0 to 68_719_476_736. Files of up to 1 MiB and an
-   * eighth of this are kept, and compared with the file system at most once a second. With 0, nothing is kept and nothing
-   * is compressed.
+   * eighth of this are kept, and compared with the file system at most once a second. With 0, nothing is kept and
+   * nothing is compressed.
    *
    * @default {67_108_864}
    */
@@ -79,8 +79,8 @@ export interface GatewayOptions {
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
   /**
-   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
-   * does not let it be set.
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
+   * `WebSocket` does not let it be set.
    *
    * @default {false}
    */
@@ -99,8 +99,9 @@ export interface GatewayOptions {
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
   /**
-   * Stores of the windows of the rate limit, by name, if one store cannot count all clients. The name decides which clients' windows a
-   * store has, so it has to be the same in all processes; the order does not matter. The caller closes them.
+   * Stores of the windows of the rate limit, by name, if one store cannot count all clients. The name decides which
+   * clients' windows a store has, so it has to be the same in all processes; the order does not matter. The caller
+   * closes them.
    *
    * @default {store}
    */

@@ -23,9 +23,9 @@ import { type PollNewestWrite, watchVariables } from "./variables/watch_stored.t
 /** How often a process reads new events, and probes a store that has failed. */
 const POLL_MS = 1_000;
 /**
- * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this before
- * it reloads, so that most find the change published: with 1,000 processes, 30 instead of 4,000 commits of members
- * (`docs/scale.md`).
+ * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
+ * before it reloads, so that most find the change published: with 1,000 processes, 30 instead of 4,000 commits of
+ * members (`docs/scale.md`).
  */
 const MAX_RELOAD_DELAY_MS = 500;
 /** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
@@ -269,9 +269,9 @@ export class LiveConfiguration {
   }
 
   /**
-   * Compares the ids of the newest event and of the newest write to a variable with the known ones, which costs one small read. An
-   * older event means that the store has lost events that were delivered, in a failover to a replica that lagged behind: they are
-   * published again.
+   * Compares the ids of the newest event and of the newest write to a variable with the known ones, which costs one
+   * small read. An older event means that the store has lost events that were delivered, in a failover to a replica
+   * that lagged behind: they are published again.
    *
    * Calls during a call share it: over KV Connect, each operation on an unreachable server stays pending.
    */

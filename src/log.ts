@@ -37,8 +37,8 @@ const AUDIT_EVENT = "rep.session_key.issued";
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
- * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error messages of
- * Deno contain them. Errors of `write` are ignored.
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
+ * messages of Deno contain them. Errors of `write` are ignored.
  */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = toConsole } = options;

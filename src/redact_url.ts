@@ -1,6 +1,6 @@
 /**
- * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis, and so is
- * what stands in the place of the port, but is no port.
+ * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis,
+ * and so is what stands in the place of the port, but is no port.
  */
 export function redactUrl(url: URL | string): string {
   return String(url)

@@ -25,8 +25,9 @@ const UNUSED = {
 };
 
 /**
- * Runs a program outside the checkout, without configuration, with an empty `DENO_DIR`, and with no permissions but those
- * in `flags`. It must exit by itself. `say(…)` prints its arguments as JSON, and `src/` is mapped to the project's sources.
+ * Runs a program outside the checkout, without configuration, with an empty `DENO_DIR`, and with no permissions but
+ * those in `flags`. It must exit by itself. `say(…)` prints its arguments as JSON, and `src/` is mapped to the
+ * project's sources.
  */
 export async function bareProcess(program: string, options: BareProcessOptions = {}): Promise<BareProcess> {
   const { flags = [], maxFiles, env: more } = options;

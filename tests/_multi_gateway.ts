@@ -1,6 +1,6 @@
 /**
- * Several gateways on one server: real processes, real connections, real time. The same tests run on every engine that has a
- * server.
+ * Several gateways on one server: real processes, real connections, real time. The same tests run on every engine that
+ * has a server.
  */
 import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
 import { delay } from "@std/async/delay";
@@ -15,8 +15,9 @@ const OUTAGE_MS = 20_000;
 /** The time within which the gateways must recover. */
 export const RECOVERY_MS = 10_000;
 /**
- * How long requests are counted after an outage, and how many one gateway may send in that time: an idle one polls the log
- * and the stored variables once a second, and the members of the rollout; in addition it publishes, and saves its counts.
+ * How long requests are counted after an outage, and how many one gateway may send in that time: an idle one polls the
+ * log and the stored variables once a second, and the members of the rollout; in addition it publishes, and saves its
+ * counts.
  */
 const BURST_MS = 3_000;
 const MAX_REQUESTS = 50;

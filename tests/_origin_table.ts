@@ -32,7 +32,9 @@ type OriginName = keyof typeof ORIGINS;
 /** Values of the `Sec-Fetch-Site` header, in the order of the columns below. */
 const SITES = [undefined, "same-origin", "same-site", "cross-site", "none"] as const;
 
-/** Allowed origins, and for which `Origin` and `Sec-Fetch-Site` a key is then issued; all other requests are rejected. */
+/**
+ * Allowed origins, and for which `Origin` and `Sec-Fetch-Site` a key is then issued; all other requests are rejected.
+ */
 const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<Record<OriginName, string>> }[] = [
   {
     name: "no origin is configured",

@@ -1,6 +1,7 @@
 /**
- * A gateway whose store takes several seconds to list events while it starts. Run by `rollout_heartbeat_test.ts` with the path of
- * the database and a value; prints a line when it has joined the rollout and one when it has started, and runs until it is killed.
+ * A gateway whose store takes several seconds to list events while it starts. Run by `rollout_heartbeat_test.ts` with
+ * the path of the database and a value; prints a line when it has joined the rollout and one when it has started, and
+ * runs until it is killed.
  */
 import { createGateway, createLog, kvStore, type Store } from "../main.ts";
 

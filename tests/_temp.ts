@@ -25,8 +25,8 @@ export class TempDirectory implements AsyncDisposable {
   }
 
   /**
-   * Mounts or updates files as Kubernetes does for a ConfigMap: each is a symlink into `..data`, which is itself a symlink to
-   * the folder of a version, and is replaced atomically.
+   * Mounts or updates files as Kubernetes does for a ConfigMap: each is a symlink into `..data`, which is itself a
+   * symlink to the folder of a version, and is replaced atomically.
    */
   async mount(version: string, files: Record<string, string>): Promise<void> {
     await Deno.mkdir(this.at(`..${version}`));

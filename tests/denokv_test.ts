@@ -4,8 +4,8 @@ import { type Engine, testMultipleGateways } from "./_multi_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /**
- * How many lines Deno may print in an outage: four a second for each operation in flight, of which there are up to four (log,
- * stored variables, members, a commit).
+ * How many lines Deno may print in an outage: four a second for each operation in flight, of which there are up to four
+ * (log, stored variables, members, a commit).
  */
 const MAX_DENO_LINES = 350;
 

@@ -187,7 +187,9 @@ function textOf(response: Response): ReadableStreamDefaultReader<string> {
   return response.body!.pipeThrough(new TextDecoderStream()).getReader();
 }
 
-/** Returns after how many milliseconds the proxy closes a connection, of which it does not answer more than an error. */
+/**
+ * Returns after how many milliseconds the proxy closes a connection, of which it does not answer more than an error.
+ */
 async function closedAfter(connection: Deno.Conn): Promise<number> {
   const start = performance.now();
   const buffer = new Uint8Array(1024);

@@ -6,7 +6,9 @@ import { TextLineStream } from "../tools/text_lines.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
-/** How often the entries are read, and how long two heartbeats may take to appear; a heartbeat is sent every 4 to 5 s. */
+/**
+ * How often the entries are read, and how long two heartbeats may take to appear; a heartbeat is sent every 4 to 5 s.
+ */
 const POLL_MS = 250;
 const TWO_HEARTBEATS_MS = 15_000;
 

@@ -10,7 +10,10 @@ import { TextLineStream } from "./text_lines.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
-/** Returns the path of `denokv`: from `DENOKV`, the `PATH`, or where `cargo install` puts it; `undefined` if it is missing. */
+/**
+ * Returns the path of `denokv`: from `DENOKV`, the `PATH`, or where `cargo install` puts it; `undefined` if it is
+ * missing.
+ */
 export async function findDenokv(): Promise<string | undefined> {
   const name = IS_WINDOWS ? "denokv.exe" : "denokv";
   const folders = [...foldersOnPath(THIS_MACHINE), ...cargoFolders()];

@@ -1,6 +1,6 @@
 /**
- * Finds the programs of a PostgreSQL server, and runs servers for tests and benchmarks: on 127.0.0.1, in a temporary directory, as a
- * user that is not root. Which programs are used is printed by
+ * Finds the programs of a PostgreSQL server, and runs servers for tests and benchmarks: on 127.0.0.1, in a temporary
+ * directory, as a user that is not root. Which programs are used is printed by
  *
  *     deno run -A tools/postgres.ts
  */

@@ -1,6 +1,6 @@
 /**
- * Prints the flags that `deno` needs to find the `@std` packages on this network: none if JSR is reachable, otherwise an
- * import map to the same modules on npm. The tasks use it: `deno run $(deno run -A tools/std.ts) …`
+ * Prints the flags that `deno` needs to find the `@std` packages on this network: none if JSR is reachable, otherwise
+ * an import map to the same modules on npm. The tasks use it: `deno run $(deno run -A tools/std.ts) …`
  *
  * With `--config` it prints a `deno.json` instead that needs no such flags, for the Dockerfile.
  */

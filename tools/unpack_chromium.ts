@@ -21,8 +21,8 @@ const PROGRAM = `import chromium from "npm:@sparticuz/chromium@${VERSION}"; awai
 const ARGS = ["eval", "--quiet", "--no-config", "--no-lock", "--node-modules-dir=none", PROGRAM];
 
 /**
- * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs use again. It needs neither
- * root nor system libraries; it is the headless shell, which has no back/forward cache.
+ * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs use again. It needs
+ * neither root nor system libraries; it is the headless shell, which has no back/forward cache.
  *
  * @param cache The folder of all versions.
  * @param extract Writes the browser's files into a folder; replaced in tests.

@@ -75,8 +75,8 @@ function unstableIssue(where: string): LocatedIssue {
 }
 
 /**
- * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it was
- * before: then its value may be cut off.
+ * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it
+ * was before: then its value may be cut off.
  */
 function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
   if (before === undefined) return false;

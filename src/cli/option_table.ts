@@ -34,7 +34,9 @@ interface Description {
   readonly manifest?: string;
 }
 
-/** Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid. */
+/**
+ * Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid.
+ */
 export class InvalidValue extends RangeError {}
 
 /** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */

@@ -13,7 +13,10 @@ export function handleLive(request: Request): Response {
   return probe(request, "live", 200);
 }
 
-/** Handles `GET /readyz`: 503 while the gateway starts or stops. A degraded gateway is ready, since it serves everything. */
+/**
+ * Handles `GET /readyz`: 503 while the gateway starts or stops. A degraded gateway is ready, since it serves
+ * everything.
+ */
 export function handleReady(request: Request, status: HealthStatus): Response {
   return probe(request, status, isUnavailable(status) ? 503 : 200);
 }

@@ -26,8 +26,9 @@ interface PublishOptions extends RetryOptions {
    */
   fencingChecks?: () => Promise<readonly Check[] | undefined>;
   /**
-   * Returns the newest event of each variable that this process has delivered. Those that the store has lost, for example in a
-   * failover to a replica that lagged behind, are compared with the target as well, since clients have them.
+   * Returns the newest event of each variable that this process has delivered. Those that the store has lost, for
+   * example in a failover to a replica that lagged behind, are compared with the target as well, since clients have
+   * them.
    */
   delivered?: () => readonly DeliveredEvent[];
   /**

@@ -46,8 +46,8 @@ interface WindowUpdate extends EntryUpdate<PackedWindow> {
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS_IN_MEMORY = 10_000;
 /**
- * The store is behind if so many requests wait for it and the oldest has waited for so long. Further ones are counted in memory at
- * once: they would wait for the timeout, and then be counted in memory all the same.
+ * The store is behind if so many requests wait for it and the oldest has waited for so long. Further ones are counted
+ * in memory at once: they would wait for the timeout, and then be counted in memory all the same.
  */
 const MAX_WAITING = 32;
 const MAX_WAIT_MS = 250;
@@ -57,10 +57,11 @@ const REQUEST_BYTES = 6;
 const KEY_BYTES = 100;
 
 /**
- * The windows of clients in one store: exact across all processes, and in memory while the store is unavailable or behind.
+ * The windows of clients in one store: exact across all processes, and in memory while the store is unavailable or
+ * behind.
  *
- * Requests that arrive while a commit is under way are counted together in the next one. The windows of clients that this process does
- * not know are read first only if the last ones had been known to other processes.
+ * Requests that arrive while a commit is under way are counted together in the next one. The windows of clients that
+ * this process does not know are read first only if the last ones had been known to other processes.
  */
 export class ClientWindows {
   readonly #options: ClientWindowsOptions;
@@ -122,7 +123,10 @@ export class ClientWindows {
     return oldest !== undefined && this.#options.clock.now() - oldest.since >= MAX_WAIT_MS;
   }
 
-  /** Counts a batch in one commit. A client for which that is not possible is counted alone: an error concerns only its own requests. */
+  /**
+   * Counts a batch in one commit. A client for which that is not possible is counted alone: an error concerns only its
+   * own requests.
+   */
   async #countBatch(batch: Batch): Promise<void> {
     try {
       const areUnknown = batch.keys().every((client) => this.#windows.get(client) === undefined);

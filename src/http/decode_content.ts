@@ -5,8 +5,8 @@ import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /**
  * The supported content codings (RFC 9110 §8.4.1). Their decoders produce 16 KiB at a time, when they are read.
- * `DecompressionStream` would put everything that a chunk contains into memory at once: up to 1,000 times its size with gzip, and
- * far more with Brotli.
+ * `DecompressionStream` would put everything that a chunk contains into memory at once: up to 1,000 times its size with
+ * gzip, and far more with Brotli.
  */
 const DECODERS: Readonly<Record<string, () => BodyTransformer>> = {
   "br": createBrotliDecompress,
@@ -22,9 +22,9 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * Decodes the content coding of a response: gzip, deflate or br. The body is streamed, with bounded memory.
  *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and the
- * sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of the body
- * fail (except truncated Brotli, which Deno does not detect).
+ * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and
+ * the sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of
+ * the body fail (except truncated Brotli, which Deno does not detect).
  *
  * @param response Its body is consumed; use the returned response instead.
  */

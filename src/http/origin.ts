@@ -11,9 +11,9 @@ export interface OriginContext {
 }
 
 /**
- * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is not
- * the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted, although
- * the URL standard defines no origin for them.
+ * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is
+ * not the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted,
+ * although the URL standard defines no origin for them.
  *
  * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
  */

@@ -6,8 +6,8 @@ type ProxyWarning = (request: Request, connection: { readonly peer: string }) =>
 
 /**
  * Creates a function that logs a warning for the first request with `X-Forwarded-For` from a peer that is not a trusted
- * proxy. Its clients all share one rate limit, unlike with REP's Go gateway, which trusts any such header. It warns once
- * only, since any client can send the header.
+ * proxy. Its clients all share one rate limit, unlike with REP's Go gateway, which trusts any such header. It warns
+ * once only, since any client can send the header.
  */
 export function createProxyWarning({ isTrusted, log }: { isTrusted: TrustRule; log: Log }): ProxyWarning {
   let hasWarned = false;

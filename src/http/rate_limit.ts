@@ -8,8 +8,8 @@ import { sweepWindows } from "./sweep_windows.ts";
 /** Options of {@linkcode RateLimit}. */
 interface RateLimitOptions {
   /**
-   * The stores of the windows, by name. The name decides which clients a store has, so it has to be the same in all processes; the order
-   * does not matter.
+   * The stores of the windows, by name. The name decides which clients a store has, so it has to be the same in all
+   * processes; the order does not matter.
    */
   stores: ReadonlyMap<string, Store>;
   clock: Clock;
@@ -26,8 +26,9 @@ interface Shard {
 }
 
 /**
- * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the stores: the limit is exact
- * across all processes and survives a restart. While a store is unavailable or behind, each process counts its clients in memory.
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the stores: the
+ * limit is exact across all processes and survives a restart. While a store is unavailable or behind, each process
+ * counts its clients in memory.
  */
 export class RateLimit {
   readonly #clock: Clock;
@@ -56,8 +57,8 @@ export class RateLimit {
   }
 
   /**
-   * Stores what was counted in memory while a store was unavailable or behind, so that other processes count it, too. Calls during
-   * a call share it.
+   * Stores what was counted in memory while a store was unavailable or behind, so that other processes count it, too.
+   * Calls during a call share it.
    *
    * @returns The number of clients whose windows were stored.
    * @throws {StoreUnavailableError} If a store is unavailable; its clients are stored by a later call.

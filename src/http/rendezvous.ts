@@ -1,7 +1,7 @@
 /**
- * Assigns keys to nodes by rendezvous hashing: a key belongs to the node whose hash together with the key is the highest. So the order
- * of the nodes does not matter, and with one node more or less, only the keys of that node move. With a remainder (`hash % nodes`),
- * nearly all would.
+ * Assigns keys to nodes by rendezvous hashing: a key belongs to the node whose hash together with the key is the
+ * highest. So the order of the nodes does not matter, and with one node more or less, only the keys of that node move.
+ * With a remainder (`hash % nodes`), nearly all would.
  *
  * @param names The names of the nodes, which have to be the same wherever the same key must have the same node.
  * @returns A function that returns the index of a key's node.
@@ -24,7 +24,10 @@ function addText(hash: number, text: string): number {
   return hash;
 }
 
-/** The finalizer of MurmurHash3: the high bits of FNV-1a depend little on the last characters, in which addresses differ. */
+/**
+ * The finalizer of MurmurHash3: the high bits of FNV-1a depend little on the last characters, in which addresses
+ * differ.
+ */
 function mix(hash: number): number {
   hash = Math.imul(hash ^ hash >>> 16, 0x85ebca6b);
   hash = Math.imul(hash ^ hash >>> 13, 0xc2b2ae35);

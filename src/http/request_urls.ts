@@ -13,8 +13,8 @@ export interface RequestUrl {
 const PARTS = /^([a-z][a-z+]*:\/\/[\w.:[\]%-]+)(\/[^?#]*)(\?[^#]*)?/;
 
 /**
- * Paths that normalizing leaves as they are: no character that has to be encoded, and no segment that begins with a dot,
- * encoded or not.
+ * Paths that normalizing leaves as they are: no character that has to be encoded, and no segment that begins with a
+ * dot, encoded or not.
  */
 const PLAIN_PATH = /^(?:\/(?!\.|%2e)[\w.~%@:+,=-]*)+$/i;
 

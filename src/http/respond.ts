@@ -53,7 +53,8 @@ export function createResponder(options: ResponderOptions): Responder {
     if (url === undefined) throw invalidHost();
     const { handler, pattern, isForAnyHost } = routeFor(url.path);
     telemetry.nameSpan(request.method, pattern);
-    // Reading any header costs a fifth of a request for health. Without it, `Host: x/rep` and `GET /health` are one, too.
+    // Reading any header costs a fifth of a request for health. Without it, `Host: x/rep` and `GET /health` are one,
+    // too.
     if (isForAnyHost !== true || !url.isPlain) requireValidHost(request);
     context.url = url;
     if (isForAnyHost !== true) requireHost(request, context);

@@ -55,8 +55,8 @@ export function mergeWindows(counted: Window, stored: Window): Window {
 /**
  * Packs a window for the store.
  *
- * V8 serializes an array that has only ever contained numbers, the first too large for a small integer, with nine bytes for each. In
- * an array that has contained something else, a small integer takes five.
+ * V8 serializes an array that has only ever contained numbers, the first too large for a small integer, with nine bytes
+ * for each. In an array that has contained something else, a small integer takes five.
  */
 export function packWindow(window: Window): PackedWindow {
   const packed: unknown[] = [undefined];

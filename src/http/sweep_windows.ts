@@ -13,8 +13,8 @@ export function windowKey(client: string): Key {
 }
 
 /**
- * Removes the windows without requests that still count. One of all processes does so, once per window. Not left to `expireIn`, since
- * Deno KV crashes the process if the disk is full when an entry expires.
+ * Removes the windows without requests that still count. One of all processes does so, once per window. Not left to
+ * `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
  *
  * @throws {StoreUnavailableError} If the store is unavailable.
  */

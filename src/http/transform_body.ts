@@ -51,8 +51,8 @@ export function transformBody(
 }
 
 /**
- * How much is transformed without a pause: a few milliseconds. In Deno 2.9 `node:zlib` works on the main thread, and where
- * the body is in memory and the result fits the socket's buffer, nothing else is waited for.
+ * How much is transformed without a pause: a few milliseconds. In Deno 2.9 `node:zlib` works on the main thread, and
+ * where the body is in memory and the result fits the socket's buffer, nothing else is waited for.
  */
 const SLICE_BYTES = 128 * 1024;
 

@@ -8,8 +8,9 @@ interface Range {
 }
 
 /**
- * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the insertion
- * point of {@linkcode insertScript}. No other byte changes, so doing it again with the same element changes nothing.
+ * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the
+ * insertion point of {@linkcode insertScript}. No other byte changes, so doing it again with the same element changes
+ * nothing.
  *
  * @returns The document; `undefined` if it is UTF-16, into which nothing can be inserted.
  */

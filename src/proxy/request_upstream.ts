@@ -24,8 +24,8 @@ export interface UpstreamRequestOptions {
 const MAX_HEAD_BYTES = 65_536;
 
 /**
- * Maximum number of interim responses (1xx) before the response. They are not forwarded; an endless sequence would only fill the
- * memory.
+ * Maximum number of interim responses (1xx) before the response. They are not forwarded; an endless sequence would only
+ * fill the memory.
  */
 const MAX_INTERIM_RESPONSES = 16;
 

@@ -31,8 +31,8 @@ interface ReverseProxyOptions {
   /** The beginning of every request's path that the upstream does not know, such as `/app`. @default {""} */
   basePath?: string;
   /**
-   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's `WebSocket`
-   * does not let it be set.
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
+   * `WebSocket` does not let it be set.
    *
    * @default {false}
    */

@@ -14,8 +14,8 @@ export interface UpstreamHeadersOptions {
  * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client
  * are replaced by the gateway's own.
  *
- * `Host` is removed unless it is given, since the upstream has its own. `Expect` is removed because the server has already sent 100, or
- * does so when the body is read (RFC 9110 §10.1.1).
+ * `Host` is removed unless it is given, since the upstream has its own. `Expect` is removed because the server has
+ * already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
  */
 export function upstreamHeaders(
   request: Headers,

@@ -21,8 +21,9 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
 
 /**
  * Bridges a WebSocket: connects to the upstream first, then accepts the client with the subprotocol that the upstream
- * selected. Messages, close codes and reasons are forwarded in both directions; if the upstream's connection breaks, the client
- * sees its own connection break. No extensions are negotiated. An {@linkcode UpgradableRequest} is tunneled instead.
+ * selected. Messages, close codes and reasons are forwarded in both directions; if the upstream's connection breaks,
+ * the client sees its own connection break. No extensions are negotiated. An {@linkcode UpgradableRequest} is tunneled
+ * instead.
  *
  * @param request The object that the server passed to its handler.
  * @returns A response that has to be returned to the server unchanged.

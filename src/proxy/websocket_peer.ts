@@ -80,10 +80,10 @@ export class WebSocketPeer implements Holder {
   /**
    * Closes the WebSocket because the connection of the other peer broke.
    *
-   * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection, but sends
-   * a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455 §5.5.1), so whoever
-   * receives it fails the connection: browsers report 1006 and `wasClean: false`. Servers are spared this, since some exit on
-   * an invalid frame.
+   * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection,
+   * but sends a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455
+   * §5.5.1), so whoever receives it fails the connection: browsers report 1006 and `wasClean: false`. Servers are
+   * spared this, since some exit on an invalid frame.
    */
   fail(): void {
     if (this.#role === "client") this.#whenOpen(() => this.#socket.close(undefined, "!"));

@@ -73,7 +73,9 @@ export class Replica {
     return this.#superseding;
   }
 
-  /** The hash of the active configuration, and whether it is this process's own; `undefined` before {@linkcode publish}. */
+  /**
+   * The hash of the active configuration, and whether it is this process's own; `undefined` before {@linkcode publish}.
+   */
   get active(): { readonly hash: string; readonly isOwn: boolean } | undefined {
     const { active, isActive } = this.#rollout;
     return active === undefined ? undefined : { hash: active, isOwn: isActive };

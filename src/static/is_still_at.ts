@@ -17,21 +17,23 @@ export interface FileIdentity {
   readonly ino: number | null;
 }
 
-/** How exact a `ctime` is: Deno cuts it to whole seconds, and Linux sets it with a clock that ticks every 1 to 10 ms. */
+/**
+ * How exact a `ctime` is: Deno cuts it to whole seconds, and Linux sets it with a clock that ticks every 1 to 10 ms.
+ */
 const RESOLUTION_MS = 1_000 + 20;
 
 /**
- * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the time has
- * to be lucky twice each time.
+ * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the
+ * time has to be lucky twice each time.
  */
 const MAX_LOOKS = 16;
 
 /**
- * Returns whether an opened file is the one at its path, and no part of the path below the root is a link. `Deno.open` follows
- * links, and there is no permission for `/proc/self/fd`, which would say what was opened.
+ * Returns whether an opened file is the one at its path, and no part of the path below the root is a link. `Deno.open`
+ * follows links, and there is no permission for `/proc/self/fd`, which would say what was opened.
  *
- * The result is certain if no entry of the directories changed since the file was opened. Otherwise, as in a directory to which
- * files are being written, it is next to certain.
+ * The result is certain if no entry of the directories changed since the file was opened. Otherwise, as in a directory
+ * to which files are being written, it is next to certain.
  */
 export async function isStillAt(opened: OpenedAt, identity: FileIdentity): Promise<boolean> {
   const { path } = opened;

@@ -34,8 +34,8 @@ const readFd = promisify(read);
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 /**
- * Opens a file that was found at a path, and verifies that it is the one that was opened: between the two, the file or any of
- * its parent directories may have been replaced by a link to another place, or the file by a FIFO.
+ * Opens a file that was found at a path, and verifies that it is the one that was opened: between the two, the file or
+ * any of its parent directories may have been replaced by a link to another place, or the file by a FIFO.
  *
  * @param path A path without links, as `Deno.realPath` returns it.
  * @param root The directory that contains the file. The path of the directory itself is trusted.

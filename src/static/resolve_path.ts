@@ -23,8 +23,8 @@ export type ResolvedPath =
  * Symbolic links are followed if they end inside the directory, as in Kubernetes mounts. The directory itself may be a
  * link that is switched to another release at any time, so it is resolved for each call.
  *
- * @returns `rejected` if the path leads out of the directory, must not be accessed, or is neither a file nor a directory.
- * What is at the path may change before it is opened: {@linkcode openRegularFile} looks again.
+ * @returns `rejected` if the path leads out of the directory, must not be accessed, or is neither a file nor a
+ * directory. What is at the path may change before it is opened: {@linkcode openRegularFile} looks again.
  */
 export async function resolvePath(directory: string, names: readonly string[]): Promise<ResolvedPath> {
   return await withoutErrors(async () => await resolveInside(await Deno.realPath(directory), names));

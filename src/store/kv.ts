@@ -10,8 +10,8 @@ const MAX_KEYS = 10;
 /** Options of {@linkcode kvStore}. */
 export interface KvStoreOptions {
   /**
-   * How many checks a commit may have: 10 on a `denokv` server, 100 on Deno Deploy and in a SQLite file. Session keys for as many
-   * clients are counted in one commit.
+   * How many checks a commit may have: 10 on a `denokv` server, 100 on Deno Deploy and in a SQLite file. Session keys
+   * for as many clients are counted in one commit.
    *
    * @default {10}
    */

@@ -40,7 +40,8 @@ const MEMORY_ONLY =
  * retried, as it is when the connection is lost later.
  *
  * @param path A file, an `http:` or `https:` URL of a KV server, a `postgres:` URL, or `:memory:`.
- * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not what the URL says.
+ * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not what the URL
+ * says.
  */
 export async function openStore(path: string | undefined, log: Log, options: OpenStoreOptions = {}): Promise<Store> {
   const resolved = withDefaults(options);
@@ -96,7 +97,9 @@ async function openPostgres(url: string, log: Log, options: Resolved): Promise<S
   return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), maxChecks, ...options });
 }
 
-/** Loads the engine and its driver before the first connection, since a download may take longer than connecting may. */
+/**
+ * Loads the engine and its driver before the first connection, since a download may take longer than connecting may.
+ */
 async function loadPostgres(): Promise<typeof import("./postgres.ts")> {
   const engine = await import("./postgres.ts");
   await loadPostgresDriver();
@@ -145,8 +148,8 @@ export function formatKvPath(path: string): string {
 }
 
 /**
- * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening would
- * prompt for the permission.
+ * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening
+ * would prompt for the permission.
  */
 export function missingPermission(path: string, flag?: string): string | undefined {
   if (isPostgresUrl(path)) return missingForPostgres(path, flag);

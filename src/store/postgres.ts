@@ -30,8 +30,8 @@ interface NotificationOptions extends PostgresStoreOptions {
 }
 
 /**
- * A commit holds an advisory lock for each new entry that it checks. The server has room for 64 locks per connection by default
- * (`max_locks_per_transaction`).
+ * A commit holds an advisory lock for each new entry that it checks. The server has room for 64 locks per connection by
+ * default (`max_locks_per_transaction`).
  */
 export const POSTGRES_MAX_CHECKS = 50;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
@@ -40,8 +40,8 @@ const LISTEN_PAUSE_MS = 1_000;
 /**
  * Connects to a PostgreSQL server, and creates the tables on first use.
  *
- * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, also if the server is
- * silent, and do not reconnect by themselves, which `openRemoteStore()` does for all engines.
+ * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, also if the
+ * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all engines.
  *
  * @throws {RejectedError} If the server rejects the connection or the schema.
  * @throws {StoreUnavailableError} If no server is reachable.

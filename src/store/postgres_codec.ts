@@ -7,7 +7,9 @@ export interface EncodedKey {
   readonly name: string;
 }
 
-/** Encodes a key. All keys directly under one prefix have the same `prefix`; their order is that of `name`, by bytes. */
+/**
+ * Encodes a key. All keys directly under one prefix have the same `prefix`; their order is that of `name`, by bytes.
+ */
 export function encodeKey(key: Key): EncodedKey {
   return { prefix: encodePrefix(key.slice(0, -1)), name: encodeName(key.at(-1) ?? "") };
 }
@@ -29,7 +31,8 @@ export function decodeName(encoded: string): string | number {
 }
 
 /**
- * PostgreSQL's text cannot contain NUL. It becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002, which preserves the order.
+ * PostgreSQL's text cannot contain NUL. It becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002, which preserves the
+ * order.
  */
 function encodeText(text: string): string {
   // deno-lint-ignore no-control-regex -- see above
@@ -44,7 +47,9 @@ function decodeText(text: string): string {
 const SIGN = 1n << 63n;
 const ALL_BITS = (1n << 64n) - 1n;
 
-/** The bits of an IEEE 754 double in hexadecimal: the sign inverted, and of a negative number all other bits as well. */
+/**
+ * The bits of an IEEE 754 double in hexadecimal: the sign inverted, and of a negative number all other bits as well.
+ */
 function encodeNumber(number: number): string {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, number + 0); // -0 is 0
@@ -64,8 +69,8 @@ function decodeNumber(text: string): number {
 const BYTES = "$bytes";
 
 /**
- * Encodes a value as JSON, which an operator can read in `psql`. Bytes become `{"$bytes": "…base64…"}`, and the name of any other
- * property that begins with `$` gets another one.
+ * Encodes a value as JSON, which an operator can read in `psql`. Bytes become `{"$bytes": "…base64…"}`, and the name of
+ * any other property that begins with `$` gets another one.
  *
  * @throws {TypeError} If there is no JSON for it.
  */

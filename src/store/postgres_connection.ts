@@ -87,8 +87,8 @@ export class PostgresConnection {
   }
 
   /**
-   * Ends the connection at once. An operation in progress rejects. Without an open transaction, the server does not expect a goodbye,
-   * which a server that is unreachable would never get.
+   * Ends the connection at once. An operation in progress rejects. Without an open transaction, the server does not
+   * expect a goodbye, which a server that is unreachable would never get.
    */
   close(): void {
     this.#onEnd();
@@ -145,8 +145,8 @@ async function readFile(path: string, parameter: string): Promise<string> {
 }
 
 /**
- * Codes of errors that do not pass by themselves: invalid authorization (PostgreSQL, Appendix A, class 28), no such database, not
- * permitted.
+ * Codes of errors that do not pass by themselves: invalid authorization (PostgreSQL, Appendix A, class 28), no such
+ * database, not permitted.
  */
 const REJECTIONS = /^(28...|3D000|42501)$/;
 /** Messages of Node.js and the driver about a server whose identity cannot be verified. */

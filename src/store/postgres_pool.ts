@@ -1,7 +1,9 @@
 import type { PostgresConnection } from "./postgres_connection.ts";
 import type { Row, Statement } from "./postgres_driver.ts";
 
-/** A bounded number of connections. Each runs one statement at a time; further statements wait for the next free one. */
+/**
+ * A bounded number of connections. Each runs one statement at a time; further statements wait for the next free one.
+ */
 export class PostgresPool {
   readonly #open: () => Promise<PostgresConnection>;
   readonly #size: number;

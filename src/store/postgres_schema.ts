@@ -5,15 +5,20 @@ import { RejectedError } from "./postgres_connection.ts";
 export const SCHEMA_VERSION = 1;
 
 /**
- * Commits are a function in the database, so that each is one round trip and no transaction stays open if a gateway ends.
+ * Commits are a function in the database, so that each is one round trip and no transaction stays open if a gateway
+ * ends.
  *
- * - Checked entries are locked in order, then compared. In `READ COMMITTED`, the lock waits for a concurrent commit and then sees its
+ * - Checked entries are locked in order, then compared. In `READ COMMITTED`, the lock waits for a concurrent commit and
+ *   then sees its
  *   result.
- * - There is no row to lock for an entry that does not exist. An advisory lock stands for it: whoever checks that an entry does not
+ * - There is no row to lock for an entry that does not exist. An advisory lock stands for it: whoever checks that an
+ *   entry does not
  *   exist, or inserts one, takes it.
- * - Versions are random. A sequence could give a version a second time after a failover to a replica that lagged behind, and a check
+ * - Versions are random. A sequence could give a version a second time after a failover to a replica that lagged
+ *   behind, and a check
  *   would pass that has to fail.
- * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which writes most, needs
+ * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which
+ *   writes most, needs
  *   none.
  */
 const createSchema = (schema: string) => `

@@ -51,10 +51,11 @@ export function isPostgresUrl(path: string): boolean {
 }
 
 /**
- * Parses a URL as `libpq` knows it (PostgreSQL, "Connection URIs"), with several hosts. `URL` cannot: it accepts one host.
+ * Parses a URL as `libpq` knows it (PostgreSQL, "Connection URIs"), with several hosts. `URL` cannot: it accepts one
+ * host.
  *
- * `sslmode` is `verify-full`, or `disable` if every host is a loopback address. The other modes of `libpq` do not verify with whom
- * they speak, and are rejected.
+ * `sslmode` is `verify-full`, or `disable` if every host is a loopback address. The other modes of `libpq` do not
+ * verify with whom they speak, and are rejected.
  *
  * @param flag The option that names the store, for the message.
  * @throws {TypeError} If it is invalid. The message contains neither user nor password.

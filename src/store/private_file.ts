@@ -25,7 +25,8 @@ export async function restrictToOwner(path: string): Promise<string | undefined>
 }
 
 async function restrict(path: string): Promise<void> {
-  // The permission may be for the database only; then its new side files have its mode, at the latest after the next restart.
+  // The permission may be for the database only; then its new side files have its mode, at the latest after the next
+  // restart.
   if (!isGranted({ name: "read", path }) || !isGranted({ name: "write", path })) return;
   const { mode } = await Deno.stat(path);
   if (((mode ?? 0) & PRIVATE_UMASK) !== 0) await Deno.chmod(path, PRIVATE_MODE);

@@ -51,8 +51,8 @@ export interface Store {
   /** Returns the entry at a key, or `undefined`. */
   get<T>(key: Key): Promise<Entry<T> | undefined>;
   /**
-   * Returns the entries at several keys in the order of the keys, `undefined` where there is none. It takes as few round trips as
-   * possible. Entries beyond the first ten may be read a moment later.
+   * Returns the entries at several keys in the order of the keys, `undefined` where there is none. It takes as few
+   * round trips as possible. Entries beyond the first ten may be read a moment later.
    */
   getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]>;
   /** Returns the entries directly under a prefix, in order. */

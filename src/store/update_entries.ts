@@ -5,8 +5,8 @@ import type { Entry, Key, Store } from "./store.ts";
 export interface EntryUpdate<T> {
   readonly key: Key;
   /**
-   * Returns the new value for the stored one; `undefined` leaves the entry as it is. Called again if another writer has written
-   * meanwhile.
+   * Returns the new value for the stored one; `undefined` leaves the entry as it is. Called again if another writer has
+   * written meanwhile.
    */
   readonly update: (stored: T | undefined) => T | undefined;
 }
@@ -14,7 +14,8 @@ export interface EntryUpdate<T> {
 /** Options of {@linkcode updateEntries}. */
 interface UpdateOptions extends RetryOptions {
   /**
-   * Whether probably none of the entries exists: then they are committed without being read first, and read only if one does.
+   * Whether probably none of the entries exists: then they are committed without being read first, and read only if one
+   * does.
    *
    * @default {false}
    */
@@ -24,12 +25,14 @@ interface UpdateOptions extends RetryOptions {
 /**
  * Reads entries, and commits their new values together, each with a check that nobody else has written it meanwhile.
  *
- * After a conflict, the entries that another writer has changed are left out, and the others are committed together again. If none
- * has changed, the database was locked.
+ * After a conflict, the entries that another writer has changed are left out, and the others are committed together
+ * again. If none has changed, the database was locked.
  *
  * @param updates At most {@linkcode Store.maxChecks}, each with a key of its own.
- * @returns The updates that were left out, of which nothing is stored; the caller repeats them one by one. A single one never is.
- * @throws {StoreUnavailableError} If the store is unavailable, or too many attempts in a row conflict. Nothing is stored then.
+ * @returns The updates that were left out, of which nothing is stored; the caller repeats them one by one. A single one
+ * never is.
+ * @throws {StoreUnavailableError} If the store is unavailable, or too many attempts in a row conflict. Nothing is
+ * stored then.
  */
 export async function updateEntries<T, U extends EntryUpdate<T>>(
   store: Store,
@@ -49,7 +52,10 @@ export async function updateEntries<T, U extends EntryUpdate<T>>(
   return contended;
 }
 
-/** After an error within this time, the entries are read all the same: on a full disk, only commits fail. It is not a timeout. */
+/**
+ * After an error within this time, the entries are read all the same: on a full disk, only commits fail. It is not a
+ * timeout.
+ */
 const MAX_FAILURE_MS = 1_000;
 
 async function areCommittedAsNew<T>(

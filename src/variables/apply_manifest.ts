@@ -32,8 +32,8 @@ export interface Deprecation {
 }
 
 /**
- * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). Patterns are not evaluated, since
- * that needs a deadline.
+ * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
+ * Patterns are not evaluated, since that needs a deadline.
  */
 export function applyManifest(variables: readonly Variable[], manifest: Manifest): AppliedManifest {
   const set = new Map(variables.map((variable) => [variable.name, variable]));

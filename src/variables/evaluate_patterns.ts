@@ -5,8 +5,8 @@ export interface PatternCheck {
 }
 
 /**
- * What came of a check. `timeout`: it took too long. `failed`: the engine gave up, for instance because the compiled pattern
- * would be too large. `skipped`: an earlier check took too long.
+ * What came of a check. `timeout`: it took too long. `failed`: the engine gave up, for instance because the compiled
+ * pattern would be too large. `skipped`: an earlier check took too long.
  */
 export type PatternResult = "match" | "mismatch" | "timeout" | "failed" | "skipped";
 
@@ -20,8 +20,9 @@ const MAX_WORKERS = 3;
  * Evaluates regular expressions with a deadline, off the main thread: one such as `(a+)+$` can take years.
  *
  * A worker from a `data:` URL needs no permission. It uses `node:vm`, whose timeout stops a running expression:
- * `Worker.terminate()` does not, so the thread would run on and keep the process from ending. Where there are no workers, the
- * patterns are evaluated on the main thread without a deadline, since a late timeout of `node:vm` would stop the gateway itself.
+ * `Worker.terminate()` does not, so the thread would run on and keep the process from ending. Where there are no
+ * workers, the patterns are evaluated on the main thread without a deadline, since a late timeout of `node:vm` would
+ * stop the gateway itself.
  *
  * @returns One result for each check. After the first timeout, no further check is evaluated.
  */

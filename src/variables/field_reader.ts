@@ -6,8 +6,8 @@ import { translateRe2 } from "./re2_pattern.ts";
  * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
  * keys that could differ from what is read.
  *
- * Issues name the values and the unknown keys of PUBLIC variables only, since a value may have ended up in the wrong field, or in
- * a key.
+ * Issues name the values and the unknown keys of PUBLIC variables only, since a value may have ended up in the wrong
+ * field, or in a key.
  */
 export class FieldReader {
   readonly #fields: Fields;

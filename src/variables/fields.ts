@@ -15,7 +15,9 @@ export function isMapping(value: unknown): value is Fields {
 interface KeyOptions {
   /** What precedes the key in the issue, such as `settings.`. */
   readonly prefix: string;
-  /** Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. @default {false} */
+  /**
+   * Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. @default {false}
+   */
   readonly isSecret?: boolean;
 }
 

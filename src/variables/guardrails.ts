@@ -36,8 +36,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI, and of a payload), client
- * ids of Google, and the public keys of Mapbox, Stripe and PostHog.
+ * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI, and of a
+ * payload), client ids of Google, and the public keys of Mapbox, Stripe and PostHog.
  */
 const HARMLESS = new RegExp(
   [

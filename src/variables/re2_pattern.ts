@@ -2,9 +2,9 @@
 type Translation = { readonly source: string } | { readonly unsupported: string };
 
 /**
- * Translates a pattern from the syntax of RE2 (https://github.com/google/re2/wiki/Syntax), which REP's Go gateway uses, to
- * JavaScript's. What both have in common stays as it is, and so do lookaheads and other constructs of JavaScript only. The
- * result matches the same whole values; how greedy it is may differ.
+ * Translates a pattern from the syntax of RE2 (https://github.com/google/re2/wiki/Syntax), which REP's Go gateway uses,
+ * to JavaScript's. What both have in common stays as it is, and so do lookaheads and other constructs of JavaScript
+ * only. The result matches the same whole values; how greedy it is may differ.
  *
  * @returns The translation, which may still be invalid, or a construct that has none, such as `\Z`.
  */
@@ -38,7 +38,9 @@ const POSIX_CLASSES: Readonly<Record<string, readonly string[]>> = {
   xdigit: ["09", "AF", "af"],
 };
 
-/** What may follow a backslash in JavaScript with the flag `u` and means the same there: letters, and its own syntax. */
+/**
+ * What may follow a backslash in JavaScript with the flag `u` and means the same there: letters, and its own syntax.
+ */
 const SHARED_ESCAPES = "dDwWsSbBnrtfvcuxk123456789^$\\.*+?()[]{}|/";
 const LAST_CODE_POINT = 0x10ffff;
 

@@ -10,8 +10,8 @@ export interface WatchVariablesOptions {
   /** The id of the newest write that the caller already knows; -1 for a first call in any case. @default {0} */
   after?: number;
   /**
-   * Reports the id of the newest write every now and then, since the store may not notify of a write. Returns a function that ends
-   * that.
+   * Reports the id of the newest write every now and then, since the store may not notify of a write. Returns a
+   * function that ends that.
    *
    * @default {reads it once a second}
    */

@@ -263,7 +263,9 @@ for (const [server, bindServer] of SERVERS) {
   });
 }
 
-/** Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it. */
+/**
+ * Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it.
+ */
 async function exhaust(port: number): Promise<Disposable> {
   const asked = Array.from({ length: 64 }, () => Deno.connect({ hostname: "127.0.0.1", port }));
   const connections = (await Promise.allSettled(asked)).filter((result) => result.status === "fulfilled");

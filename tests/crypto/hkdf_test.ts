@@ -5,8 +5,8 @@ import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/crypto/h
 const MASTER = new Uint8Array(32).fill(7);
 
 /**
- * A reference implementation of HKDF-SHA-256 (RFC 5869 §2). The test vectors of the RFC have salts and infos that are not
- * text, which `deriveKey()` does not accept. So they test this function, and this function tests `deriveKey()`.
+ * A reference implementation of HKDF-SHA-256 (RFC 5869 §2). The test vectors of the RFC have salts and infos that are
+ * not text, which `deriveKey()` does not accept. So they test this function, and this function tests `deriveKey()`.
  */
 async function hkdf(
   { material, salt, info, length }: Record<"material" | "salt" | "info", Uint8Array<ArrayBuffer>> & { length: number },

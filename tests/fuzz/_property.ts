@@ -11,8 +11,8 @@ const MAX_MS = 50;
 const ATTEMPTS = 5;
 
 /**
- * Registers a test that a property holds for random inputs, and that no input takes more than 50 ms. A failure prints the
- * smallest input that fails, and the seed.
+ * Registers a test that a property holds for random inputs, and that no input takes more than 50 ms. A failure prints
+ * the smallest input that fails, and the seed.
  */
 export function testProperty<T>(
   name: string,

@@ -76,8 +76,8 @@ export class Client {
   }
 
   /**
-   * A page may have values that were not published yet. If the file changes again before they are, only the process that
-   * served the page knows; with another process, nothing is promised.
+   * A page may have values that were not published yet. If the file changes again before they are, only the process
+   * that served the page knows; with another process, nothing is promised.
    */
   #verifyValues(expected: ReadonlyMap<string, string>): void {
     const { values } = this.#beginning;

@@ -7,7 +7,9 @@ export interface EventStreamHandlers {
   onRetry: (ms: number) => void;
 }
 
-/** Interprets an event stream as browsers do (HTML standard §9.2.6). What is not followed by a blank line is discarded. */
+/**
+ * Interprets an event stream as browsers do (HTML standard §9.2.6). What is not followed by a blank line is discarded.
+ */
 export class EventStreamParser {
   readonly #handlers: EventStreamHandlers;
   #text = "";

@@ -4,8 +4,9 @@ import { setImmediate } from "node:timers";
 const OPERATIONS = ["decrypt", "deriveBits", "digest", "encrypt", "importKey", "sign", "verify"] as const;
 
 /**
- * Waits until a gateway has nothing left to do but wait for its clock, and makes it the same in every run: the gateway's
- * only asynchronous operations, those of `crypto.subtle`, are counted, and its random identifiers come from a seed.
+ * Waits until a gateway has nothing left to do but wait for its clock, and makes it the same in every run: the
+ * gateway's only asynchronous operations, those of `crypto.subtle`, are counted, and its random identifiers come from a
+ * seed.
  */
 export class Settling implements Disposable {
   readonly #restore: (() => void)[] = [];

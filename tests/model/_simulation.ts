@@ -11,8 +11,8 @@ import { Settling } from "./_settling.ts";
 import { VirtualTime } from "./_virtual_time.ts";
 
 /**
- * What happens to requests to the store. `failing`: they are rejected; `silent`: they are executed when the store is back;
- * `ambiguous`: some are executed without an answer; `full`: writes are rejected.
+ * What happens to requests to the store. `failing`: they are rejected; `silent`: they are executed when the store is
+ * back; `ambiguous`: some are executed without an answer; `full`: writes are rejected.
  */
 export type StoreCondition = "up" | "failing" | "silent" | "ambiguous" | "full";
 

@@ -14,7 +14,10 @@ const STORES: { name: string; open?: () => Promise<Store> }[] = [
   { name: "openPostgresStore()", ...await startPostgres() },
 ];
 
-/** Returns a function that opens an empty schema of a PostgreSQL server for each test; nothing if there is no PostgreSQL. */
+/**
+ * Returns a function that opens an empty schema of a PostgreSQL server for each test; nothing if there is no
+ * PostgreSQL.
+ */
 async function startPostgres(): Promise<{ open?: () => Promise<Store> }> {
   const bin = await findPostgres();
   if (bin === undefined) return {};

@@ -22,7 +22,9 @@ if (bin !== undefined) {
   Deno.test.afterAll(() => server[Symbol.asyncDispose]());
 }
 
-/** Registers a test that needs the server, with a schema of its own; without one it is ignored, and its name says why. */
+/**
+ * Registers a test that needs the server, with a schema of its own; without one it is ignored, and its name says why.
+ */
 function testPostgres(name: string, fn: (parameters: string) => Promise<void>): void {
   if (bin !== undefined) Deno.test(name, () => fn(`schema=own_${schemas++}`));
   else Deno.test({ name: `without ${MISSING}: ${name}`, ignore: true, fn() {} });

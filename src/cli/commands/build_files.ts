@@ -4,8 +4,8 @@ import { ConfigurationError } from "../../variables/snapshot.ts";
 import { missingRead } from "../sources.ts";
 
 /**
- * Lists the files of a build in the order of their paths, or a single file. Links to directories are not followed, since
- * they could form a cycle.
+ * Lists the files of a build in the order of their paths, or a single file. Links to directories are not followed,
+ * since they could form a cycle.
  *
  * @throws {ConfigurationError} If the directory or the permission to read it is missing.
  */

@@ -52,8 +52,8 @@ function lintText(text: string, file: string): Finding[] {
 }
 
 /**
- * Checks a line between its quotes, so that no pairs have to be found: a pair may be in a comment or a regular expression.
- * Code is checked for known formats only, since minified code has a high entropy.
+ * Checks a line between its quotes, so that no pairs have to be found: a pair may be in a comment or a regular
+ * expression. Code is checked for known formats only, since minified code has a high entropy.
  */
 function lintLine(line: string): (Detection & { column: number })[] {
   let column = 1;
@@ -67,7 +67,10 @@ function lintLine(line: string): (Detection & { column: number })[] {
 
 /** No known format is shorter. */
 const MIN_SECRET_LENGTH = 10;
-/** Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the text. */
+/**
+ * Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the
+ * text.
+ */
 const WINDOW = 16_384;
 const OVERLAP = 1_024;
 

@@ -5,8 +5,8 @@ import type { Tier } from "../../variables/tier.ts";
 type Declarations = ReadonlyMap<string, Declaration>;
 
 /**
- * Generates TypeScript types for the variables of a manifest, as declarations of the modules that read them. These replace
- * the modules' own types, so a name that is not in the manifest does not compile.
+ * Generates TypeScript types for the variables of a manifest, as declarations of the modules that read them. These
+ * replace the modules' own types, so a name that is not in the manifest does not compile.
  *
  * SERVER variables are left out: no page has them.
  */
@@ -68,8 +68,8 @@ function indent(line: string): string {
 }
 
 /**
- * The functions that read variables. `deleted` is what a callback receives for a variable that was deleted: `undefined` from
- * our client, an empty text from REP's SDK.
+ * The functions that read variables. `deleted` is what a callback receives for a variable that was deleted: `undefined`
+ * from our client, an empty text from REP's SDK.
  */
 function readers(deleted: string): string[] {
   return [

@@ -8,7 +8,7 @@
  * rollout, two for a change, one for a variable in the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { RateLimit } from "../src/http/rate_limit.ts";
+import { RateLimit } from "../src/rate_limit/rate_limit.ts";
 import { type Log, silentLog } from "../src/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import type { Member } from "../src/rollout/observation.ts";

@@ -5,7 +5,7 @@ import { trustRule } from "../http/client_address.ts";
 import { normalizeOrigin } from "../http/origin.ts";
 import { formatByteSize, parseByteSize } from "../byte_size.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
-import { WINDOW_MS } from "../http/sliding_window.ts";
+import { WINDOW_MS } from "../rate_limit/sliding_window.ts";
 import { redactUrl } from "../redact_url.ts";
 import { splitKvPaths } from "../store/split_kv_paths.ts";
 import { parseUpstream } from "../upstream_url.ts";

@@ -5,9 +5,9 @@ import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../crypto/ep
 import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
-import type { RateLimit } from "../http/rate_limit.ts";
+import type { RateLimit } from "../rate_limit/rate_limit.ts";
 import { type Rejection, RejectionLog } from "../http/rejection_log.ts";
-import type { RateDecision } from "../http/sliding_window.ts";
+import type { RateDecision } from "../rate_limit/sliding_window.ts";
 import type { Log } from "../log.ts";
 import type { LabelOf } from "../metrics/instruments.ts";
 import type { Metrics } from "../metrics/metrics.ts";

@@ -1,4 +1,4 @@
-import { BatchQueue } from "../batch_queue.ts";
+import { BatchQueue } from "./batch_queue.ts";
 import { BoundedMap } from "../bounded_map.ts";
 import type { Clock } from "../clock.ts";
 import { type Store, StoreUnavailableError } from "../store/store.ts";

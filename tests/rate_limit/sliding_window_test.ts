@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { addRequest, packWindow, unpackWindow } from "../../src/http/sliding_window.ts";
+import { addRequest, packWindow, unpackWindow } from "../../src/rate_limit/sliding_window.ts";
 
 Deno.test("addRequest() keeps the times ascending if a clock that is ahead has recorded a later one", () => {
   const window = addRequest([9_000, 20_000, 100_000], 15_000);

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Clock, systemClock } from "../../src/clock.ts";
-import { RateLimit } from "../../src/http/rate_limit.ts";
-import { packWindow, unpackWindow } from "../../src/http/sliding_window.ts";
+import { RateLimit } from "../../src/rate_limit/rate_limit.ts";
+import { packWindow, unpackWindow } from "../../src/rate_limit/sliding_window.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Key, type Store, StoreUnavailableError } from "../../src/store/store.ts";

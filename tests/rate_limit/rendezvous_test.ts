@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { rendezvous } from "../../src/http/rendezvous.ts";
+import { rendezvous } from "../../src/rate_limit/rendezvous.ts";
 
 const ADDRESSES = Array.from({ length: 20_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
 const NAMES = ["http://a.example", "http://b.example", "http://c.example", "http://d.example"];

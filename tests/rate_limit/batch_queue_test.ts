@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { BatchQueue } from "../src/batch_queue.ts";
-import { settle } from "../tools/fake_clock.ts";
+import { BatchQueue } from "../../src/rate_limit/batch_queue.ts";
+import { settle } from "../../tools/fake_clock.ts";
 
 /** A queue whose batches end when the test says so. */
 function setUp(maxSize: number) {

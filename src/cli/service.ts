@@ -20,6 +20,7 @@ import { findDefaultManifest } from "./default_manifest.ts";
 import { listen, type Listener } from "./listen.ts";
 import { checkPermissions } from "./check_permissions.ts";
 import type { CommandOptions } from "./option_table.ts";
+import { isOnDeploy } from "./platform.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
@@ -167,7 +168,9 @@ export class Service {
     const rateLimitStores = await openRateLimitStores(options["rate-limit-kv"], { kv: options.kv, store }, log);
     this.#stores = [store, ...rateLimitStores.values()];
     const defaultManifest = await findDefaultManifest();
-    const context = { isStoreShared: !isMemoryStore(store), isModeSet, defaultManifest };
+    const isStoreShared = !isMemoryStore(store);
+    const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
+    const context = { isStoreShared, isDefaultDatabase, isModeSet, defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const stores = { store, ...(rateLimitStores.size > 0 ? { rateLimitStores } : {}) };

@@ -6,6 +6,8 @@ import { resolveEnvPaths } from "./sources.ts";
 export interface StartContext {
   /** Whether `set` and `unset` of another process can change the variables in the store. */
   readonly isStoreShared: boolean;
+  /** Whether it is the database that Deno keeps for the program, without `--kv`. On Deploy, it is the application's. */
+  readonly isDefaultDatabase: boolean;
   /** Whether `--hot-reload-mode` is set anywhere. */
   readonly isModeSet: boolean;
   /** The manifest in the current directory, if there is one. */
@@ -16,6 +18,7 @@ export interface StartContext {
 export function startWarnings(options: CommandOptions, context: StartContext): string[] {
   return [
     ...contentWarnings(options),
+    ...storeWarnings(context),
     ...manifestWarnings(options, context),
     ...reloadWarnings(options, context),
   ];
@@ -25,6 +28,12 @@ function contentWarnings(options: CommandOptions): string[] {
   const { staticDir, upstream } = resolveContent(options);
   if (staticDir !== undefined || upstream !== undefined) return [];
   return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
+}
+
+/** With `--hot-reload`, the pages of both would have the values of the one that was started last. */
+function storeWarnings({ isDefaultDatabase }: StartContext): string[] {
+  if (!isDefaultDatabase) return [];
+  return ["gateways of different apps share Deno's default database if they run from the same URL: expected --kv FILE"];
 }
 
 /** As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do. */

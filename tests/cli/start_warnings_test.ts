@@ -7,6 +7,7 @@ function warningsFor(args: string[], context: Partial<StartContext> = {}): strin
   const options = readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
   const warnings = startWarnings(options, {
     isStoreShared: false,
+    isDefaultDatabase: false,
     isModeSet: false,
     defaultManifest: undefined,
     ...context,
@@ -15,6 +16,7 @@ function warningsFor(args: string[], context: Partial<StartContext> = {}): strin
 }
 
 const NOTHING = "there is nothing to serve but the endpoints under /rep/";
+const SHARED_DATABASE = "gateways of different apps share Deno's default database if they run from the same URL";
 const NO_MANIFEST = "the manifest in this directory is not used";
 const NO_EFFECT = "--hot-reload has no effect";
 const SIGHUP_ONLY = "nothing notices a change of a file before SIGHUP";
@@ -27,6 +29,7 @@ const CASES: readonly (readonly [args: string[], context: Partial<StartContext>,
   [[SERVED], {}, []],
   [[SERVED], { defaultManifest: ".rep.yaml" }, [NO_MANIFEST]],
   [[SERVED, "--manifest=a.yaml"], { defaultManifest: ".rep.yaml" }, []],
+  [[SERVED], { isDefaultDatabase: true }, [SHARED_DATABASE]],
   [["--upstream=127.0.0.1:3000"], {}, []],
   [["--mode=embedded"], {}, []],
   [[SERVED, HOT], {}, [NO_EFFECT]],

@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import type { BytesContent } from "./http/bytes_content.ts";
 import type { Client } from "./http/client_address.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -45,13 +46,13 @@ interface ProxiedRequest {
  */
 async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript, log }: ProxiedRequest) {
   let coding: string | null = null;
-  const shouldDecode = (response: Response) => {
+  const shouldDecode = (response: Response | BytesContent) => {
     if (!isPage(response) || isFragmentRequest(request.headers)) return false;
     coding = response.headers.get("content-encoding");
     return true;
   };
   const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-  const response = await proxy.respond(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
+  const response = await proxy.forward(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
   const page = await injectPage(response, request, getConfigScript, log);
   const wasDecoded = coding !== null && !page.headers.has("content-encoding");
   if (!wasDecoded) return page;

@@ -1,4 +1,4 @@
-import { BytesResponse } from "../http/bytes_response.ts";
+import { BytesContent, createResponse } from "../http/bytes_content.ts";
 import { isEncoded } from "../http/content_coding.ts";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
@@ -41,31 +41,33 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
-  response: Response,
+  response: Response | BytesContent,
   request: PageRequest,
   getConfigScript: () => ConfigScript | Promise<ConfigScript>,
   log: Log = silentLog,
 ): Promise<Response> {
-  if (!isPage(response)) return response;
-  if (isFragmentRequest(request.headers)) return await fragmentResponse(response, request);
+  if (!isPage(response)) return createResponse(response);
+  if (isFragmentRequest(request.headers)) return await fragmentResponse(createResponse(response), request);
   const page = await decodeIfEncoded(response);
-  if (isEncoded(page.headers)) return withoutScript(response, log);
+  if (isEncoded(page.headers)) return withoutScript(createResponse(response), log);
   const script = await getConfigScript();
-  const headers = pageHeaders(page.headers, script);
+  const headers = page instanceof BytesContent
+    ? toPageHeaders(page.headers, script)
+    : pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
     new Response(injectInto(page, script.bytes), { ...statusOf(page), headers });
 }
 
-function injectInto(page: Response, script: Uint8Array): BodyInit {
-  if (page instanceof BytesResponse) return insertScript(page.content, script);
+function injectInto(page: Response | BytesContent, script: Uint8Array): BodyInit {
+  if (page instanceof BytesContent) return insertScript(page.content, script);
   return injectScript(page.body ?? emptyBody(), script);
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
-async function decodeIfEncoded(response: Response): Promise<Response> {
+async function decodeIfEncoded(response: Response | BytesContent): Promise<Response | BytesContent> {
   if (!isEncoded(response.headers)) return response;
   const { decodeContent } = await import("../http/decode_content.ts");
-  return decodeContent(response);
+  return decodeContent(createResponse(response));
 }
 
 /** A page without the script is better than none. */
@@ -83,7 +85,7 @@ async function fragmentResponse(fragment: Response, request: PageRequest): Promi
 
 /** Returns the response without its body, if `If-None-Match` or HEAD demands that. */
 async function conditionalResponse(
-  original: Response,
+  original: Response | BytesContent,
   headers: Headers,
   request: PageRequest,
 ): Promise<Response | undefined> {
@@ -95,13 +97,14 @@ async function conditionalResponse(
 }
 
 /** Cancels the body of a response, which would otherwise keep its file or its connection open. */
-async function withoutBody(original: Response, init: ResponseInit): Promise<Response> {
-  await original.body?.cancel();
+async function withoutBody(original: Response | BytesContent, init: ResponseInit): Promise<Response> {
+  if (original instanceof Response) await original.body?.cancel();
   return new Response(null, init);
 }
 
-function statusOf({ status, statusText }: Response): ResponseInit {
-  return { status, statusText };
+function statusOf(original: Response | BytesContent): ResponseInit {
+  const { status } = original;
+  return original instanceof Response ? { status, statusText: original.statusText } : { status };
 }
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII. */
@@ -120,8 +123,12 @@ export function fragmentHeaders(original: Headers): Headers {
 }
 
 /** Returns the headers of a page, without the length of the body. */
-export function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
-  const headers = copyHeaders(original);
+export function pageHeaders(original: Headers, script: ConfigScript): Headers {
+  return toPageHeaders(copyHeaders(original), script);
+}
+
+/** Changes the headers of a document to those of a page. */
+function toPageHeaders(headers: Headers, { revision, isSecret }: ConfigScript): Headers {
   const etag = isSecret ? undefined : combinedEtag(headers, revision);
   for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
   headers.delete("etag");

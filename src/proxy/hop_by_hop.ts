@@ -22,8 +22,30 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
  * @param isKept Selects the end-to-end headers by name, which is in lower case.
  */
 export function withoutHopByHop(headers: Headers, isKept: (name: string) => boolean = () => true): Headers {
-  const listed = parseList(headers.get("connection")?.toLowerCase() ?? null);
-  // Transfer-Encoding overrides Content-Length (RFC 9112 §6.3); forwarded without it, a wrong length would be trusted.
-  if (headers.has("transfer-encoding")) listed.push("content-length");
+  const listed = listedNames(headers.get("connection"), headers.has("transfer-encoding"));
   return copyHeaders(headers, (name) => !HOP_BY_HOP.has(name) && !listed.includes(name) && isKept(name));
+}
+
+/**
+ * Returns the headers of a message of `node:http` without the hop-by-hop ones. Reads `rawHeaders`, since
+ * `message.headers` drops duplicates of some headers.
+ *
+ * @throws {TypeError} If a header is invalid.
+ */
+export function endToEndHeaders({ rawHeaders }: { readonly rawHeaders: readonly string[] }): Headers {
+  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
+  const connection = rawHeaders.filter((_, index) => index % 2 === 1 && names[(index - 1) / 2] === "connection");
+  const listed = listedNames(connection.join(), names.includes("transfer-encoding"));
+  const headers = new Headers();
+  for (const [index, name] of names.entries()) {
+    if (!HOP_BY_HOP.has(name) && !listed.includes(name)) headers.append(name, rawHeaders[2 * index + 1]!);
+  }
+  return headers;
+}
+
+/** Returns the names that `Connection` lists, and that of `Content-Length` if it does not count. */
+function listedNames(connection: string | null, hasTransferEncoding: boolean): string[] {
+  const listed = parseList(connection?.toLowerCase() ?? null);
+  // Transfer-Encoding overrides Content-Length (RFC 9112 §6.3); forwarded without it, a wrong length would be trusted.
+  return hasTransferEncoding ? [...listed, "content-length"] : listed;
 }

@@ -68,7 +68,11 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
     // §9.2.2). Resetting this flag prevents it.
     request.reusedSocket = false;
   });
-  request.on("response", resolve);
+  let hasResponse = false;
+  request.on("response", (message: IncomingMessage) => {
+    hasResponse = true;
+    resolve(message);
+  });
   let interimResponses = 0;
   request.on("information", () => {
     if (++interimResponses <= MAX_INTERIM_RESPONSES) return;
@@ -77,8 +81,13 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   });
   // Not once(): the parser emits some errors twice, and one without a listener would end the process.
   request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
-  request.on("close", () => reject(new Error("The connection was closed without a response")));
-  send(body, request, headerTimeout.restart).catch((error) => fail(abortError("The request's body broke off", error)));
+  request.on("close", () => {
+    if (!hasResponse) reject(new Error("The connection was closed without a response")); // a stack takes 8 µs
+  });
+  if (body === null) request.end();
+  else {send(body, request, headerTimeout.restart).catch((error) =>
+      fail(abortError("The request's body broke off", error))
+    );}
   try {
     return await promise;
   } finally {
@@ -129,11 +138,10 @@ function framing(method: string, headers: Headers, body: UpstreamRequestOptions[
  * own events.
  */
 async function send(
-  body: ReadableStream<Uint8Array> | null,
+  body: ReadableStream<Uint8Array>,
   request: http.ClientRequest,
   onProgress: () => void,
 ): Promise<void> {
-  if (body === null) return void request.end();
   request.write(EMPTY); // sends the headers now; flushHeaders() would encode them as UTF-8
   for await (const chunk of body) {
     if (request.destroyed) return; // leaving the loop cancels the body

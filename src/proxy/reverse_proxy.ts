@@ -1,6 +1,8 @@
 import http, { type IncomingMessage } from "node:http";
 import { type Clock, systemClock } from "../clock.ts";
+import { type BytesContent, createResponse } from "../http/bytes_content.ts";
 import type { Client } from "../http/client_address.ts";
+import { isEncoded } from "../http/content_coding.ts";
 import { filterAcceptEncoding } from "../http/decode_content.ts";
 import { Problem } from "../http/problem.ts";
 import { type Log, silentLog } from "../log.ts";
@@ -52,7 +54,7 @@ export interface ProxyRequestOptions {
    *
    * @default {no response}
    */
-  shouldDecode?: (response: Response) => boolean;
+  shouldDecode?: (response: Response | BytesContent) => boolean;
   /**
    * Names of request headers that are not forwarded.
    *
@@ -112,7 +114,16 @@ export class ReverseProxy {
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
    * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
-  async respond(request: Request, client: Client, options: ProxyRequestOptions = {}): Promise<Response> {
+  async respond(request: Request, client: Client, options?: ProxyRequestOptions): Promise<Response> {
+    return createResponse(await this.forward(request, client, options));
+  }
+
+  /** Does what {@linkcode respond} does, but may leave it to the caller to create the response. */
+  async forward(
+    request: Request,
+    client: Client,
+    options: ProxyRequestOptions = {},
+  ): Promise<Response | BytesContent> {
     const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
     const release = this.#inFlight.add();
     const onEnd = (error?: Error) => {
@@ -174,7 +185,7 @@ export class ReverseProxy {
     });
   }
 
-  async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response> {
+  async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response | BytesContent> {
     const { method, signal } = request;
     const target = this.#targetOf(request);
     const headers = forwardedHeaders(this.#headersFor(request, client), options);
@@ -186,7 +197,8 @@ export class ReverseProxy {
     this.#metrics.record("rep.upstream.duration", secondsSince(startedAt, this.#clock));
     try {
       const response = upstreamResponse(message, { method, onEnd: options.onEnd });
-      return options.shouldDecode?.(response) ? decodeResponse(response, options.onEnd) : response;
+      const isDecoded = options.shouldDecode?.(response) && isEncoded(response.headers);
+      return isDecoded ? decodeResponse(createResponse(response), options.onEnd) : response;
     } catch (error) {
       message.destroy();
       throw error;

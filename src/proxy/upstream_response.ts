@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { BrokenBodyError } from "./broken_body_error.ts";
-import { BytesResponse } from "../http/bytes_response.ts";
-import { withoutHopByHop } from "./hop_by_hop.ts";
+import { BytesContent } from "../http/bytes_content.ts";
+import { endToEndHeaders } from "./hop_by_hop.ts";
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
 const NULL_BODY_STATUSES = [204, 205, 304];
@@ -22,16 +22,19 @@ interface UpstreamResponseOptions {
 }
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. The body is read
- * with backpressure. Cancelling it closes the connection, and it ends in a {@linkcode BrokenBodyError} if the
- * connection breaks.
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A small body that has
+ * arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it closes the connection,
+ * and it ends in a {@linkcode BrokenBodyError} if the connection breaks.
  *
  * @throws {RangeError} If the status is not between 200 and 599.
  * @throws {TypeError} If a header is invalid.
  */
-export function upstreamResponse(message: IncomingMessage, { method, onEnd }: UpstreamResponseOptions): Response {
+export function upstreamResponse(
+  message: IncomingMessage,
+  { method, onEnd }: UpstreamResponseOptions,
+): Response | BytesContent {
   const { statusCode: status = 0 } = message;
-  const headers = withoutHopByHop(headersOf(message));
+  const headers = endToEndHeaders(message);
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   // Before any stream: an invalid header must not leave one behind.
   const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });
@@ -43,15 +46,33 @@ export function upstreamResponse(message: IncomingMessage, { method, onEnd }: Up
 }
 
 /** Returns the response if its whole body has arrived together with the headers, as most small ones do. */
-function completeResponse(message: IncomingMessage, init: ResponseInit): Response | undefined {
+function completeResponse(
+  message: IncomingMessage,
+  init: { status: number; headers: Headers },
+): BytesContent | undefined {
   if (!message.complete || message.readableLength > READ_AHEAD_BYTES) return undefined;
-  return new BytesResponse(readBuffered(message), init);
+  requireStatus(init.status); // a Response would do that later
+  return new BytesContent(readBuffered(message), init);
 }
+
+/** @throws {RangeError} As `Response` does. */
+function requireStatus(status: number): void {
+  if (status < 200 || status > 599) {
+    throw new RangeError(`Cannot respond: expected a status of 200 to 599, got ${status}`);
+  }
+}
+
+const EMPTY = new Uint8Array();
 
 /** Reads what has arrived. `read()` may return one chunk only. */
 function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(message.readableLength);
-  let offset = 0;
+  const { readableLength } = message;
+  const first: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
+  // Not copied. A Buffer would be seen as such by whoever reads the body of a response with it.
+  if (first.length === readableLength) return new Uint8Array(first.buffer, first.byteOffset, first.length);
+  const bytes = new Uint8Array(readableLength);
+  bytes.set(first);
+  let offset = first.length;
   for (let chunk: Uint8Array | null; (chunk = message.read()) !== null;) {
     bytes.set(chunk, offset);
     offset += chunk.length;
@@ -82,11 +103,4 @@ function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): Reada
     pull: () => message.isPaused() ? void message.resume() : undefined,
     cancel: () => end(() => message.destroy()),
   }, new ByteLengthQueuingStrategy({ highWaterMark: READ_AHEAD_BYTES }));
-}
-
-/** Reads `rawHeaders`, since `message.headers` drops duplicates of some headers. */
-export function headersOf({ rawHeaders }: IncomingMessage): Headers {
-  const headers = new Headers();
-  for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i]!, rawHeaders[i + 1]!);
-  return headers;
 }

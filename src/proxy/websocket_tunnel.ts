@@ -4,9 +4,8 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "../clock.ts";
 import { copyHeaders } from "../http/copy_headers.ts";
 import type { UpgradableRequest } from "../http/upgradable_request.ts";
-import { withoutHopByHop } from "./hop_by_hop.ts";
+import { endToEndHeaders } from "./hop_by_hop.ts";
 import { openRequest } from "./request_upstream.ts";
-import { headersOf } from "./upstream_response.ts";
 
 /** Options of {@linkcode tunnelWebSocket}. */
 export interface TunnelOptions {
@@ -87,7 +86,7 @@ async function handshake(signal: AbortSignal, options: TunnelOptions): Promise<A
 /** The head of the response to the client (RFC 6455 §4.2.2). */
 function acceptance(message: IncomingMessage): string {
   const lines = ["HTTP/1.1 101 Switching Protocols", "connection: Upgrade", "upgrade: websocket"];
-  withoutHopByHop(headersOf(message)).forEach((value, name) => void lines.push(`${name}: ${value}`));
+  endToEndHeaders(message).forEach((value, name) => void lines.push(`${name}: ${value}`));
   return [...lines, "", ""].join("\r\n");
 }
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { captureLog } from "../_gateway.ts";
-import { BytesResponse } from "../../src/http/bytes_response.ts";
+import { BytesContent } from "../../src/http/bytes_content.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 
@@ -31,7 +31,10 @@ async function inject(
 }
 
 Deno.test("injectPage() inserts the script into a page in memory", async () => {
-  const response = new BytesResponse(new TextEncoder().encode(HTML), { headers: { "content-type": "text/html" } });
+  const response = new BytesContent(new TextEncoder().encode(HTML), {
+    status: 200,
+    headers: new Headers({ "content-type": "text/html" }),
+  });
   const request = { method: "GET", headers: new Headers() };
   const page = await injectPage(response, request, () => Promise.resolve(SCRIPT));
   assertEquals(await page.text(), (await inject({})).body);

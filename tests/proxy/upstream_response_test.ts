@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { BytesResponse } from "../../src/http/bytes_response.ts";
+import { BytesContent, createResponse } from "../../src/http/bytes_content.ts";
 import { upstreamResponse } from "../../src/proxy/upstream_response.ts";
 
 /** A message without a network. The test pushes its chunks. */
@@ -10,8 +10,12 @@ function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage
 }
 
 /** Converts a message, and records how its body ends. */
-function response(from: IncomingMessage, ends: (string | undefined)[] = [], method = "GET"): Response {
+function received(from: IncomingMessage, ends: (string | undefined)[] = [], method = "GET"): Response | BytesContent {
   return upstreamResponse(from, { method, onEnd: (error) => ends.push(error?.message) });
+}
+
+function response(...args: Parameters<typeof received>): Response {
+  return createResponse(received(...args));
 }
 
 const CHUNK = new Uint8Array(40_000);
@@ -34,8 +38,9 @@ Deno.test("upstreamResponse() needs no stream for a body that arrived with the h
   const from = message(200, ["Content-Length", "3"]);
   for (const text of ["ab", "c", null]) from.push(text);
   const hasEnded = new Promise((resolve) => from.on("end", resolve));
-  const complete = response(Object.assign(from, { complete: true }), ends);
-  assertEquals(complete instanceof BytesResponse && complete.content, new TextEncoder().encode("abc"));
+  const content = received(Object.assign(from, { complete: true }), ends);
+  assertEquals(content instanceof BytesContent && content.content, new TextEncoder().encode("abc"));
+  const complete = createResponse(content);
   assertEquals([...complete.headers], [["content-length", "3"]]);
   await hasEnded; // the agent then reuses the connection
   assertEquals([await complete.text(), ends], ["abc", [undefined]]);
@@ -47,7 +52,7 @@ Deno.test("upstreamResponse() streams a body that is larger than 64 KiB, or has 
   const incomplete = message(200);
   incomplete.push("ab");
   for (const from of [Object.assign(large, { complete: true }), incomplete]) {
-    assertEquals(response(from) instanceof BytesResponse, false);
+    assertEquals(received(from) instanceof BytesContent, false);
     from.destroy();
   }
 });

@@ -33,6 +33,13 @@ export interface PublicState {
   readonly head: Entry<Head> | undefined;
 }
 
+/** The result of {@linkcode EventLog.append}. */
+interface Appended {
+  readonly events: readonly LogEvent[];
+  /** The state after them. */
+  readonly state: PublicState;
+}
+
 /** The log's metadata. Every commit checks it. */
 interface Head {
   /** The id of the newest event. */
@@ -110,13 +117,13 @@ export class EventLog {
    * Appends changes to the state that was read.
    *
    * @param options Additional preconditions of each commit, and the id that the new ones must exceed.
-   * @returns The new events, or `undefined` if another process has written in the meantime.
+   * @returns The new events and the state with them, or `undefined` if another process has written in the meantime.
    */
   async append(
     changes: readonly Change[],
     state: PublicState,
     { checks = [], afterId = 0 }: AppendOptions = {},
-  ): Promise<LogEvent[] | undefined> {
+  ): Promise<Appended | undefined> {
     const appended: LogEvent[] = [];
     let head = state.head;
     for (const batch of batches(changes)) {
@@ -125,7 +132,9 @@ export class EventLog {
       if (head === undefined) return undefined;
       appended.push(...events);
     }
-    return appended;
+    const newest = new Map(state.events);
+    for (const event of appended) newest.set(event.name, event);
+    return { events: appended, state: { head, events: newest } };
   }
 
   /**
@@ -147,13 +156,15 @@ export class EventLog {
     return stale.length > 0;
   }
 
-  /** Compacts the events that are older than the newest `keep`. */
-  async trim(): Promise<void> {
-    const stored = await this.#store.get<Head>(EVENTS_HEAD_KEY);
-    if (stored === undefined || stored.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
-    // The state is read once: as long as the commits succeed, only this process has changed the log.
-    const { head, events } = await this.state();
-    let current = head;
+  /**
+   * Compacts the events that are older than the newest `keep`.
+   *
+   * @param state As {@linkcode append} returned it. It is not read again: as long as the commits succeed, only this process
+   * has changed the log.
+   */
+  async trim({ head, events }: PublicState): Promise<void> {
+    if (head === undefined || head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
+    let current: Entry<Head> | undefined = head;
     while (current !== undefined && current.value.recent > this.#keep) current = await this.#compact(current, events);
   }
 

@@ -86,13 +86,15 @@ async function tryToPublish(
   const lost = delivered.filter(({ id }) => id > (state.head?.value.id ?? 0));
   const changes = mergeChanges(
     difference(state, target),
-    difference(withEvents(state, lost), target),
+    lost.length === 0 ? [] : difference(withEvents(state, lost), target),
     [...unpublished].map((name) => confirmation(target, name)),
   );
   if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
-  const events = await log.append(changes, state, { checks, afterId: Math.max(0, ...lost.map(({ id }) => id)) });
-  if (events === undefined) return undefined;
-  await log.trim();
+  const afterId = Math.max(0, ...lost.map(({ id }) => id));
+  const appended = await log.append(changes, state, { checks, afterId });
+  if (appended === undefined) return undefined;
+  const { events } = appended;
+  await log.trim(appended.state);
   return { events, head: events.at(-1)?.id ?? 0 };
 }
 
@@ -118,7 +120,7 @@ function mergeChanges(...lists: readonly (readonly Change[])[]): Change[] {
 async function redactLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
   for (;;) {
     const state = await log.state();
-    const leaving = difference(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
+    const leaving = deletions(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
     if (!await log.redact(new Set(leaving), state)) return state;
   }
 }
@@ -127,14 +129,17 @@ async function redactLeaving(target: PublicTarget, log: EventLog): Promise<Publi
  * Returns the changes from a state to a target (endpoint specification, Stream events): updates first, then deletions,
  * sorted by name.
  */
-export function difference({ events }: PublicState, target: PublicTarget): Change[] {
+export function difference(state: PublicState, target: PublicTarget): Change[] {
   const updates = [...target.public]
-    .filter(([name, value]) => events.get(name)?.value !== value)
+    .filter(([name, value]) => state.events.get(name)?.value !== value)
     .map(([name, value]) => ({ name, value }));
-  const deletions = [...events.values()]
+  return [...updates.sort(byName), ...deletions(state, target).sort(byName)];
+}
+
+function deletions({ events }: PublicState, target: PublicTarget): Change[] {
+  return [...events.values()]
     .filter(({ name, value }) => value !== undefined && !target.public.has(name))
     .map(({ name }) => ({ name, ...(leavesPublic(name, target) ? { leavesPublic: true } : {}) }));
-  return [...updates.sort(byName), ...deletions.sort(byName)];
 }
 
 function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {

@@ -21,6 +21,11 @@ export function classify(environment: Environment): Classified {
   return { variables, issues: [...emptyNameIssues(variables), ...collisionIssues(variables)] };
 }
 
+/** Returns whether a name in the environment has the prefix of a tier. */
+export function hasTier(environmentName: string): boolean {
+  return PREFIX.test(environmentName);
+}
+
 function toVariable(environmentName: string, value: string): Variable[] {
   const [, prefix, name] = PREFIX.exec(environmentName) ?? [];
   if (prefix === undefined || name === undefined) return [];

@@ -138,6 +138,7 @@ function sizeIssues(variables: readonly Variable[]): string[] {
 const encoder = new TextEncoder();
 
 function sizeIssue(subject: string, text: string, maxBytes: number): string[] {
+  if (3 * text.length <= maxBytes) return []; // UTF-8 has at most 3 bytes for each unit of UTF-16
   const bytes = encoder.encode(text).length;
   return bytes > maxBytes ? [`Cannot publish ${subject}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
 }

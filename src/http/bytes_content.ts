@@ -6,7 +6,6 @@ import { BytesResponse } from "./bytes_response.ts";
  */
 export class BytesContent {
   readonly status: number;
-  /** Of this response alone: whoever creates the final one may change them. */
   readonly headers: Headers;
   /** The body. It must not be changed. */
   readonly content: Uint8Array<ArrayBuffer>;

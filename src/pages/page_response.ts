@@ -6,7 +6,7 @@ import { ifNoneMatchFails } from "../http/preconditions.ts";
 import { type Log, silentLog } from "../log.ts";
 import type { ConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
-import { isFragmentRequest, replaceCachingHeaders } from "./page_caching.ts";
+import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
 
 /** The part of a request that determines the response. */
 export interface PageRequest {
@@ -15,7 +15,7 @@ export interface PageRequest {
 }
 
 /** Headers that describe the original body. */
-const ORIGINAL_BODY_HEADERS = [
+const ORIGINAL_BODY_HEADERS: ReadonlySet<string> = new Set([
   "content-length",
   "last-modified",
   "accept-ranges",
@@ -23,7 +23,8 @@ const ORIGINAL_BODY_HEADERS = [
   "digest",
   "content-digest",
   "repr-digest",
-];
+  "etag",
+]);
 
 /** Statuses whose responses have no body, or only a part of it (RFC 9110 §15). */
 const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
@@ -51,9 +52,7 @@ export async function injectPage(
   const page = await decodeIfEncoded(response);
   if (isEncoded(page.headers)) return withoutScript(createResponse(response), log);
   const script = await getConfigScript();
-  const headers = page instanceof BytesContent
-    ? toPageHeaders(page.headers, script)
-    : pageHeaders(page.headers, script);
+  const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
     new Response(injectInto(page, script.bytes), { ...statusOf(page), headers });
 }
@@ -117,23 +116,14 @@ export function isPage({ status, headers }: Pick<Response, "status" | "headers">
 
 /** Returns the headers of a fragment: those of the original response, but for caches. */
 export function fragmentHeaders(original: Headers): Headers {
-  const headers = copyHeaders(original);
-  replaceCachingHeaders(headers, false);
-  return headers;
+  return withCachingHeaders(original, false);
 }
 
 /** Returns the headers of a page, without the length of the body. */
-export function pageHeaders(original: Headers, script: ConfigScript): Headers {
-  return toPageHeaders(copyHeaders(original), script);
-}
-
-/** Changes the headers of a document to those of a page. */
-function toPageHeaders(headers: Headers, { revision, isSecret }: ConfigScript): Headers {
-  const etag = isSecret ? undefined : combinedEtag(headers, revision);
-  for (const name of ORIGINAL_BODY_HEADERS) headers.delete(name);
-  headers.delete("etag");
-  if (etag !== undefined) headers.set("etag", etag);
-  replaceCachingHeaders(headers, isSecret);
+export function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
+  const headers = withCachingHeaders(original, isSecret, ORIGINAL_BODY_HEADERS);
+  const etag = isSecret ? undefined : combinedEtag(original, revision);
+  if (etag !== undefined) headers.append("etag", etag);
   return headers;
 }
 

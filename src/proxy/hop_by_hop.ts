@@ -1,5 +1,5 @@
 import { copyHeaders } from "../http/copy_headers.ts";
-import { parseList } from "../http/list_field.ts";
+import { parseList, TOKEN } from "../http/list_field.ts";
 
 /** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -33,12 +33,17 @@ export function withoutHopByHop(headers: Headers, isKept: (name: string) => bool
  * @throws {TypeError} If a header is invalid.
  */
 export function endToEndHeaders({ rawHeaders }: { readonly rawHeaders: readonly string[] }): Headers {
-  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
-  const connection = rawHeaders.filter((_, index) => index % 2 === 1 && names[(index - 1) / 2] === "connection");
-  const listed = listedNames(connection.join(), names.includes("transfer-encoding"));
   const headers = new Headers();
-  for (const [index, name] of names.entries()) {
-    if (!HOP_BY_HOP.has(name) && !listed.includes(name)) headers.append(name, rawHeaders[2 * index + 1]!);
+  const connection: string[] = [];
+  let hasTransferEncoding = false;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const [name, value] = [rawHeaders[i]!.toLowerCase(), rawHeaders[i + 1]!];
+    if (name === "connection") connection.push(value);
+    else if (name === "transfer-encoding") hasTransferEncoding = true;
+    if (!HOP_BY_HOP.has(name)) headers.append(name, value);
+  }
+  for (const name of listedNames(connection.join(), hasTransferEncoding)) {
+    if (TOKEN.test(name)) headers.delete(name);
   }
   return headers;
 }

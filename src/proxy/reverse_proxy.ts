@@ -65,8 +65,8 @@ export interface ProxyRequestOptions {
 
 /** What the log says about a request. The path has no query, which may contain secrets. */
 interface RequestFields {
-  method: string;
-  path: string;
+  readonly method: string;
+  readonly path: string;
 }
 
 /** Forwards requests to the upstream. */
@@ -253,8 +253,14 @@ interface ForwardOptions extends ProxyRequestOptions {
   onEnd: (error?: Error) => void;
 }
 
+/** The path is only parsed if it is logged. */
 function fieldsOf({ method, url }: Request): RequestFields {
-  return { method, path: new URL(url).pathname };
+  return {
+    method,
+    get path() {
+      return new URL(url).pathname;
+    },
+  };
 }
 
 /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */

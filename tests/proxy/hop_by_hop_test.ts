@@ -1,8 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { withoutHopByHop } from "../../src/proxy/hop_by_hop.ts";
+import { endToEndHeaders, withoutHopByHop } from "../../src/proxy/hop_by_hop.ts";
 
-function filtered(headers: HeadersInit): [string, string][] {
-  return [...withoutHopByHop(new Headers(headers))];
+/** Filters headers, and the same headers of a message of `node:http`. */
+function filtered(headers: Record<string, string>): [string, string][] {
+  const fromMessage = [...endToEndHeaders({ rawHeaders: Object.entries(headers).flat() })];
+  const copied = [...withoutHopByHop(new Headers(headers))];
+  assertEquals(fromMessage, copied);
+  return copied;
 }
 
 Deno.test("withoutHopByHop() removes hop-by-hop headers, and no others", () => {
@@ -40,4 +44,13 @@ Deno.test("withoutHopByHop() keeps each Set-Cookie, and does not change its argu
   const headers = new Headers([["set-cookie", "a=1"], ["set-cookie", "b=2"], ["connection", "close"]]);
   assertEquals([...withoutHopByHop(headers)], [["set-cookie", "a=1"], ["set-cookie", "b=2"]]);
   assertEquals(headers.get("connection"), "close");
+});
+
+Deno.test("endToEndHeaders() keeps each Set-Cookie, and removes what any of several Connection headers lists", () => {
+  const cookies = ["Set-Cookie", "a=1", "set-cookie", "b=2"];
+  const others = ["X-One", "1", "Connection", "x-one", "connection", "X-Two", "x-two", "2", "X-Two", "3"];
+  assertEquals([...endToEndHeaders({ rawHeaders: [...cookies, ...others] })], [
+    ["set-cookie", "a=1"],
+    ["set-cookie", "b=2"],
+  ]);
 });

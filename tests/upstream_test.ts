@@ -238,7 +238,7 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
     const [, path] = (await connection.readHead())?.split(" ") ?? [];
     await connection.write(broken.find(([name]) => name === path)?.[1] ?? "");
   });
-  await using command = await startCommand(["--upstream", `http://127.0.0.1:${upstream.port}`]);
+  await using command = await startCommand(["--kv", ":memory:", "--upstream", `http://127.0.0.1:${upstream.port}`]);
   for (const [path] of broken) {
     const response = await fetch(command.url + path);
     assertEquals(response.status, 200);

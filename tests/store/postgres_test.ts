@@ -112,6 +112,38 @@ testPostgres("a server of a newer version is rejected", async (parameters) => {
   await withStores([url], () => Promise.resolve());
   await runSql(`UPDATE ${parameters.replace("schema=", "")}.schema_version SET version = 2`);
   await assertRejects(() => openStore(url, silentLog), TypeError, "expected version 1 of the schema");
+  await noConnectionIsLeft();
+});
+
+/** Waits until the server has no other connection; one that was not closed would stay. */
+async function noConnectionIsLeft(): Promise<void> {
+  const others =
+    "SELECT count(*)::text FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+  const deadline = Date.now() + 5_000;
+  while ((await runSql(others))[0]?.["count"] !== "0") {
+    if (Date.now() > deadline) throw new Error("A connection was not closed");
+  }
+}
+
+for (const code of ["40001", "40P01", "23505"]) {
+  testPostgres(`commit() returns undefined if another commit won: SQLSTATE ${code}`, async (parameters) => {
+    const schema = parameters.replace("schema=", "");
+    await withStores([server.url(parameters)], async (store) => {
+      await runSql(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '${code}'; END $$;
+        CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`);
+      assertEquals(await store?.commit([], [{ key: ["a"], value: 1 }]), undefined);
+    });
+  });
+}
+
+testPostgres("reads and commits that the server rejects are an outage", async (parameters) => {
+  await withStores([server.url(parameters)], async (store) => {
+    await runSql(`DROP SCHEMA ${parameters.replace("schema=", "")} CASCADE`);
+    await assertRejects(async () => await store?.get(["a"]), StoreUnavailableError, "does not exist");
+    await assertRejects(async () => await store?.list(["a"]), StoreUnavailableError, "does not exist");
+    await assertRejects(async () => await store?.commit([], [{ key: ["a"] }]), StoreUnavailableError, "does not exist");
+  });
 });
 
 testPostgres(
@@ -136,12 +168,12 @@ testPostgres(
 );
 
 /** Runs statements as the superuser. */
-async function runSql(sql: string): Promise<void> {
+async function runSql(sql: string) {
   const { PostgresConnection } = await import("../../src/store/postgres_connection.ts");
   const { parsePostgresUrl } = await import("../../src/store/postgres_url.ts");
   const connection = await PostgresConnection.open(parsePostgresUrl(server.url()), new AbortController().signal);
   try {
-    await connection.query(sql);
+    return await connection.query(sql);
   } finally {
     connection.close();
   }

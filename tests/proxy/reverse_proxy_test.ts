@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { ReverseProxy } from "../../src/proxy/reverse_proxy.ts";
 import { Problem } from "../../src/http/problem.ts";
 import { stdFlags } from "../../tools/std.ts";
+import { within } from "../_relay.ts";
 import { connectRaw, manualClock, scriptedUpstream, serveProxy, serveUpstream } from "./_servers.ts";
 
 const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
@@ -531,6 +532,36 @@ Deno.test("ReverseProxy does not retry an unsafe request", async () => {
     assertEquals(response.status, 502);
   }
   assertEquals(secondRequests, ["DELETE", "POST", "POST"]);
+});
+
+Deno.test("ReverseProxy does not retry a request if a reused connection fails for another reason", async () => {
+  let connections = 0;
+  await using upstream = scriptedUpstream(async (connection, index) => {
+    connections++;
+    await connection.readHead();
+    await connection.write(ok(`${index}`));
+    if (await connection.readHead() !== undefined) await connection.write("SSH-2.0-OpenSSH\r\n\r\n");
+  });
+  await using gateway = serveProxy(upstream);
+  assertEquals(await (await fetch(gateway.url)).text(), "0");
+  const { status, body } = await fetch(gateway.url);
+  await body?.cancel();
+  assertEquals([status, connections], [502, 1]);
+});
+
+Deno.test("ReverseProxy closes the connection of a response that it cannot pass on", async () => {
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 999 Odd\r\nContent-Length: 100\r\n\r\n");
+    await connection.read().catch(() => {}); // until the end of the connection
+    resolve();
+  });
+  await using gateway = serveProxy(upstream);
+  const { status, body } = await fetch(gateway.url);
+  await body?.cancel();
+  assertEquals(status, 502);
+  await within(ended, 5_000);
 });
 
 Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {

@@ -15,7 +15,7 @@ import type { RejectionLog } from "./http/rejection_log.ts";
 import { RequestUrls } from "./http/request_urls.ts";
 import { type Handler, notFound, type RouteContext, Router, type Routes } from "./http/routes.ts";
 import { LiveConfiguration } from "./live_configuration.ts";
-import type { ConfigScript } from "./pages/config_script.ts";
+import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import type { PageRequest } from "./pages/page_response.ts";
 
@@ -218,7 +218,7 @@ class RunningGateway implements Gateway {
 
   readonly #findInternalRoute = (path: string) => this.#internalRouter.find(path);
 
-  readonly #configScript = (): ConfigScript | Promise<ConfigScript> => {
+  readonly #configScript: GetConfigScript = () => {
     this.#settings.metrics.count("rep.pages.served", 1);
     return this.#configScripts?.get() ?? this.#firstConfigScript();
   };

@@ -41,11 +41,6 @@ export class SizeBoundedCache<V> {
     }
   }
 
-  /** Changes the size of a value, if it is still the one of the key. */
-  resize(key: string, value: V, bytes: number): void {
-    if (this.#entries.get(key)?.value === value) this.set(key, value, bytes);
-  }
-
   /** Removes a key. */
   delete(key: string): void {
     this.#bytes -= this.#entries.get(key)?.bytes ?? 0;

@@ -30,12 +30,10 @@ Deno.test("SizeBoundedCache keeps no value that is larger than the cache, and re
   assertEquals([cache.get("a"), cache.get("b"), cache.bytes], ["A", undefined, 10]);
 });
 
-Deno.test("SizeBoundedCache resizes a value, unless it was replaced or removed", () => {
+Deno.test("SizeBoundedCache counts a value anew that is set with another size", () => {
   const cache = cacheOf(30, "a", "b");
-  cache.resize("a", "A", 20);
-  cache.resize("b", "OTHER", 20);
-  cache.resize("c", "C", 20);
+  cache.set("a", "A", 20);
   assertEquals([cache.get("a"), cache.get("b"), cache.get("c"), cache.bytes], ["A", "B", undefined, 30]);
-  cache.resize("b", "B", 25);
+  cache.set("b", "B", 25);
   assertEquals([cache.get("a"), cache.get("b"), cache.bytes], [undefined, "B", 25]);
 });

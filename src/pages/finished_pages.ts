@@ -3,7 +3,7 @@ import type { Compressor, CompressorCoding } from "../http/compressor.ts";
 import { fastestBody } from "../http/fastest_body.ts";
 import { isCompressible } from "../http/is_compressible.ts";
 import { codedEtag, type Representation, Representations } from "../http/representations.ts";
-import type { ConfigScript } from "./config_script.ts";
+import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { insertScript } from "./inject_script.ts";
 import { isFragmentRequest } from "./page_caching.ts";
 import { fragmentHeaders, isNotModified, notModifiedHeaders, pageHeaders } from "./page_response.ts";
@@ -42,7 +42,7 @@ export class FinishedPages {
   respond(
     document: StoredDocument,
     request: Request,
-    getConfigScript: () => ConfigScript | Promise<ConfigScript>,
+    getConfigScript: GetConfigScript,
   ): Response | Promise<Response> {
     if (isFragmentRequest(request.headers)) return send(request, this.#fragment(document));
     const script = getConfigScript();

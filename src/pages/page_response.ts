@@ -4,7 +4,7 @@ import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
 import { type Log, silentLog } from "../log.ts";
-import type { ConfigScript } from "./config_script.ts";
+import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
 
@@ -44,7 +44,7 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
 export async function injectPage(
   response: Response | BytesContent,
   request: PageRequest,
-  getConfigScript: () => ConfigScript | Promise<ConfigScript>,
+  getConfigScript: GetConfigScript,
   log: Log = silentLog,
 ): Promise<Response> {
   if (!isPage(response)) return createResponse(response);

@@ -1,3 +1,4 @@
+import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList, TOKEN } from "../http/list_field.ts";
 import { Problem } from "../http/problem.ts";
 import { UpgradableRequest } from "../http/upgradable_request.ts";
@@ -82,12 +83,12 @@ interface Connection {
 async function connect(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Connection> {
   const { upstream, target, timeoutMs, clock, allHeldBytes } = options;
   signal.throwIfAborted();
-  const headers = new Headers([...options.headers].filter(([name]) => !HANDSHAKE_HEADER.test(name)));
+  const headers = copyHeaders(options.headers, (name) => !HANDSHAKE_HEADER.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Connection>();
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
   const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  const peer = new WebSocketPeer(socket, { role: "upstream", allHeldBytes }); // now: messages may arrive before the caller continues
+  const peer = new WebSocketPeer(socket, { role: "upstream", allHeldBytes }); // now: messages may arrive early
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();

@@ -1,5 +1,4 @@
-import type { Coding } from "../http/content_coding.ts";
-import { preferredCoding } from "../http/content_coding.ts";
+import { type Coding, preferredCoding } from "../http/content_coding.ts";
 import { failedPrecondition, ifRangeHolds, type Validators } from "../http/preconditions.ts";
 import { Problem } from "../http/problem.ts";
 import { codedEtag, type Representation, type Representations } from "../http/representations.ts";

@@ -1,3 +1,4 @@
+import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import type { Environment } from "../../../src/variables/classify.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -13,21 +14,27 @@ export interface Outcome {
 export const START = Date.UTC(2026, 10, 21, 12);
 
 /** Runs a command that needs no store in this process. */
-export async function run(
+export function run(
   args: readonly string[],
   environment: Environment = {},
   clock = new FakeClock(START),
 ): Promise<Outcome> {
+  return runWith(args, { environment, clock });
+}
+
+/** Runs a command in this process with parts of its outside world. Without `openStore`, opening the store fails. */
+export async function runWith(args: readonly string[], io: Partial<CommandIo>): Promise<Outcome> {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runCommand(args, {
-    environment,
+    environment: {},
     openStore: () => Promise.reject(new Error("The store was opened")),
     columns: 80,
     print: (text) => out.push(...text.split("\n")),
     printError: (text) => err.push(text),
     stopped: () => Promise.reject(new Error("Only a watch can be stopped")),
-    clock,
+    clock: new FakeClock(START),
     random: () => 0,
+    ...io,
   });
   return { code, out, err };
 }

@@ -4,23 +4,16 @@ import { openPersistentStore } from "../../../src/cli/commands/persistent_store.
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
-import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import { listVariables } from "../../../src/variables/stored.ts";
 import { stdFlags } from "../../../tools/std.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { TextLineStream } from "../../../tools/text_lines.ts";
 import { countedStore } from "../../_store.ts";
+import { type Outcome, runWith } from "./_run.ts";
 
 const START = 1_700_000_000_000;
 const AT = "2023-11-14T22:13:20.000Z";
-
-/** The exit code and the output of a command. */
-interface Outcome {
-  code: number;
-  out: string[];
-  err: string[];
-}
 
 interface Setup {
   store: Store;
@@ -37,21 +30,7 @@ function persistentMemory(): Store {
 /** Sets up commands that share a store and run in this process. */
 function setUp(overrides: Partial<CommandIo> = {}, store = persistentMemory()): Setup {
   const clock = new FakeClock(START);
-  async function run(...args: string[]): Promise<Outcome> {
-    const [out, err]: [string[], string[]] = [[], []];
-    const code = await runCommand(args, {
-      environment: {},
-      openStore: () => Promise.resolve(store),
-      columns: 80,
-      print: (text) => out.push(...text.split("\n")),
-      printError: (text) => err.push(text),
-      stopped: () => Promise.reject(new Error("Only a watch can be stopped")),
-      clock,
-      random: () => 0,
-      ...overrides,
-    });
-    return { code, out, err };
-  }
+  const run = (...args: string[]) => runWith(args, { openStore: () => Promise.resolve(store), clock, ...overrides });
   const values = async () => Object.fromEntries((await listVariables(store)).map(({ name, value }) => [name, value]));
   return { store, clock, run, values };
 }

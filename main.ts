@@ -15,22 +15,22 @@
  * @module
  */
 import config from "./deno.json" with { type: "json" };
-import { readCommand } from "./src/cli/command.ts";
 import { isCommand } from "./src/cli/commands/command_names.ts";
-import { exitWithError, exitWithStartError } from "./src/cli/exit_with_error.ts";
-import { loadKvToken } from "./src/cli/secret_files.ts";
-import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/service.ts";
+import { readCommand } from "./src/cli/options/command.ts";
+import { loadKvToken } from "./src/cli/sources/secret_files.ts";
+import { exitWithError, exitWithStartError } from "./src/cli/start/exit_with_error.ts";
+import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
+import { onSignals } from "./src/cli/start/signals.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export type { ConnectionInfo } from "./src/http/respond.ts";
-export { ConfigurationError } from "./src/variables/snapshot.ts";
-export type { Environment } from "./src/variables/classify.ts";
-export type { Clock } from "./src/clock.ts";
-export { openTelemetry } from "./src/metrics/open_telemetry.ts";
-export type { GaugeValue, MetricsSink, Telemetry } from "./src/metrics/metrics.ts";
-export { createLog, type Log, type LogFields, type LogOptions } from "./src/log.ts";
+export { ConfigurationError } from "./src/config/snapshot.ts";
+export type { Environment } from "./src/config/classify.ts";
+export type { Clock } from "./src/values/clock.ts";
+export { openTelemetry } from "./src/observe/open_telemetry.ts";
+export type { GaugeValue, MetricsSink, Telemetry } from "./src/observe/metrics.ts";
+export { createLog, type Log, type LogFields, type LogOptions } from "./src/observe/log.ts";
 export { kvStore, type KvStoreOptions } from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
 export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
@@ -47,7 +47,7 @@ export {
 /** Runs the gateway from its arguments to the last signal. */
 async function main(): Promise<void> {
   const command = await readCommand(Deno.args);
-  if (command.kind === "help") return print((await import("./src/cli/help.ts")).helpText());
+  if (command.kind === "help") return print((await import("./src/cli/options/help.ts")).helpText());
   if (command.kind === "version") return print(config.version);
 
   await loadKvToken();

@@ -8,14 +8,20 @@
  *
  * @module
  */
-import { readCommand } from "./src/cli/command.ts";
-import { exitWithStartError } from "./src/cli/exit_with_error.ts";
-import { hostAndPort } from "./src/cli/listen.ts";
-import { type OptionName, OPTIONS } from "./src/cli/option_table.ts";
-import { UsageError } from "./src/cli/read_options.ts";
-import { loadKvToken } from "./src/cli/secret_files.ts";
-import { onSignals } from "./src/cli/signals.ts";
-import { checkStart, openCommandLog, openTelemetryIfEnabled, type ServeCommand, Service } from "./src/cli/service.ts";
+import { readCommand } from "./src/cli/options/command.ts";
+import { type OptionName, OPTIONS } from "./src/cli/options/option_table.ts";
+import { UsageError } from "./src/cli/options/read_options.ts";
+import { loadKvToken } from "./src/cli/sources/secret_files.ts";
+import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
+import { hostAndPort } from "./src/cli/start/listen.ts";
+import {
+  checkStart,
+  openCommandLog,
+  openTelemetryIfEnabled,
+  type ServeCommand,
+  Service,
+} from "./src/cli/start/service.ts";
+import { onSignals } from "./src/cli/start/signals.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 
 /** Options that only the command itself can follow, and why. */

@@ -1,4 +1,4 @@
-import { eventFrame, openingFrame } from "../src/events/frame.ts";
+import { eventFrame, openingFrame } from "../src/changes/frame.ts";
 
 /** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
 export class BareStreams {

@@ -1,5 +1,5 @@
 import { join } from "@std/path";
-import { OPTION_NAMES } from "../src/cli/option_table.ts";
+import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 import { finishedResponse } from "./_floor_server.ts";
 import { importFlags } from "./_import_flags.ts";
 import { startNginx } from "./_nginx.ts";

@@ -32,10 +32,10 @@ function reconnectMs(random: Random): number {
 
 /** One in this many latencies is recorded. */
 const SAMPLE = 100;
-/** When a store counts as behind: `src/rate_limit/client_windows.ts`. */
+/** When a store counts as behind: `src/keys/client_windows.ts`. */
 const MAX_WAITING = 32;
 const MAX_WAIT_MS = 250;
-/** How many batches a process has in flight: `src/rate_limit/batch_queue.ts`. */
+/** How many batches a process has in flight: `src/keys/batch_queue.ts`. */
 const MAX_RUNNING = 4;
 
 /** What one process has to do with one of the stores. */

@@ -26,7 +26,7 @@ interface Observation {
 
 /**
  * Processes that see the same change within some time, join its rollout, and all try to publish it: as `src/rollout/`
- * and `src/events/publisher.ts` do.
+ * and `src/changes/publisher.ts` do.
  */
 export class PublishRace {
   readonly #world: World;

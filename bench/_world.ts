@@ -44,16 +44,16 @@ export type Random = () => number;
 /** One result of a simulated scenario. */
 export type Finding = readonly [name: string, unit: string, value: number];
 
-/** How often a process polls for events and stored variables: `src/live_configuration.ts`. */
+/** How often a process polls for events and stored variables: `src/engine.ts`. */
 export const POLL_MS = 1_000;
 /** The mean period of heartbeats, and how many representatives a configuration has: `src/rollout/`. */
 export const HEARTBEAT_MS = 4_500;
 export const MAX_REPRESENTATIVES = 8;
-/** Rate limit windows and their sweep: `src/rate_limit/sweep_windows.ts`. */
+/** Rate limit windows and their sweep: `src/keys/sweep_windows.ts`. */
 export const WINDOW_S = 60;
 export const SWEEP_S = 60;
 export const SWEEP_PAGE = 500;
-/** When clients reconnect: `src/events/hub.ts`. */
+/** When clients reconnect: `src/changes/hub.ts`. */
 export const RETRY_MS = [2_000, 8_000] as const;
 /** Commits that meet a conflict: `src/store/retry.ts`. */
 export const MAX_TRIES = 40;

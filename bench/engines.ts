@@ -9,7 +9,7 @@
  */
 import { join } from "@std/path";
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { silentLog } from "../src/log.ts";
+import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
 import { ChangeStream } from "./_change_stream.ts";
 import { type Engine, startEngines } from "./_engines.ts";

@@ -8,7 +8,7 @@
  * one client: how many operations reach the store.
  */
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { BLOB_KEY_INFO, deriveKey } from "../src/crypto/hkdf.ts";
+import { BLOB_KEY_INFO, deriveKey } from "../src/keys/hkdf.ts";
 import { kvStore } from "../src/store/kv.ts";
 import { CountingStore } from "./_counting_store.ts";
 import { createKvFile } from "./_kv_file.ts";

@@ -8,9 +8,9 @@
  * it, without round trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is
  * reported as well. Every window is new, and every commit checks that it does not exist.
  */
-import { silentLog } from "../src/log.ts";
-import { packWindow } from "../src/rate_limit/sliding_window.ts";
-import { windowKey } from "../src/rate_limit/sweep_windows.ts";
+import { packWindow } from "../src/keys/sliding_window.ts";
+import { windowKey } from "../src/keys/sweep_windows.ts";
+import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
 import type { Key, Store } from "../src/store/store.ts";
 import { type Engine, startEngines } from "./_engines.ts";

@@ -7,13 +7,13 @@
  * Gateways over one store, each counted separately, on a fake clock: an idle one beside eight other members of its
  * rollout, two for a change, one for a variable in the store.
  */
+import { setVariables } from "../src/config/stored.ts";
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import { RateLimit } from "../src/rate_limit/rate_limit.ts";
-import { type Log, silentLog } from "../src/log.ts";
-import { Rollout } from "../src/rollout/rollout.ts";
+import { RateLimit } from "../src/keys/rate_limit.ts";
+import { type Log, silentLog } from "../src/observe/log.ts";
 import type { Member } from "../src/rollout/observation.ts";
+import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { setVariables } from "../src/variables/stored.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { CountingStore, type StoreLoad } from "./_counting_store.ts";
 import { type Figure, figure, type Report } from "./_report.ts";

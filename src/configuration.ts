@@ -1,7 +1,4 @@
-import { type Clock, sleep } from "./clock.ts";
-import type { Publication } from "./events/publisher.ts";
-import type { Log } from "./log.ts";
-import { type Metrics, noMetrics } from "./metrics/metrics.ts";
+import type { Publication } from "./changes/publisher.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -10,7 +7,10 @@ import {
   hasSameVariables,
   type Snapshot,
   type SnapshotInput,
-} from "./variables/snapshot.ts";
+} from "./config/snapshot.ts";
+import type { Log } from "./observe/log.ts";
+import { type Metrics, noMetrics } from "./observe/metrics.ts";
+import { type Clock, sleep } from "./values/clock.ts";
 
 /**
  * Makes the public state in the store equal to a snapshot's, and publishes an event for each of the unpublished names

@@ -1,23 +1,23 @@
 import config from "../deno.json" with { type: "json" };
-import { waitAtMost } from "./clock.ts";
-import { type Content, openContent } from "./content.ts";
+import { type Content, openContent } from "./content/content.ts";
 import { handleChanges } from "./endpoints/changes.ts";
+import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
-import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
 import { handleSessionKey, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
+import { LiveConfiguration } from "./engine.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import type { OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
-import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
-import type { RejectionLog } from "./http/rejection_log.ts";
 import { RequestUrls } from "./http/request_urls.ts";
+import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
 import { type Handler, notFound, type RouteContext, Router, type Routes } from "./http/routes.ts";
-import { LiveConfiguration } from "./live_configuration.ts";
+import type { RejectionLog } from "./observe/rejection_log.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import type { PageRequest } from "./pages/page_response.ts";
+import { waitAtMost } from "./values/clock.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {

@@ -1,20 +1,20 @@
-import { EXPECTED_BASE_PATH, parseBasePath } from "./base_path.ts";
-import { type Clock, systemClock } from "./clock.ts";
-import { MASTER_KEY_BYTES } from "./crypto/master_key.ts";
+import type { Environment } from "./config/classify.ts";
+import { readEnvironment } from "./config/environment.ts";
+import { formatValue } from "./config/format_value.ts";
+import type { SnapshotInput } from "./config/snapshot.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
-import { type Log, silentLog } from "./log.ts";
-import { combineMetrics, type Metrics, noTelemetry, type Telemetry } from "./metrics/metrics.ts";
-import { Registry } from "./metrics/registry.ts";
-import { redactUrl } from "./redact_url.ts";
+import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
+import { type Log, silentLog } from "./observe/log.ts";
+import { combineMetrics, type Metrics, noTelemetry, type Telemetry } from "./observe/metrics.ts";
+import { Registry } from "./observe/registry.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
-import { EXPECTED_UPSTREAM, parseUpstream } from "./upstream_url.ts";
-import type { Environment } from "./variables/classify.ts";
-import { readEnvironment } from "./variables/environment.ts";
-import { formatValue } from "./variables/format_value.ts";
-import type { SnapshotInput } from "./variables/snapshot.ts";
+import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
+import { type Clock, systemClock } from "./values/clock.ts";
+import { redactUrl } from "./values/redact_url.ts";
+import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
 
 /** A value, or a function that returns it. The function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);

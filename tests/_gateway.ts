@@ -1,6 +1,6 @@
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
-import { createLog, type Log } from "../src/log.ts";
+import { createLog, type Log } from "../src/observe/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
 /** Returns a log that records its lines as objects. */

@@ -1,4 +1,4 @@
-import { deriveKey, FINGERPRINT_INFO } from "../src/crypto/hkdf.ts";
+import { deriveKey, FINGERPRINT_INFO } from "../src/keys/hkdf.ts";
 import { encodeHex } from "./_hex.ts";
 
 /** The `kid` of an epoch, as pages contain it. */

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { helpText } from "../src/cli/help.ts";
+import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
 
 const RUN = ["run", ...await stdFlags(), "--quiet"];

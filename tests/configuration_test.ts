@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import type { Publication } from "../src/changes/publisher.ts";
+import type { Environment } from "../src/config/classify.ts";
+import { ConfigurationError, type Snapshot } from "../src/config/snapshot.ts";
 import { Configuration } from "../src/configuration.ts";
-import type { Publication } from "../src/events/publisher.ts";
-import type { Log, LogFields } from "../src/log.ts";
-import type { Environment } from "../src/variables/classify.ts";
-import { ConfigurationError, type Snapshot } from "../src/variables/snapshot.ts";
+import type { Log, LogFields } from "../src/observe/log.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";

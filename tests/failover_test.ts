@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
+import { setVariables } from "../src/config/stored.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Entry, Key } from "../src/store/store.ts";
-import { setVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
 import { countedStore, fallibleStore, replicatedStore } from "./_store.ts";

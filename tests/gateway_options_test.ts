@@ -1,5 +1,4 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { systemClock } from "../src/clock.ts";
 import {
   checkOptions,
   type GatewayOptions,
@@ -7,9 +6,10 @@ import {
   type NumberOption,
   type NumberRange,
 } from "../src/gateway_options.ts";
-import { noTelemetry } from "../src/metrics/metrics.ts";
-import { silentLog } from "../src/log.ts";
+import { silentLog } from "../src/observe/log.ts";
+import { noTelemetry } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import { systemClock } from "../src/values/clock.ts";
 
 const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberRange & Partial<NumberOption>][];
 

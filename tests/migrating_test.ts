@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { parseCommandLine, readOptions } from "../src/cli/read_options.ts";
-import { OPTION_NAMES } from "../src/cli/option_table.ts";
+import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
+import { parseCommandLine, readOptions } from "../src/cli/options/read_options.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 

@@ -2,11 +2,11 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { assertEquals, assertRejects } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { readCommand } from "../src/cli/command.ts";
-import { type ServeCommand, Service } from "../src/cli/service.ts";
+import { readCommand } from "../src/cli/options/command.ts";
+import { type ServeCommand, Service } from "../src/cli/start/service.ts";
+import { ConfigurationError } from "../src/config/snapshot.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { ConfigurationError } from "../src/variables/snapshot.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";
 import { OpenApi } from "./_openapi.ts";

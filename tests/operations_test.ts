@@ -1,8 +1,8 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
 import { HEALTH_PROBLEMS } from "../src/endpoints/health.ts";
-import { type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "../src/metrics/instruments.ts";
-import { prometheusName } from "../src/metrics/prometheus.ts";
+import { type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "../src/observe/instruments.ts";
+import { prometheusName } from "../src/observe/prometheus.ts";
 import { readLogEvents, readLogLevels } from "./_log_events.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");

@@ -2,10 +2,10 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { parse, parseAll } from "@std/yaml/parse";
 import config from "../deno.json" with { type: "json" };
-import { readCommand } from "../src/cli/command.ts";
-import type { CommandOptions } from "../src/cli/option_table.ts";
+import { readCommand } from "../src/cli/options/command.ts";
+import type { CommandOptions } from "../src/cli/options/option_table.ts";
 import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
-import { parseDuration } from "../src/duration.ts";
+import { parseDuration } from "../src/values/duration.ts";
 import { RunningCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -76,7 +76,7 @@ for (const path of DOCKERFILES) {
 
 /** Returns the npm packages that modules name without importing them statically. */
 async function lazyPackages(): Promise<string[]> {
-  const files = ["src/store/postgres_driver.ts", "src/metrics/open_telemetry.ts"];
+  const files = ["src/store/postgres/driver.ts", "src/observe/open_telemetry.ts"];
   const texts = await Promise.all(files.map((path) => Deno.readTextFile(path)));
   const names = texts.map((text) => /: string = "(npm:[^"]+)"/.exec(text)?.[1] ?? "");
   assertEquals(names.every((name) => name.startsWith("npm:")), true);

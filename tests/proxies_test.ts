@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Clock, systemClock } from "../src/clock.ts";
+import { type Clock, systemClock } from "../src/values/clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -84,7 +84,7 @@ function temporaryPaths(directory: string): string {
   return names.map((name) => `${name}_temp_path ${directory}/${name};`).join(" ");
 }
 
-const TLS = new URL("./proxy/tls/", import.meta.url);
+const TLS = new URL("./content/proxy/tls/", import.meta.url);
 
 /** A gateway behind a proxy. */
 interface ProxiedGateway extends TestGateway {

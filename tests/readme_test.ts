@@ -1,8 +1,8 @@
 /** Runs every program in README.md, and compares its claims with the code. */
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
+import { OPTIONS } from "../src/cli/options/option_table.ts";
 import { CLIENT_JS } from "../src/client/bundle.ts";
-import { OPTIONS } from "../src/cli/option_table.ts";
 import { NUMBER_OPTIONS } from "../src/gateway_options.ts";
 import { testBrowser } from "./_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "./_command.ts";

@@ -3,11 +3,11 @@ import { parse } from "@std/yaml/parse";
 import { Ajv } from "ajv";
 import * as fc from "fast-check";
 import schema from "../schema/rep.schema.json" with { type: "json" };
-import { parseCommandManifest } from "../src/cli/manifest_settings.ts";
-import { type Option, OPTIONS } from "../src/cli/option_table.ts";
-import { formatDuration } from "../src/duration.ts";
-import { TIERS } from "../src/variables/tier.ts";
-import { VARIABLE_TYPES } from "../src/variables/variable_type.ts";
+import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
+import { type Option, OPTIONS } from "../src/cli/options/option_table.ts";
+import { TIERS } from "../src/config/tier.ts";
+import { VARIABLE_TYPES } from "../src/config/variable_type.ts";
+import { formatDuration } from "../src/values/duration.ts";
 import { testProperty } from "./fuzz/_property.ts";
 
 // `strictTypes` and `strictRequired` reject schemas that are valid, such as a type with `null`.

@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { systemClock } from "../src/clock.ts";
 import { createGateway } from "../src/gateway.ts";
-import { silentLog } from "../src/log.ts";
+import { silentLog } from "../src/observe/log.ts";
 import { bindDenoServer } from "../src/server/deno_server.ts";
 import { bindNodeServer, type ConnectionLimits } from "../src/server/node_server.ts";
 import type { BindServer } from "../src/server/server.ts";
+import { systemClock } from "../src/values/clock.ts";
 import { readSse } from "./_sse.ts";
 
 const OTHERS = 1_000;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
+import { setVariables, unsetVariables } from "../src/config/stored.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { setVariables, unsetVariables } from "../src/variables/stored.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
 import { countedStore, fallibleStore } from "./_store.ts";

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
-const FIXTURES = new URL("./proxy/tls/", import.meta.url);
+const FIXTURES = new URL("./content/proxy/tls/", import.meta.url);
 const read = (name: string) => Deno.readTextFile(new URL(name, FIXTURES));
 
 /** A running command with its own copy of the certificate, and a client that trusts the certificate's authority. */

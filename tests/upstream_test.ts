@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from "node:zlib";
-import { decodeContent } from "../src/http/decode_content.ts";
+import { decodeContent } from "../src/coding/decode_content.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { scriptedUpstream } from "./proxy/_servers.ts";
+import { scriptedUpstream } from "./content/proxy/_servers.ts";
 
 const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 

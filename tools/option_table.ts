@@ -1,6 +1,6 @@
 /** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
-import { defaultOf, flagOf } from "../src/cli/help.ts";
-import { environmentVariable, type Option, OPTION_NAMES, OPTIONS } from "../src/cli/option_table.ts";
+import { defaultOf, flagOf } from "../src/cli/options/help.ts";
+import { environmentVariable, type Option, OPTION_NAMES, OPTIONS } from "../src/cli/options/option_table.ts";
 
 const FILE = "docs/reference.md";
 

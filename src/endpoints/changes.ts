@@ -1,8 +1,8 @@
+import type { Hub, Position } from "../changes/hub.ts";
+import type { StreamClient } from "../changes/stream_limits.ts";
+import type { Tail } from "../changes/tail.ts";
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
 import { methodNotAllowed, Problem } from "../http/problem.ts";
-import type { Hub, Position } from "../events/hub.ts";
-import type { StreamClient } from "../events/stream_limits.ts";
-import type { Tail } from "../events/tail.ts";
 
 /** Options of {@linkcode handleChanges}. */
 interface ChangesOptions {

@@ -1,8 +1,8 @@
-import type { Clock } from "../clock.ts";
+import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
+import type { Tier } from "../config/tier.ts";
 import { methodNotAllowed } from "../http/problem.ts";
-import { INSTRUMENTS } from "../metrics/instruments.ts";
-import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../variables/snapshot.ts";
-import type { Tier } from "../variables/tier.ts";
+import { INSTRUMENTS } from "../observe/instruments.ts";
+import type { Clock } from "../values/clock.ts";
 
 /**
  * - `starting`: the ports are bound, but nothing is served yet.

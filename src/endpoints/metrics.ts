@@ -1,6 +1,6 @@
 import { methodNotAllowed } from "../http/problem.ts";
-import { PROMETHEUS_TYPE } from "../metrics/prometheus.ts";
-import type { Registry } from "../metrics/registry.ts";
+import { PROMETHEUS_TYPE } from "../observe/prometheus.ts";
+import type { Registry } from "../observe/registry.ts";
 
 /** Where the metrics are served, on the health port only. */
 export const METRICS_PATH = "/metrics";

@@ -1,16 +1,16 @@
 import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
-import type { Clock } from "../clock.ts";
-import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../crypto/epochs.ts";
 import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
 import { methodNotAllowed, Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
-import type { RateLimit } from "../rate_limit/rate_limit.ts";
-import { type Rejection, RejectionLog } from "../http/rejection_log.ts";
-import type { RateDecision } from "../rate_limit/sliding_window.ts";
-import type { Log } from "../log.ts";
-import type { LabelOf } from "../metrics/instruments.ts";
-import type { Metrics } from "../metrics/metrics.ts";
+import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../keys/epochs.ts";
+import type { RateLimit } from "../keys/rate_limit.ts";
+import type { RateDecision } from "../keys/sliding_window.ts";
+import type { LabelOf } from "../observe/instruments.ts";
+import type { Log } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { type Rejection, RejectionLog } from "../observe/rejection_log.ts";
+import type { Clock } from "../values/clock.ts";
 
 /** Options of {@linkcode handleSessionKey}. */
 interface SessionKeyOptions {

@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../observe/log.ts";
 import type { TrustRule } from "./client_address.ts";
 
 /** Checks a request from a peer, whose address is only looked up if it is needed. */

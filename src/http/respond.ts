@@ -1,11 +1,11 @@
-import { type Clock, systemClock } from "../clock.ts";
-import { logAccess } from "./access_log.ts";
+import { logAccess } from "../observe/access_log.ts";
+import { describeError, type Log } from "../observe/log.ts";
+import { noTelemetry, type Telemetry } from "../observe/metrics.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
-import { describeError, type Log } from "../log.ts";
-import { noTelemetry, type Telemetry } from "../metrics/metrics.ts";
 import { type RequestUrl, RequestUrls } from "./request_urls.ts";
 import type { Route, RouteContext } from "./routes.ts";
 

@@ -1,4 +1,4 @@
-import { canonicalJson, sriHash } from "../crypto/integrity.ts";
+import { canonicalJson, sriHash } from "../keys/integrity.ts";
 import { type Payload, PROTOCOL_VERSION } from "./payload.ts";
 
 /** The `<script>` element that is inserted into a page. */

@@ -1,7 +1,7 @@
-import type { Clock } from "../clock.ts";
-import type { EpochKeys, Epochs } from "../crypto/epochs.ts";
-import type { Log } from "../log.ts";
-import { isEqualMap, type Snapshot } from "../variables/snapshot.ts";
+import { isEqualMap, type Snapshot } from "../config/snapshot.ts";
+import type { EpochKeys, Epochs } from "../keys/epochs.ts";
+import type { Log } from "../observe/log.ts";
+import type { Clock } from "../values/clock.ts";
 import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 

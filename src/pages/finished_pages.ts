@@ -1,8 +1,8 @@
 import { eTag } from "@std/http/etag";
-import type { Compressor, CompressorCoding } from "../http/compressor.ts";
-import { fastestBody } from "../http/fastest_body.ts";
-import { isCompressible } from "../http/is_compressible.ts";
-import { codedEtag, type Representation, Representations } from "../http/representations.ts";
+import type { Compressor, CompressorCoding } from "../coding/compressor.ts";
+import { fastestBody } from "../coding/fastest_body.ts";
+import { isCompressible } from "../coding/is_compressible.ts";
+import { codedEtag, type Representation, Representations } from "../coding/representations.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { insertScript } from "./inject_script.ts";
 import { isFragmentRequest } from "./page_caching.ts";

@@ -1,9 +1,9 @@
-import { BytesContent, createResponse } from "../http/bytes_content.ts";
-import { isEncoded } from "../http/content_coding.ts";
+import { BytesContent, createResponse } from "../coding/bytes_content.ts";
+import { isEncoded } from "../coding/content_coding.ts";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
-import { type Log, silentLog } from "../log.ts";
+import { type Log, silentLog } from "../observe/log.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
@@ -65,7 +65,7 @@ function injectInto(page: Response | BytesContent, script: Uint8Array): BodyInit
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
 async function decodeIfEncoded(response: Response | BytesContent): Promise<Response | BytesContent> {
   if (!isEncoded(response.headers)) return response;
-  const { decodeContent } = await import("../http/decode_content.ts");
+  const { decodeContent } = await import("../coding/decode_content.ts");
   return decodeContent(createResponse(response));
 }
 

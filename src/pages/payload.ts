@@ -1,6 +1,6 @@
-import { encryptSensitive } from "../crypto/encrypt_sensitive.ts";
-import type { EpochKeys } from "../crypto/epochs.ts";
-import { integrityToken } from "../crypto/integrity.ts";
+import { encryptSensitive } from "../keys/encrypt_sensitive.ts";
+import type { EpochKeys } from "../keys/epochs.ts";
+import { integrityToken } from "../keys/integrity.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
 import type { Check, Entry, Store, Write } from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
 import { elect, type ElectionResult, type Ranked } from "./election.ts";
 import { type Member, type Observation, observe } from "./observation.ts";
 

@@ -1,7 +1,7 @@
-import type { Clock } from "../clock.ts";
-import { type Log, logTaskError, silentLog } from "../log.ts";
+import { type Log, logTaskError, silentLog } from "../observe/log.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
 import type { Ranked } from "./election.ts";
 import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation } from "./observation.ts";

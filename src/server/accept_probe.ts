@@ -1,4 +1,4 @@
-import { type Clock, every, sleep, waitAtMost } from "../clock.ts";
+import { type Clock, every, sleep, waitAtMost } from "../values/clock.ts";
 
 /** Options of {@linkcode AcceptProbe}. */
 interface AcceptProbeOptions {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { setImmediate } from "node:timers";
-import { type Clock, waitAtMost } from "../clock.ts";
 import { BytesResponse } from "../http/bytes_response.ts";
+import { type Clock, waitAtMost } from "../values/clock.ts";
 
 /** Statuses whose responses have no body (RFC 9110 §6.4.1). */
 const NULL_BODY_STATUSES = [204, 205, 304];

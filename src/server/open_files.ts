@@ -1,4 +1,4 @@
-import { isGranted } from "../permissions.ts";
+import { isGranted } from "../values/permissions.ts";
 
 /** How many connections a process can have. */
 export interface ConnectionBudget {

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
-import { type Metrics, noMetrics, secondsSince } from "../metrics/metrics.ts";
+import { type Metrics, noMetrics, secondsSince } from "../observe/metrics.ts";
+import type { Clock } from "../values/clock.ts";
 import {
   type Check,
   type Entry,

@@ -1,11 +1,11 @@
-import { type Clock, systemClock } from "../clock.ts";
-import { type Log, messageOf } from "../log.ts";
-import { isGranted } from "../permissions.ts";
-import { redactCredentials, redactUrl } from "../redact_url.ts";
+import { type Log, messageOf } from "../observe/log.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
+import { isGranted } from "../values/permissions.ts";
+import { redactCredentials, redactUrl } from "../values/redact_url.ts";
 import { kvStore } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
-import { loadPostgresDriver } from "./postgres_driver.ts";
-import { isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
+import { loadPostgresDriver } from "./postgres/driver.ts";
+import { isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { restrictToOwner, withPrivateUmask } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
@@ -100,8 +100,8 @@ async function openPostgres(url: string, log: Log, options: Resolved): Promise<S
 /**
  * Loads the engine and its driver before the first connection, since a download may take longer than connecting may.
  */
-async function loadPostgres(): Promise<typeof import("./postgres.ts")> {
-  const engine = await import("./postgres.ts");
+async function loadPostgres(): Promise<typeof import("./postgres/postgres.ts")> {
+  const engine = await import("./postgres/postgres.ts");
   await loadPostgresDriver();
   return engine;
 }

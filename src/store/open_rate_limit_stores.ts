@@ -1,6 +1,6 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../observe/log.ts";
 import { formatKvPath, openStore } from "./open.ts";
-import { formatHosts, isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
+import { formatHosts, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import type { Store } from "./store.ts";
 
 const FLAG = "--rate-limit-kv";

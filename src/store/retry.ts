@@ -1,4 +1,4 @@
-import { type Clock, sleep } from "../clock.ts";
+import { type Clock, sleep } from "../values/clock.ts";
 import { StoreUnavailableError } from "./store.ts";
 
 /** Options of {@linkcode retryConflicts}. */

@@ -1,4 +1,4 @@
-import { messageOf } from "../log.ts";
+import { messageOf } from "../observe/log.ts";
 
 /** A key: parts that are compared one by one, numbers by value. */
 export type Key = readonly (string | number)[];

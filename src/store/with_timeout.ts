@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../values/clock.ts";
 import { StoreUnavailableError } from "./store.ts";
 
 /**

@@ -1,16 +1,16 @@
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
-import { BLOB_KEY_INFO, deriveKey } from "../../src/crypto/hkdf.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
-import { createLog } from "../../src/log.ts";
+import { BLOB_KEY_INFO, deriveKey } from "../../src/keys/hkdf.ts";
+import { createLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { type Answer, answerOf } from "../_answer.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
+import { type Answer, answerOf } from "../_answer.ts";
 import { kidOf } from "../_kid.ts";
+import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 import { countedStore, fallibleStore } from "../_store.ts";
 
 /** The start of an epoch of ten minutes. */

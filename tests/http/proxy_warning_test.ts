@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import { trustRule } from "../../src/http/client_address.ts";
 import { createProxyWarning } from "../../src/http/proxy_warning.ts";
-import { type Log, type LogFields, silentLog } from "../../src/log.ts";
+import { type Log, type LogFields, silentLog } from "../../src/observe/log.ts";
 
 function collectWarnings() {
   const warnings: [event: string, fields: LogFields | undefined][] = [];

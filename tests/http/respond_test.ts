@@ -1,10 +1,10 @@
-import { setUp } from "../_gateway.ts";
-import { answerOf } from "../_answer.ts";
 import { assertEquals, assertInstanceOf } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import { createResponder } from "../../src/http/respond.ts";
 import type { Route } from "../../src/http/routes.ts";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/observe/log.ts";
+import { answerOf } from "../_answer.ts";
+import { setUp } from "../_gateway.ts";
 
 /** Fails the test if a handler or the responder looks at the headers or the client. */
 function bareRequest(path: string): Request {

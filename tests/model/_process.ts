@@ -1,8 +1,8 @@
-import type { Clock } from "../../src/clock.ts";
+import { ConfigurationError } from "../../src/config/snapshot.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/observe/log.ts";
 import type { Store } from "../../src/store/store.ts";
-import { ConfigurationError } from "../../src/variables/snapshot.ts";
+import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 
 const START = 1_700_000_000_000;

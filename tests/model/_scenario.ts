@@ -1,7 +1,7 @@
-import { EventLog } from "../../src/events/event_log.ts";
+import { EventLog } from "../../src/changes/event_log.ts";
+import { ConfigurationError } from "../../src/config/snapshot.ts";
+import { setVariables, unsetVariables } from "../../src/config/stored.ts";
 import type { Payload } from "../../src/pages/payload.ts";
-import { setVariables, unsetVariables } from "../../src/variables/stored.ts";
-import { ConfigurationError } from "../../src/variables/snapshot.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";

@@ -1,8 +1,8 @@
-import { eventId, EVENTS, type StoredEvent, toEvents } from "../../src/events/stored_event.ts";
-import type { LogEvent } from "../../src/events/event_log.ts";
+import type { LogEvent } from "../../src/changes/event_log.ts";
+import { eventId, EVENTS, type StoredEvent, toEvents } from "../../src/changes/stored_event.ts";
+import type { Environment } from "../../src/config/classify.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Environment } from "../../src/variables/classify.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 import { SeededChoices } from "../_seeded_choices.ts";
 import type { Network } from "./_event_source.ts";

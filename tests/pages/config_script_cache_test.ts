@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Epochs } from "../../src/crypto/epochs.ts";
+import { Epochs } from "../../src/keys/epochs.ts";
 import { ConfigScriptCache } from "../../src/pages/config_script_cache.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { Compressor } from "../../src/http/compressor.ts";
+import { Compressor } from "../../src/coding/compressor.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { FinishedPages } from "../../src/pages/finished_pages.ts";
 import { isFragmentRequest } from "../../src/pages/page_caching.ts";

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { captureLog } from "../_gateway.ts";
-import { BytesContent } from "../../src/http/bytes_content.ts";
-import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
+import { BytesContent } from "../../src/coding/bytes_content.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
+import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
+import { captureLog } from "../_gateway.ts";
 
 const SCRIPT: ConfigScript = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
 const HTML = "<html><head></head><body></body></html>";

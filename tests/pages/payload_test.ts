@@ -1,8 +1,8 @@
-import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
-import type { EpochKeys } from "../../src/crypto/epochs.ts";
-import { canonicalJson, integrityToken, sriHash } from "../../src/crypto/integrity.ts";
+import type { EpochKeys } from "../../src/keys/epochs.ts";
+import { canonicalJson, integrityToken, sriHash } from "../../src/keys/integrity.ts";
 import { escapeForScript, renderConfigScript } from "../../src/pages/config_script.ts";
 import { makePayload, type Payload, type PayloadInput } from "../../src/pages/payload.ts";
 

@@ -1,8 +1,8 @@
-import type { Clock } from "../../src/clock.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { Rollout } from "../../src/rollout/rollout.ts";
 import { withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import type { Entry, Store } from "../../src/store/store.ts";
+import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 
 /** A member as a process last read it, and the age of its heartbeat then. */

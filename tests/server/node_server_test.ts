@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Clock, systemClock } from "../../src/clock.ts";
 import { bindNodeServer, type ConnectionLimits } from "../../src/server/node_server.ts";
 import type { Server, ServerOptions } from "../../src/server/server.ts";
+import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { captureLog } from "../_gateway.ts";
-import { connectRaw } from "../proxy/_servers.ts";
+import { connectRaw } from "../content/proxy/_servers.ts";
 
 const LIMITS: ConnectionLimits = {
   maxConnections: 100,

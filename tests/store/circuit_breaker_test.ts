@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
-import { noMetrics } from "../../src/metrics/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
 
 /** A store whose operations are settled by the test; `operations` records their names. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
+import { silentLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
-import { silentLog } from "../../src/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { Entry, Key, ListOptions, Store } from "../../src/store/store.ts";

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../tools/fake_clock.ts";
-import { systemClock } from "../../src/clock.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { retryConflicts } from "../../src/store/retry.ts";
 import type { Store } from "../../src/store/store.ts";
+import { systemClock } from "../../src/values/clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 
 /** A database with the given result for every commit. */
 function withCommit(kv: Deno.Kv, commit: () => Promise<Deno.KvCommitResult | Deno.KvCommitError>): Deno.Kv {

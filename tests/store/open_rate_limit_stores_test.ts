@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/observe/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openRateLimitStores } from "../../src/store/open_rate_limit_stores.ts";
 import { findPostgres, PostgresServer } from "../../tools/postgres.ts";

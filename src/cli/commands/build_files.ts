@@ -1,7 +1,7 @@
 import { join } from "@std/path/join";
-import { messageOf } from "../../log.ts";
-import { ConfigurationError } from "../../variables/snapshot.ts";
-import { missingRead } from "../sources.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { messageOf } from "../../observe/log.ts";
+import { missingRead } from "../sources/sources.ts";
 
 /**
  * Lists the files of a build in the order of their paths, or a single file. Links to directories are not followed,

@@ -1,8 +1,8 @@
-import { type Clock, systemClock } from "../../clock.ts";
+import type { Environment } from "../../config/classify.ts";
+import { readEnvironment } from "../../config/environment.ts";
 import type { Store } from "../../store/store.ts";
-import type { Environment } from "../../variables/classify.ts";
-import { readEnvironment } from "../../variables/environment.ts";
-import { STOP_SIGNALS } from "../signals.ts";
+import { type Clock, systemClock } from "../../values/clock.ts";
+import { STOP_SIGNALS } from "../start/signals.ts";
 import { openPersistentStore } from "./persistent_store.ts";
 
 /** Everything outside the process that a command uses. */

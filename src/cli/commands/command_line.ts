@@ -1,9 +1,9 @@
 import { parseArgs } from "@std/cli/parse-args";
-import type { Environment } from "../../variables/classify.ts";
-import { formatValue } from "../../variables/format_value.ts";
-import { MAX_HISTORY } from "../../variables/stored.ts";
-import { environmentVariable } from "../option_table.ts";
-import { closestFlag, singleValue, UsageError } from "../read_options.ts";
+import type { Environment } from "../../config/classify.ts";
+import { formatValue } from "../../config/format_value.ts";
+import { MAX_HISTORY } from "../../config/stored.ts";
+import { environmentVariable } from "../options/option_table.ts";
+import { closestFlag, singleValue, UsageError } from "../options/read_options.ts";
 import {
   COMMAND_NAMES,
   commandIn,

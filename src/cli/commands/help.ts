@@ -1,5 +1,5 @@
-import { formatRows, type HelpRow, wrap } from "../help_rows.ts";
-import { environmentVariable } from "../option_table.ts";
+import { formatRows, type HelpRow, wrap } from "../options/help_rows.ts";
+import { environmentVariable } from "../options/option_table.ts";
 import { FLAGS } from "./command_line.ts";
 import { type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
 

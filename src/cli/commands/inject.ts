@@ -1,13 +1,13 @@
+import { buildSnapshot, ConfigurationError, type Snapshot } from "../../config/snapshot.ts";
+import { environmentName } from "../../config/tier.ts";
 import { type ConfigScript, renderConfigScript } from "../../pages/config_script.ts";
 import { makePayload, type Payload } from "../../pages/payload.ts";
 import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
-import { buildSnapshot, ConfigurationError, type Snapshot } from "../../variables/snapshot.ts";
-import { environmentName } from "../../variables/tier.ts";
-import { parseCommandManifest } from "../manifest_settings.ts";
-import { readOptions } from "../read_options.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import { readOptions } from "../options/read_options.ts";
 import { listBuildFiles } from "./build_files.ts";
-import type { CommandArguments } from "./command_line.ts";
 import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { readConfigJs, renderConfigJs } from "./config_js.ts";
 import { readSources } from "./read_sources.ts";
 import { escapeInvisible } from "./table.ts";

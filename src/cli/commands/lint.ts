@@ -1,9 +1,9 @@
 import { globToRegExp } from "@std/path/glob-to-regexp";
 import { relative } from "@std/path/relative";
-import { type Detection, detectKnownFormat, detectSecret } from "../../variables/guardrails.ts";
+import { type Detection, detectKnownFormat, detectSecret } from "../../config/guardrails.ts";
 import { listBuildFiles } from "./build_files.ts";
-import type { CommandArguments } from "./command_line.ts";
 import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { escapeInvisible, terminalJson } from "./table.ts";
 
 /** Where a file has a value that looks like a secret. Both numbers begin with 1. */

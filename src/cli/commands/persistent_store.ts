@@ -1,4 +1,4 @@
-import { silentLog } from "../../log.ts";
+import { silentLog } from "../../observe/log.ts";
 import { FILE_NOT_PRIVATE, openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 

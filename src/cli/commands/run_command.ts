@@ -1,7 +1,7 @@
-import { messageOf } from "../../log.ts";
-import { UsageError } from "../read_options.ts";
-import { type CommandArguments, parseCommandArguments } from "./command_line.ts";
+import { messageOf } from "../../observe/log.ts";
+import { UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
+import { type CommandArguments, parseCommandArguments } from "./command_line.ts";
 import { commandHelp } from "./help.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";

@@ -1,8 +1,8 @@
-import { ConfigurationError } from "../../variables/snapshot.ts";
-import { parseCommandManifest } from "../manifest_settings.ts";
-import { readTextFile } from "../sources.ts";
-import type { CommandArguments } from "./command_line.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import { readTextFile } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { findManifest } from "./read_sources.ts";
 import { generateTypes } from "./typescript.ts";
 import { writeFile } from "./write_file.ts";

@@ -1,5 +1,5 @@
-import type { Declaration } from "../../variables/declaration.ts";
-import type { Tier } from "../../variables/tier.ts";
+import type { Declaration } from "../../config/declaration.ts";
+import type { Tier } from "../../config/tier.ts";
 
 /** The declarations of a manifest. */
 type Declarations = ReadonlyMap<string, Declaration>;

@@ -1,13 +1,13 @@
-import { classify } from "../../variables/classify.ts";
-import type { Declaration } from "../../variables/declaration.ts";
-import { scanForSecrets } from "../../variables/guardrails.ts";
-import { buildSnapshot, ConfigurationError } from "../../variables/snapshot.ts";
-import { environmentName, type Tier, type Variable } from "../../variables/tier.ts";
-import { parseCommandManifest } from "../manifest_settings.ts";
-import type { ManifestSettings } from "../../variables/manifest.ts";
-import { type OptionSources, readOptions, unknownVariables, UsageError } from "../read_options.ts";
-import type { CommandArguments } from "./command_line.ts";
+import { classify } from "../../config/classify.ts";
+import type { Declaration } from "../../config/declaration.ts";
+import { scanForSecrets } from "../../config/guardrails.ts";
+import type { ManifestSettings } from "../../config/manifest.ts";
+import { buildSnapshot, ConfigurationError } from "../../config/snapshot.ts";
+import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import { type OptionSources, readOptions, unknownVariables, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { type CommandSources, readSources } from "./read_sources.ts";
 import { formatTable, terminalJson } from "./table.ts";
 

@@ -1,12 +1,12 @@
-import { applyManifest } from "../../variables/apply_manifest.ts";
-import { checkPatterns } from "../../variables/check_patterns.ts";
-import type { Environment } from "../../variables/classify.ts";
-import { scanForSecrets } from "../../variables/guardrails.ts";
-import { formatValue } from "../../variables/format_value.ts";
-import type { Manifest } from "../../variables/manifest.ts";
-import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../variables/snapshot.ts";
-import { environmentName, type Tier, type Variable } from "../../variables/tier.ts";
-import { parseCommandManifest } from "../manifest_settings.ts";
+import { applyManifest } from "../../config/apply_manifest.ts";
+import { checkPatterns } from "../../config/check_patterns.ts";
+import type { Environment } from "../../config/classify.ts";
+import { formatValue } from "../../config/format_value.ts";
+import { scanForSecrets } from "../../config/guardrails.ts";
+import type { Manifest } from "../../config/manifest.ts";
+import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../config/snapshot.ts";
+import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
 
 /** Options of {@linkcode validateAssignments}. */
 interface ValidateOptions {

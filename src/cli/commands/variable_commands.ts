@@ -1,7 +1,4 @@
-import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
-import { type Store, StoreUnavailableError } from "../../store/store.ts";
-import { withTimeout } from "../../store/with_timeout.ts";
-import { formatValue } from "../../variables/format_value.ts";
+import { formatValue } from "../../config/format_value.ts";
 import {
   listVariables,
   newestWrite,
@@ -10,10 +7,13 @@ import {
   setVariables,
   type StoredWrite,
   unsetVariables,
-} from "../../variables/stored.ts";
-import { watchVariables } from "../../variables/watch_stored.ts";
-import { UsageError } from "../read_options.ts";
-import { readTextFile } from "../sources.ts";
+} from "../../config/stored.ts";
+import { watchVariables } from "../../config/watch_stored.ts";
+import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
+import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import { withTimeout } from "../../store/with_timeout.ts";
+import { UsageError } from "../options/read_options.ts";
+import { readTextFile } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import type { StoreCommandName } from "./command_names.ts";

@@ -1,7 +1,7 @@
 import { dirname } from "@std/path/dirname";
-import { messageOf } from "../../log.ts";
-import { isGranted } from "../../permissions.ts";
-import { ConfigurationError } from "../../variables/snapshot.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { messageOf } from "../../observe/log.ts";
+import { isGranted } from "../../values/permissions.ts";
 
 const encoder = new TextEncoder();
 

@@ -1,6 +1,6 @@
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { runCommand } from "../../../src/cli/commands/run_command.ts";
-import type { Environment } from "../../../src/variables/classify.ts";
+import type { Environment } from "../../../src/config/classify.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** The exit code and the output of a command. */

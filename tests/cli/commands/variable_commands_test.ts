@@ -1,15 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
+import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { isCommand } from "../../../src/cli/commands/command_names.ts";
 import { openPersistentStore } from "../../../src/cli/commands/persistent_store.ts";
+import { listVariables } from "../../../src/config/stored.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
-import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
-import { listVariables } from "../../../src/variables/stored.ts";
-import { stdFlags } from "../../../tools/std.ts";
-import { TempDirectory } from "../../_temp.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
+import { stdFlags } from "../../../tools/std.ts";
 import { TextLineStream } from "../../../tools/text_lines.ts";
 import { countedStore } from "../../_store.ts";
+import { TempDirectory } from "../../_temp.ts";
 import { type Outcome, runWith } from "./_run.ts";
 
 const START = 1_700_000_000_000;

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { writeFile } from "../../../src/cli/commands/write_file.ts";
-import { ConfigurationError } from "../../../src/variables/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
 
 const DIRECTORY = Deno.makeTempDirSync();
 const PATH = `${DIRECTORY}/new/out.txt`;

@@ -1,0 +1,220 @@
+import { batches } from "../store/batches.ts";
+import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
+import {
+  eventDelete,
+  eventId,
+  EVENTS,
+  eventWrites,
+  STATES,
+  type StoredEvent,
+  type StoredState,
+  toEvents,
+  toStates,
+} from "./stored_event.ts";
+
+/** A change of one PUBLIC variable; without a value, a deletion. */
+export interface Change {
+  readonly name: string;
+  readonly value?: string;
+  /** The variable left the PUBLIC tier: its old values must not be sent any more. */
+  readonly leavesPublic?: boolean;
+}
+
+/** A change with its id in the sequence of all changes. */
+export interface LogEvent extends Change {
+  readonly id: number;
+}
+
+/** The public state in the store. */
+export interface PublicState {
+  /** The newest event of each variable, deletions included. */
+  readonly events: ReadonlyMap<string, LogEvent>;
+  readonly head: Entry<Head> | undefined;
+}
+
+/** The result of {@linkcode EventLog.append}. */
+interface Appended {
+  readonly events: readonly LogEvent[];
+  /** The state after them. */
+  readonly state: PublicState;
+}
+
+/** The log's metadata. Every commit checks it. */
+interface Head {
+  /** The id of the newest event. */
+  readonly id: number;
+  /** Up to this id, the log keeps only the newest event of each variable. */
+  readonly compactedUpTo: number;
+  /** The number of events above `compactedUpTo`. */
+  readonly recent: number;
+}
+
+/** What a commit depends on. */
+interface Preconditions {
+  head: Entry<Head> | undefined;
+  checks?: readonly Check[];
+}
+
+/** Options of {@linkcode EventLog.append}. */
+interface AppendOptions {
+  checks?: readonly Check[];
+  afterId?: number;
+}
+
+/** Options of {@linkcode EventLog}. */
+interface EventLogOptions {
+  clock: Clock;
+  /** How many of the newest events are kept without compaction. @default {10000} */
+  keep?: number;
+}
+
+const NO_HEAD: Head = { id: 0, compactedUpTo: 0, recent: 0 };
+
+/** The key of the log's metadata, with the `id` of the newest event. */
+export const EVENTS_HEAD_KEY: Key = ["head"];
+
+/** Half of what a commit of Deno KV accepts, which is 1,000 mutations. */
+const MAX_DELETES = 500;
+/** How far the log may outgrow `keep`, so that it is not compacted at every change. */
+const SLACK = 0.1;
+
+/** The sequence of all changes, in the store, shared by all processes. */
+export class EventLog {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #keep: number;
+
+  constructor(store: Store, { clock, keep = 10_000 }: EventLogOptions) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#keep = keep;
+  }
+
+  /** Returns the events after an id, in order. */
+  async after(id: number, limit: number): Promise<LogEvent[]> {
+    return toEvents(await this.#store.list<StoredEvent>(EVENTS, { from: id + 1, limit }));
+  }
+
+  /** Returns the newest events, in order. */
+  async newest(limit: number): Promise<LogEvent[]> {
+    return toEvents(await this.#store.list<StoredEvent>(EVENTS, { limit, reverse: true })).reverse();
+  }
+
+  /** Returns the newest event of every variable. */
+  async state(): Promise<PublicState> {
+    // The head is read first: a commit in between makes the next check fail instead of making the state stale.
+    const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
+    return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
+  }
+
+  /** Calls `hint` when there may be new events. */
+  watch(hint: () => void): () => void {
+    return this.#store.watch(EVENTS_HEAD_KEY, hint);
+  }
+
+  /**
+   * Appends changes to the state that was read.
+   *
+   * @param options Additional preconditions of each commit, and the id that the new ones must exceed.
+   * @returns The new events and the state with them, or `undefined` if another process has written in the meantime.
+   */
+  async append(
+    changes: readonly Change[],
+    state: PublicState,
+    { checks = [], afterId = 0 }: AppendOptions = {},
+  ): Promise<Appended | undefined> {
+    const appended: LogEvent[] = [];
+    let head = state.head;
+    for (const batch of batches(changes)) {
+      const events = withIds(batch, Math.max((head?.value.id ?? 0) + 1, afterId + 1, this.#clock.now()));
+      head = await this.#commitEvents(events, state, { head, checks });
+      if (head === undefined) return undefined;
+      appended.push(...events);
+    }
+    const newest = new Map(state.events);
+    for (const event of appended) newest.set(event.name, event);
+    return { events: appended, state: { head, events: newest } };
+  }
+
+  /**
+   * Deletes old events of variables that leave the PUBLIC tier. The newest event stays until {@linkcode append}
+   * replaces it.
+   *
+   * @returns Whether the log has changed, so that the state has to be read again.
+   */
+  async redact(names: ReadonlySet<string>, { head, events }: PublicState): Promise<boolean> {
+    if (head === undefined || names.size === 0) return false;
+    const entries = await this.#store.list<StoredEvent>(EVENTS);
+    const stale = superseded(entries.filter(({ value }) => names.has(value.name)), events);
+    let current: Entry<Head> | undefined = head;
+    for (let from = 0; from < stale.length && current !== undefined; from += MAX_DELETES) {
+      const deletes = stale.slice(from, from + MAX_DELETES).map(({ key }) => ({ key }));
+      const value: Head = { ...current.value, recent: current.value.recent - deletes.length };
+      current = await this.#commit({ head: current }, value, deletes);
+    }
+    return stale.length > 0;
+  }
+
+  /**
+   * Compacts the events that are older than the newest `keep`.
+   *
+   * @param state As {@linkcode append} returned it. It is not read again: as long as the commits succeed, only this process
+   * has changed the log.
+   */
+  async trim({ head, events }: PublicState): Promise<void> {
+    if (head === undefined || head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
+    let current: Entry<Head> | undefined = head;
+    while (current !== undefined && current.value.recent > this.#keep) current = await this.#compact(current, events);
+  }
+
+  /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
+  async #compact(head: Entry<Head>, newest: PublicState["events"]): Promise<Entry<Head> | undefined> {
+    const { compactedUpTo, recent } = head.value;
+    const limit = Math.min(recent - this.#keep, MAX_DELETES);
+    const old = await this.#store.list<StoredEvent>(EVENTS, { from: compactedUpTo + 1, limit });
+    const last = old.at(-1);
+    if (last === undefined) return undefined;
+    const value = { ...head.value, compactedUpTo: eventId(last), recent: recent - old.length };
+    return await this.#commit({ head }, value, superseded(old, newest).map(({ key }) => ({ key })));
+  }
+
+  async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks = [] }: Preconditions) {
+    const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
+    const replaced = events.flatMap((event) => replacedBy(event, state, compactedUpTo));
+    const added = events.length - replaced.filter((id) => id > compactedUpTo).length;
+    const value = { id: events.at(-1)?.id ?? 0, compactedUpTo, recent: recent + added };
+    return await this.#commit({ head, checks }, value, [...events.flatMap(eventWrites), ...replaced.map(eventDelete)]);
+  }
+
+  async #commit(
+    { head, checks = [] }: Preconditions,
+    value: Head,
+    writes: readonly Write[],
+  ): Promise<Entry<Head> | undefined> {
+    const check = { key: EVENTS_HEAD_KEY, version: head?.version ?? null };
+    const version = await this.#store.commit([check, ...checks], [{ key: EVENTS_HEAD_KEY, value }, ...writes]);
+    return version === undefined ? undefined : { key: EVENTS_HEAD_KEY, value, version };
+  }
+}
+
+/** Returns the events that are not the newest of their variable. */
+function superseded(
+  entries: readonly Entry<StoredEvent>[],
+  newest: PublicState["events"],
+): readonly Entry<StoredEvent>[] {
+  return entries.filter((entry) => newest.get(entry.value.name)?.id !== eventId(entry));
+}
+
+function withIds(changes: readonly Change[], first: number): LogEvent[] {
+  return changes.map((change, index) => ({ ...change, id: first + index }));
+}
+
+/**
+ * Returns the id of the previous event of the same variable if the new one replaces it: where the log is compacted, or
+ * if the variable leaves the PUBLIC tier.
+ */
+function replacedBy({ name, leavesPublic }: LogEvent, state: PublicState, compactedUpTo: number): number[] {
+  const id = state.events.get(name)?.id;
+  return id !== undefined && (id <= compactedUpTo || leavesPublic === true) ? [id] : [];
+}

@@ -1,0 +1,312 @@
+import type { LabelOf } from "../observe/instruments.ts";
+import { type Log, logTaskError } from "../observe/log.ts";
+import { type Metrics, noMetrics } from "../observe/metrics.ts";
+import { type Clock, every } from "../values/clock.ts";
+import { heartbeatFrame, openingFrame } from "./frame.ts";
+import { type Frame, sizeOf } from "./frames.ts";
+import { type StreamClient, StreamLimits, type StreamLimitsOptions } from "./stream_limits.ts";
+import type { Tail } from "./tail.ts";
+
+/** Options of {@linkcode Hub}. */
+interface HubOptions extends StreamLimitsOptions {
+  clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+  log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
+  /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
+  maxStreamAgeMs: number;
+}
+
+/** Where a stream begins. `cursor` is the id of the last event that the client has. */
+export type Position =
+  /** With the next event. */
+  | { readonly kind: "live" }
+  /** With every event after the cursor. */
+  | { readonly kind: "reconnect"; readonly cursor: number }
+  /** With the newest event of each variable that changed after the cursor. */
+  | { readonly kind: "page"; readonly cursor: number }
+  /** With the newest event of each variable. */
+  | { readonly kind: "unknown" };
+
+type Controller = ReadableStreamDefaultController<Uint8Array>;
+
+/** What a hub does for its subscribers. One object serves all of them. */
+interface SubscriberActions {
+  open(subscriber: Subscriber): void;
+  pull(subscriber: Subscriber): Promise<void> | void;
+  remove(subscriber: Subscriber): void;
+}
+
+/** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
+type SubscriberFields = Pick<Subscriber, "actions" | "rateKey" | "cursor" | "skipsSuperseded" | "endsAt" | "opening">;
+
+/**
+ * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
+ *
+ * It is the source of its own stream, since closures for each stream would keep its request in memory.
+ */
+class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
+  readonly actions: SubscriberActions;
+  /** The {@linkcode StreamClient.rateKey}. */
+  readonly rateKey: string;
+  /** The id of the last event that was sent. */
+  cursor: number;
+  /** Whether superseded events are skipped. It ends when the stream is up to date. */
+  skipsSuperseded: boolean;
+  /** When the next heartbeat is due. */
+  heartbeatAt = 0;
+  readonly endsAt: number;
+  /** The first frame, until it is sent. */
+  opening: string;
+  controller!: Controller;
+
+  constructor({ actions, rateKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
+    this.actions = actions;
+    this.rateKey = rateKey;
+    this.cursor = cursor;
+    this.skipsSuperseded = skipsSuperseded;
+    this.endsAt = endsAt;
+    this.opening = opening;
+  }
+
+  start(controller: Controller): void {
+    this.controller = controller;
+    this.actions.open(this);
+  }
+
+  pull(): Promise<void> | void {
+    return this.actions.pull(this);
+  }
+
+  cancel(): void {
+    this.actions.remove(this);
+  }
+}
+
+/** A stream reads nothing before its client does. */
+const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
+
+/** Middleboxes drop connections that are silent for 30 to 60 s. */
+const HEARTBEAT_MS = 15_000;
+const TICK_MS = 1_000;
+/** The maximum size of a chunk while a stream catches up. */
+const CHUNK_BYTES = 64 << 10;
+/** Random for each stream, so that clients do not reconnect all at once after a restart. */
+const RETRY_MS = [2_000, 8_000] as const;
+const BUSY_RETRY_MS = [5_000, 30_000] as const;
+
+/** Why a stream is rejected, and what its client is told. */
+const REJECTIONS = {
+  stopping: "the gateway is stopping",
+  store_unavailable: "the store is unavailable",
+  max_streams: "too many open streams",
+  max_streams_per_client: "too many open streams of this client",
+} as const satisfies Record<LabelOf<"rep.streams.refused">, string>;
+
+/** All open streams: sends them events and heartbeats, and ends them. */
+export class Hub {
+  readonly #tail: Tail;
+  readonly #options: HubOptions;
+  readonly #metrics: Metrics;
+  readonly #subscribers = new Set<Subscriber>();
+  readonly #limits: StreamLimits;
+  readonly #actions: SubscriberActions = {
+    open: (subscriber) => this.#open(subscriber),
+    pull: (subscriber) => this.#pull(subscriber),
+    remove: (subscriber) => void this.#remove(subscriber),
+  };
+  /** The subscribers that are up to date and whose client waits for the next event. */
+  #waiting = new Set<Subscriber>();
+  readonly #stopTicking: () => void;
+  #isClosing = false;
+
+  constructor(tail: Tail, options: HubOptions) {
+    this.#tail = tail;
+    this.#options = options;
+    this.#metrics = options.metrics ?? noMetrics;
+    this.#limits = new StreamLimits(options);
+    this.#stopTicking = every(TICK_MS, () => this.#tick(), {
+      clock: options.clock,
+      onError: logTaskError(options.log, "streams"),
+    });
+  }
+
+  /** Opens a stream. */
+  subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
+    const rejection = this.#rejection(client);
+    if (rejection !== undefined) return this.reject(rejection);
+    return new ReadableStream(this.#createSubscriber(client.rateKey, position), NO_READ_AHEAD);
+  }
+
+  /** The number of open streams. */
+  get size(): number {
+    return this.#subscribers.size;
+  }
+
+  #rejection(client: StreamClient): keyof typeof REJECTIONS | undefined {
+    if (this.#isClosing) return "stopping";
+    if (!this.#tail.isLoaded) return "store_unavailable";
+    return this.#limits.rejection(client);
+  }
+
+  /**
+   * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
+   * standard §9.2.3).
+   */
+  reject(reason: keyof typeof REJECTIONS): ReadableStream<Uint8Array> {
+    this.#metrics.count("rep.streams.refused", 1, reason);
+    const comment = `${REJECTIONS[reason]}; reconnect later`;
+    const retryMs = this.#randomBetween(BUSY_RETRY_MS);
+    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
+  }
+
+  #createSubscriber(rateKey: string, position: Position): Subscriber {
+    const { clock, random, maxStreamAgeMs } = this.#options;
+    const cursor = this.#cursorOf(position);
+    const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
+    const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
+    const opening = this.#opening(cursor, position);
+    return new Subscriber({ actions: this.#actions, rateKey, cursor, skipsSuperseded, endsAt, opening });
+  }
+
+  #open(subscriber: Subscriber): void {
+    const { opening, rateKey, controller } = subscriber;
+    subscriber.opening = "";
+    subscriber.heartbeatAt = this.#nextHeartbeat();
+    this.#subscribers.add(subscriber);
+    this.#metrics.count("rep.streams.opened", 1);
+    this.#limits.add(rateKey);
+    controller.enqueue(encoder.encode(opening));
+  }
+
+  #cursorOf(position: Position): number {
+    if (position.kind === "live") return this.#tail.head;
+    return position.kind === "unknown" ? 0 : position.cursor;
+  }
+
+  /**
+   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   */
+  #opening(cursor: number, { kind }: Position): string {
+    const retryMs = this.#randomBetween(RETRY_MS);
+    if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
+    return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
+  }
+
+  #pull(subscriber: Subscriber): Promise<void> | void {
+    if (subscriber.cursor >= this.#tail.head) {
+      subscriber.skipsSuperseded = false;
+      return void this.#waiting.add(subscriber);
+    }
+    if (subscriber.skipsSuperseded) {
+      const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
+      if (frames.length > 0) return this.#replay(subscriber, frames);
+      subscriber.skipsSuperseded = false;
+    }
+    if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
+    const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
+    if (frames.length === 0) this.#waiting.add(subscriber);
+    else this.#replay(subscriber, frames);
+  }
+
+  async #catchUp(subscriber: Subscriber): Promise<void> {
+    try {
+      const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
+      if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
+      if (frames.length > 0) return this.#replay(subscriber, frames);
+      subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
+      return await this.#pull(subscriber);
+    } catch {
+      this.#end(subscriber); // the circuit breaker reports a store failure; the client reconnects with its cursor
+    }
+  }
+
+  #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
+    this.#metrics.count("rep.events.replayed", frames.length);
+    this.#send(subscriber, frames, concatenate(frames));
+  }
+
+  /** Sends new events to all waiting subscribers. The others get them when they read on. */
+  deliver(frames: readonly Frame[]): void {
+    const waiting = this.#waiting;
+    this.#waiting = new Set();
+    const chunk = concatenate(frames);
+    for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
+    this.#metrics.count("rep.events.delivered", frames.length * waiting.size);
+  }
+
+  #send(subscriber: Subscriber, frames: readonly Frame[], chunk: Uint8Array): void {
+    subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
+    subscriber.heartbeatAt = this.#nextHeartbeat();
+    subscriber.controller.enqueue(chunk);
+  }
+
+  /** Called by a timer, where an exception would be uncaught. */
+  #tick(): void {
+    const now = this.#options.clock.now();
+    const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
+    for (const subscriber of this.#subscribers) {
+      if (now >= subscriber.endsAt) this.#end(subscriber);
+      else if (now >= subscriber.heartbeatAt && this.#waiting.delete(subscriber)) this.#send(subscriber, [], heartbeat);
+    }
+  }
+
+  /** With jitter, so that the streams that received an event together are not all due together. */
+  #nextHeartbeat(): number {
+    return this.#options.clock.now() + HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+  }
+
+  #randomBetween([min, max]: readonly [number, number]): number {
+    return Math.round(min + (max - min) * this.#options.random());
+  }
+
+  #end(subscriber: Subscriber): void {
+    if (this.#remove(subscriber)) subscriber.controller.close();
+  }
+
+  #remove(subscriber: Subscriber): boolean {
+    this.#waiting.delete(subscriber);
+    const isOpen = this.#subscribers.delete(subscriber);
+    if (isOpen) this.#limits.remove(subscriber.rateKey);
+    return isOpen;
+  }
+
+  /**
+   * Rejects new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
+   */
+  async close(drainMs: number): Promise<void> {
+    this.#isClosing = true;
+    const open = [...this.#subscribers];
+    await Promise.all(open.map((subscriber, index) => this.#endAfter(drainMs * index / open.length, subscriber)));
+    this.#stopTicking();
+    this.#limits.close();
+  }
+
+  #endAfter(ms: number, subscriber: Subscriber): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#end(subscriber);
+        resolve();
+      };
+      if (ms === 0) end();
+      else this.#options.clock.after(ms, end);
+    });
+  }
+}
+
+const encoder = new TextEncoder();
+
+/** Returns one chunk for all frames. A single frame is not copied, since all streams share its bytes. */
+function concatenate(frames: readonly Frame[]): Uint8Array {
+  const [first] = frames;
+  if (first !== undefined && frames.length === 1) return first.bytes;
+  const chunk = new Uint8Array(sizeOf(frames));
+  let offset = 0;
+  for (const { bytes } of frames) {
+    chunk.set(bytes, offset);
+    offset += bytes.length;
+  }
+  return chunk;
+}

@@ -1,0 +1,97 @@
+import type { Environment } from "../../config/classify.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import type { ManifestSettings } from "../../config/manifest.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { parseMasterKey } from "../../keys/master_key.ts";
+import { isGranted } from "../../values/permissions.ts";
+import { readSecret } from "../sources/secret_files.ts";
+import { readTextFile } from "../sources/sources.ts";
+import { isOnDeploy } from "../start/platform.ts";
+import { type CommandOptions, OPTIONS } from "./option_table.ts";
+import {
+  isSet,
+  MASTER_KEY_VARIABLE,
+  parseCommandLine,
+  readOptions,
+  unknownVariables,
+  UsageError,
+} from "./read_options.ts";
+
+/** What the command was asked to do. */
+export type Command =
+  | { readonly kind: "help" }
+  | { readonly kind: "version" }
+  | {
+    readonly kind: "serve";
+    readonly options: CommandOptions;
+    readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+    /** Problems that do not prevent the start. */
+    readonly warnings: readonly string[];
+    /** Whether `--hot-reload-mode` is set anywhere. */
+    readonly isModeSet: boolean;
+  };
+
+/** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
+const MAX_DEPLOY_DRAIN_MS = 3_000;
+
+/**
+ * Reads the command from its arguments, the environment and the manifest.
+ *
+ * @param environment `REP_…` variables; by default those of the process.
+ * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
+ * @throws {UsageError} If an option is unknown or invalid.
+ * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
+ */
+export async function readCommand(
+  args: readonly string[],
+  environment = readEnvironment(),
+  onDeploy = isOnDeploy(),
+): Promise<Command> {
+  const { flags, help, version } = parseCommandLine(args);
+  if (help) return { kind: "help" };
+  if (version) return { kind: "version" };
+  const withoutManifest = readOptions({ flags, environment, manifest: {} });
+  const manifest = await readManifestSettings(withoutManifest.manifest);
+  const options = readOptions({ flags, environment, manifest });
+  const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
+  return {
+    kind: "serve",
+    isModeSet: isSet("hot-reload-mode", { flags, environment, manifest }),
+    options: { ...options, drain },
+    masterKey: await readMasterKey(environment),
+    warnings: [...environmentWarnings(environment), ...drainWarnings(options.drain, drain)],
+  };
+}
+
+/** The declarations of variables are applied later, when the first snapshot is built. */
+async function readManifestSettings(path: string | undefined): Promise<ManifestSettings> {
+  if (path === undefined) return {};
+  const { parseCommandManifest } = await import("./manifest_settings.ts");
+  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"));
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  return manifest.settings;
+}
+
+async function readMasterKey(environment: Environment): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const text = await readSecret(MASTER_KEY_VARIABLE, environment);
+  if (text === undefined) return undefined;
+  try {
+    return parseMasterKey(text);
+  } catch (error) {
+    const name = environment[MASTER_KEY_VARIABLE] ? MASTER_KEY_VARIABLE : `${MASTER_KEY_VARIABLE}_FILE`;
+    throw new UsageError(`Cannot read ${name}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function drainWarnings(requested: number, drain: number): string[] {
+  if (requested === drain || requested === OPTIONS.drain.default) return []; // the default was not requested
+  return [`--drain is limited to ${drain / 1_000} s: Deno Deploy ends the process 5 s after SIGINT`];
+}
+
+function environmentWarnings(environment: Environment): string[] {
+  const noEnvironment = "without --allow-env, environment variables are not read: neither REP_* variables nor options";
+  return [
+    ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
+    ...unknownVariables(environment).map((name) => `${name} is not an option and is ignored`),
+  ];
+}

@@ -1,0 +1,43 @@
+import { checkKeys, type Fields, type Report } from "../../config/fields.ts";
+import { formatValue } from "../../config/format_value.ts";
+import { type ManifestResult, type ManifestSettings, parseManifest } from "../../config/manifest.ts";
+import { redactUrl } from "../../values/redact_url.ts";
+import { InvalidValue, type Option, OPTIONS } from "./option_table.ts";
+
+/** Parses a manifest including its `settings`, which are options of the command. */
+export function parseCommandManifest(text: string): ManifestResult {
+  return parseManifest(text, readSettings);
+}
+
+function readSettings(fields: Fields, report: Report): ManifestSettings {
+  const options: readonly Option<unknown>[] = Object.values(OPTIONS);
+  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), report, { prefix: "settings." });
+  const settings = options.flatMap((option) => {
+    const key = option.manifest;
+    if (key === undefined || fields[key] === undefined) return [];
+    try {
+      return [[key, readSetting(fields[key], option)]];
+    } catch (error) {
+      const expected = error instanceof InvalidValue ? error.message : option.expected;
+      report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
+      return [];
+    }
+  });
+  return Object.fromEntries(settings);
+}
+
+function readSetting(value: unknown, { type, parse, expected }: Option<unknown>): unknown {
+  if (type === "list" && value === null) return []; // a key without items
+  if (type !== "list" && typeof value === type) return parse(String(value));
+  if (type !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
+  return value.length === 0 ? [] : parse(value.join(","));
+}
+
+function formatSetting(value: unknown): string {
+  const text = isListOfStrings(value) ? value.join(",") : value;
+  return formatValue(typeof text === "string" ? redactUrl(text) : text);
+}
+
+function isListOfStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
+}

@@ -1,0 +1,314 @@
+import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../../gateway_options.ts";
+import { isHostPattern } from "../../http/allowed_hosts.ts";
+import { trustRule } from "../../http/client_address.ts";
+import { normalizeOrigin } from "../../http/origin.ts";
+import { WINDOW_MS } from "../../keys/sliding_window.ts";
+import { splitKvPaths } from "../../store/split_kv_paths.ts";
+import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
+import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
+import { formatDuration, parseDuration } from "../../values/duration.ts";
+import { redactUrl } from "../../values/redact_url.ts";
+import { parseUpstream } from "../../values/upstream_url.ts";
+
+/** An option of the command, wherever it is set. */
+export interface Option<T> {
+  /** Description for `--help`, in one line. */
+  readonly help: string;
+  /** Placeholder of the value in `--help`; a switch has none. */
+  readonly value?: string;
+  /** Value if the option is not set. */
+  readonly default: T;
+  /** Name of the option in the `settings` of a manifest. */
+  readonly manifest?: string;
+  /** Type of the value in a manifest. Lists are separated by commas everywhere else. */
+  readonly type: "boolean" | "number" | "string" | "list";
+  /** Description of a valid value, for error messages. */
+  readonly expected: string;
+  /** Parses a value. @throws {RangeError} If it is invalid. */
+  readonly parse: (text: string) => T;
+}
+
+/** The parts of an option that do not depend on its type. */
+interface Description {
+  readonly help: string;
+  readonly manifest?: string;
+}
+
+/**
+ * Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid.
+ */
+export class InvalidValue extends RangeError {}
+
+/** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
+const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
+const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
+
+function toggle(description: Description): Option<boolean> {
+  const expected = "true or false";
+  const parse = (text: string) => TRUE.includes(oneOf(text, [...TRUE, ...FALSE], expected));
+  return { ...description, default: false, type: "boolean", expected, parse };
+}
+
+function choice<T extends string, D extends T | undefined = undefined>(
+  values: readonly T[],
+  { ignoreCase = false, ...description }: Description & { readonly default?: D; readonly ignoreCase?: boolean },
+): Option<T | D> {
+  const expected = `one of ${values.join(", ")}`;
+  const parse = (text: string) => oneOf(ignoreCase ? text.toLowerCase() : text, values, expected);
+  const defaultValue = description.default as D;
+  return { ...description, default: defaultValue, type: "string", value: values.join("|"), expected, parse };
+}
+
+function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
+  const found = values.find((value) => value === text);
+  if (found === undefined) throw new InvalidValue(expected);
+  return found;
+}
+
+function integer(range: NumberOption, description: Description): Option<number>;
+function integer(range: NumberRange, description: Description): Option<number | undefined>;
+function integer(range: NumberRange & Partial<NumberOption>, description: Description): Option<number | undefined> {
+  const { default: defaultValue, min, max } = range;
+  const expected = `an integer from ${min} to ${max}`;
+  const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
+  return { ...description, default: defaultValue, type: "number", value: "N", expected, parse };
+}
+
+/** A port that is not used if it is 0, as in REP's Go gateway. */
+function optionalPort(description: Description): Option<number | undefined> {
+  const { parse, ...option } = integer(PORTS, description);
+  return { ...option, parse: (text) => parse(text) || undefined };
+}
+
+function duration(range: NumberOption, description: Description): Option<number> {
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatDuration);
+  const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
+  const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
+  const parse = (text: string) => inRange(parseDuration(text), range, expected);
+  return { ...description, default: range.default, type: "string", value: "DURATION", expected, parse };
+}
+
+function byteSize(range: NumberOption, description: Description): Option<number> {
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatByteSize);
+  const expected = `a size from ${min} to ${max}, such as ${defaultValue}`;
+  const parse = (text: string) => inRange(parseByteSize(text), range, expected);
+  return { ...description, default: range.default, type: "string", value: "SIZE", expected, parse };
+}
+
+function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
+  if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
+  throw new InvalidValue(expected);
+}
+
+function text(value: string, description: Description & { default: string }): Option<string>;
+function text(value: string, description: Description): Option<string | undefined>;
+function text(value: string, description: Description & { default?: string }): Option<string | undefined> {
+  const expected = "a non-empty value";
+  const parse = (input: string) => {
+    if (input === "" || input.includes("\0")) throw new InvalidValue(expected);
+    return input;
+  };
+  return { ...description, default: description.default, type: "string", value, expected, parse };
+}
+
+interface ListDescription extends Description {
+  /** Description of valid items. */
+  readonly expected: string;
+  /** Parses an item; `undefined` if it is invalid. @throws {InvalidValue} To give a more specific reason. */
+  readonly parseItem: (item: string) => string | undefined;
+  /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
+  readonly mayBeEmpty?: boolean;
+  /** Splits the text into items. @default {at commas} */
+  readonly split?: (text: string) => string[];
+}
+
+/** An option with a list. */
+function list(
+  value: string,
+  { parseItem, expected, mayBeEmpty = false, split = (text) => text.split(","), ...description }: ListDescription,
+): Option<readonly string[]> {
+  const parse = (input: string) => {
+    const items = split(input).map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
+    return items.filter((item) => item !== undefined);
+  };
+  return { ...description, default: [], type: "list", value, expected, parse };
+}
+
+function upstream(description: Description): Option<URL | undefined> {
+  const expected = "a URL such as http://127.0.0.1:3000, or host:port";
+  const parse = (input: string) => {
+    const url = parseUpstream(input.includes("://") ? input : `http://${input}`);
+    if (url === undefined) throw new InvalidValue(expected);
+    return url;
+  };
+  return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
+}
+
+function basePath(description: Description): Option<string> {
+  const expected = EXPECTED_BASE_PATH;
+  const parse = (given: string) => {
+    const path = given === "" ? undefined : parseBasePath(given);
+    if (path === undefined) throw new InvalidValue(expected);
+    return path;
+  };
+  return { ...description, default: "", value: "PATH", expected, type: "string", parse };
+}
+
+function parseProxy(item: string): string | undefined {
+  try {
+    trustRule([item]);
+    return item;
+  } catch {
+    return undefined; // the caller reports the name of the option
+  }
+}
+
+const EXPECTED_ORIGINS = "origins such as https://app.example.com";
+
+function parseOrigin(item: string): string | undefined {
+  if (item.includes("*")) {
+    throw new InvalidValue(`${EXPECTED_ORIGINS}, none of them with a wildcard such as ${redactUrl(item)}`);
+  }
+  return normalizeOrigin(item);
+}
+
+const PORTS = { min: 0, max: 65_535 } as const;
+
+/**
+ * Every option of the command. Its flag is `--name`, its environment variable `REP_GATEWAY_NAME`. Parsing, validation,
+ * `--help` and the table in docs/reference.md are derived from this table.
+ */
+export const OPTIONS = {
+  "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
+  "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
+  "health-port": optionalPort({ help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" }),
+  "mode": choice(["embedded", "proxy"], {
+    help: "Serve --static-dir or --upstream; by default the one that is set",
+  }),
+  "server": choice(["deno", "node"], {
+    default: "deno",
+    help: "HTTP server: deno is faster, node bounds connections and needs less memory",
+  }),
+  "max-connections": integer({ min: 1, max: 1_000_000 }, {
+    help: "Maximum number of connections, with --server node; by default what the limit of open files allows",
+  }),
+  "header-timeout": duration({ default: 10_000, min: 1_000, max: 3_600_000 }, {
+    help: "Time for the head of a request, with --server node",
+  }),
+  "request-timeout": duration({ default: 300_000, min: 1_000, max: 86_400_000 }, {
+    help: "Time for a whole request with its body, with --server node",
+  }),
+  "keep-alive-timeout": duration({ default: 75_000, min: 1_000, max: 3_600_000 }, {
+    help: "Time that an idle connection stays open, with --server node",
+  }),
+  "base-path": basePath({ help: "Path under which everything is served" }),
+  "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
+  "static-cache": byteSize(NUMBER_OPTIONS.staticCacheBytes, {
+    help: "Memory for static files and pages; 0 turns caching off",
+  }),
+  "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
+  "preserve-host": toggle({ help: "Send the client's Host header to the upstream" }),
+  "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
+    help: "Timeout for the response headers of the upstream",
+  }),
+  "manifest": text("FILE", { help: "Manifest that declares the variables, such as .rep.yaml" }),
+  "env-file": list("PATH,…", {
+    expected: "paths",
+    parseItem: (path) => path.includes("\0") ? undefined : path,
+    help: "File of NAME=value lines, or directory with a file per variable",
+  }),
+  "strict": toggle({ manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" }),
+  "hot-reload": toggle({ manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" }),
+  "hot-reload-mode": choice(["signal", "file_watch", "poll"], {
+    default: "signal",
+    manifest: "hot_reload_mode",
+    help: "What triggers a reload; SIGHUP always does",
+  }),
+  "watch-path": text("PATH", { help: "Path that file_watch watches; also read if --env-file is not set" }),
+  "poll-interval": duration({ default: 30_000, min: 1_000, max: 86_400_000 }, {
+    manifest: "hot_reload_poll_interval",
+    help: "Polling interval of poll and file_watch",
+  }),
+  "allowed-origins": list("ORIGIN,…", {
+    manifest: "allowed_origins",
+    expected: EXPECTED_ORIGINS,
+    parseItem: parseOrigin,
+    mayBeEmpty: true,
+    help: "Origins that may request session keys; by default only its own",
+  }),
+  "allowed-hosts": list("HOST,…", {
+    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+    parseItem: (item) => isHostPattern(item) ? item : undefined,
+    help: "Hosts to answer requests for, also *.example.com; by default any",
+  }),
+  "trusted-proxies": list("CIDR,…", {
+    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
+    parseItem: parseProxy,
+    mayBeEmpty: true,
+    help: "Proxies whose X-Forwarded-* headers are trusted",
+  }),
+  "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
+  "rate-limit-kv": list("PATH|URL,…", {
+    expected: "paths or URLs of databases",
+    parseItem: (path) => path.includes("\0") ? undefined : path,
+    split: splitKvPaths,
+    help: "Databases that count session keys; by default --kv",
+  }),
+  "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
+    manifest: "session_key_ttl",
+    help: "Advertised lifetime of a session key",
+  }),
+  "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
+    manifest: "session_key_max_rate",
+    help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
+  }),
+  "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
+  "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
+  "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
+  "max-streams-per-client": integer(NUMBER_OPTIONS.maxStreamsPerClient, {
+    help: "Maximum per client address; by default half of --max-streams",
+  }),
+  "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
+    help: "Maximum age of a stream; its client then reconnects",
+  }),
+  "stop-delay": duration({ default: 0, min: 0, max: 600_000 }, {
+    help: "Time to keep serving after SIGTERM, with health at 503",
+  }),
+  "drain": duration({ default: 10_000, min: 0, max: 600_000 }, {
+    help: "Time after that in which streams close and requests finish",
+  }),
+  "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
+  "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
+  "access-log": toggle({ help: "Log every request" }),
+  "log-format": choice(["json", "text"], { default: "json", ignoreCase: true, help: "Log format" }),
+  "log-level": choice(["debug", "info", "warn", "error"], {
+    default: "info",
+    ignoreCase: true,
+    help: "Minimum level to log; issued session keys are always logged",
+  }),
+} as const;
+
+/** The name of an option. */
+export type OptionName = keyof typeof OPTIONS;
+
+/** The value of every option. */
+export type CommandOptions = { readonly [N in OptionName]: (typeof OPTIONS)[N] extends Option<infer T> ? T : never };
+
+/** The names of all options, in the order of `--help`. */
+export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
+
+/** Returns the environment variable of an option. */
+export function environmentVariable(name: string): string {
+  return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
+}
+
+/** Whether an option is a switch: `--name` alone turns it on. */
+export function isSwitch(name: OptionName): boolean {
+  return OPTIONS[name].type === "boolean";
+}
+
+/** Whether an option takes a list, so that its flag may be repeated. */
+export function isList(name: OptionName): boolean {
+  return OPTIONS[name].type === "list";
+}

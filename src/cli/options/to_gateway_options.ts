@@ -1,0 +1,92 @@
+import type { GatewayOptions } from "../../gateway_options.ts";
+import type { Clock } from "../../values/clock.ts";
+import { createSources, type SourceOptions } from "../sources/sources.ts";
+import { type ContentOptions, resolveContent } from "../start/resolve_content.ts";
+import type { CommandOptions } from "./option_table.ts";
+
+/** The options of the command that configure the process and not the gateway. */
+type ProcessOption =
+  | "port"
+  | "hostname"
+  | "server"
+  | "max-connections"
+  | "header-timeout"
+  | "request-timeout"
+  | "keep-alive-timeout"
+  | "poll-interval"
+  | "kv"
+  | "rate-limit-kv"
+  | "drain"
+  | "stop-delay"
+  | "tls-cert"
+  | "tls-key"
+  | "log-format"
+  | "log-level";
+
+/** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
+type NotFromCommand =
+  | "masterKey"
+  | "instanceId"
+  | "store"
+  | "rateLimitStores"
+  | "log"
+  | "telemetry"
+  | "clock"
+  | "random";
+
+/** All other options of the gateway. None may be missing. */
+type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
+
+/**
+ * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
+ * used here, or listed above.
+ *
+ * @param clock Times the second read of an env file. The real clock by default.
+ * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
+ */
+export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock?: Clock): FromCommand {
+  const {
+    "base-path": basePath,
+    "preserve-host": preserveHost,
+    "static-cache": staticCacheBytes,
+    "upstream-timeout": upstreamTimeoutMs,
+    strict,
+    "hot-reload": hotReload,
+    "allowed-origins": allowedOrigins,
+    "allowed-hosts": allowedHosts,
+    "trusted-proxies": trustedProxies,
+    "session-key-ttl": sessionKeyTtlMs,
+    "session-key-max-rate": sessionKeyMaxRate,
+    "key-rotation": keyRotationMs,
+    "key-retention": keyRetentionMs,
+    "max-streams": maxStreams,
+    "max-streams-per-client": maxStreamsPerClient,
+    "max-stream-age": maxStreamAgeMs,
+    "health-port": healthPort,
+    "access-log": accessLog,
+    ...others
+  }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
+  others satisfies Record<string, never>;
+  return {
+    ...createSources(options, clock),
+    ...resolveContent(options),
+    basePath,
+    preserveHost,
+    staticCacheBytes,
+    upstreamTimeoutMs,
+    strict,
+    hotReload,
+    allowedOrigins,
+    allowedHosts,
+    trustedProxies,
+    sessionKeyTtlMs,
+    sessionKeyMaxRate,
+    keyRotationMs,
+    keyRetentionMs,
+    maxStreams,
+    maxStreamsPerClient,
+    maxStreamAgeMs,
+    accessLog,
+    separateHealth: healthPort !== undefined,
+  };
+}

@@ -1,0 +1,95 @@
+import type { Environment } from "../../config/classify.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
+import { type EnvFile, EnvFileError, type LocatedIssue, readEnvFiles } from "./env_file.ts";
+
+/** How long a file has to stay the same before what is missing in it counts as removed. */
+const CONFIRM_MS = 500;
+/** How often a file is read that changes all the time. */
+const MAX_READS = 10;
+
+const BECAME_EMPTY: Readonly<Record<EnvFile["kind"], string>> = {
+  file: "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it",
+  directory: "expected files, got an empty directory that was not empty before",
+};
+
+/**
+ * Env files and directories that are read again and again, possibly while somebody writes them. A variable that
+ * disappears or becomes empty does so on all open pages, so it is not believed at first sight: all files are read again
+ * after a pause, since it may be moving from one to another.
+ */
+export class EnvSource {
+  readonly #paths: readonly string[];
+  readonly #clock: Clock;
+  #last: readonly EnvFile[] | undefined;
+
+  constructor(paths: readonly string[], clock: Clock) {
+    this.#paths = paths;
+    this.#clock = clock;
+  }
+
+  /**
+   * Reads the variables. Each file overrides the ones before it.
+   *
+   * @throws {EnvFileError} If a file cannot be read, is invalid, has become empty, or does not stay the same for half a
+   * second.
+   */
+  async read(): Promise<Environment> {
+    const current = await this.#readStable();
+    const issues = this.#paths.flatMap((where, index) => emptinessIssues(where, this.#last?.[index], current[index]));
+    if (issues.length > 0) throw new EnvFileError(issues);
+    this.#last = current;
+    return Object.assign({}, ...current.map(({ variables }) => variables));
+  }
+
+  /** Reads the files until none has lost anything, or all are the same in two reads. */
+  async #readStable(): Promise<readonly EnvFile[]> {
+    let current = await readEnvFiles(this.#paths);
+    let changed: readonly string[] = [];
+    for (let reads = 1; this.#hasLost(current); reads++) {
+      if (reads === MAX_READS) throw new EnvFileError(changed.map(unstableIssue));
+      await sleep(CONFIRM_MS, this.#clock);
+      const next = await readEnvFiles(this.#paths);
+      changed = this.#changedPaths(current, next);
+      if (changed.length === 0) return next;
+      current = next;
+    }
+    return current;
+  }
+
+  #hasLost(current: readonly EnvFile[]): boolean {
+    return current.some((file, index) => hasLost(this.#last?.[index], file));
+  }
+
+  #changedPaths(before: readonly EnvFile[], after: readonly EnvFile[]): readonly string[] {
+    return this.#paths.filter((_, index) => !isSame(before[index], after[index]));
+  }
+}
+
+function emptinessIssues(where: string, before: EnvFile | undefined, after: EnvFile | undefined): LocatedIssue[] {
+  if (before === undefined || before.isEmpty || !after?.isEmpty) return [];
+  return [{ where, detail: BECAME_EMPTY[after.kind] }];
+}
+
+function unstableIssue(where: string): LocatedIssue {
+  return { where, detail: `expected a file that stays the same, but it changed in ${MAX_READS} reads` };
+}
+
+/**
+ * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it
+ * was before: then its value may be cut off.
+ */
+function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
+  if (before === undefined) return false;
+  if (before.isTerminated && !after.isTerminated) return true;
+  return Object.entries(before.variables).some(([name, value]) => {
+    const now = after.variables[name];
+    return now === undefined || (now === "" && value !== "");
+  });
+}
+
+function isSame(a: EnvFile | undefined, b: EnvFile | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const names = Object.keys(a.variables);
+  return a.isEmpty === b.isEmpty && names.length === Object.keys(b.variables).length &&
+    names.every((name) => a.variables[name] === b.variables[name]);
+}

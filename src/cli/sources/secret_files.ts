@@ -1,0 +1,41 @@
+import type { Environment } from "../../config/classify.ts";
+import { isGranted } from "../../values/permissions.ts";
+import { UsageError } from "../options/read_options.ts";
+import { readTextFile } from "./sources.ts";
+
+/** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
+const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
+
+/**
+ * Returns a secret that is set by a variable, or is in the file that the variable with `_FILE` names, as Docker and
+ * Kubernetes mount secrets. White space around the text of the file is not part of the secret.
+ *
+ * @throws {UsageError} If both are set.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function readSecret(name: string, environment: Environment): Promise<string | undefined> {
+  const value = environment[name];
+  const path = environment[`${name}_FILE`];
+  if (!path) return value || undefined; // in Compose files, an empty variable means "not set"
+  if (value) throw new UsageError(`Cannot use ${name} and ${name}_FILE: expected one of them`);
+  const text = (await readTextFile(path, `${name}_FILE`)).trim();
+  if (text === "") throw new UsageError(`Cannot read ${name}_FILE "${path}": expected a secret, got an empty file`);
+  return text;
+}
+
+/**
+ * Sets `DENO_KV_ACCESS_TOKEN` to the text of the file that `DENO_KV_ACCESS_TOKEN_FILE` names, if it is set, since
+ * `Deno.openKv()` accepts a token only from there.
+ *
+ * @throws {UsageError} If both are set, or the file is empty.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function loadKvToken(): Promise<void> {
+  const names = [KV_TOKEN_VARIABLE, `${KV_TOKEN_VARIABLE}_FILE`];
+  if (!names.every((variable) => isGranted({ name: "env", variable }))) return; // it would prompt
+  const token = await readSecret(
+    KV_TOKEN_VARIABLE,
+    Object.fromEntries(names.map((name) => [name, Deno.env.get(name) ?? ""])),
+  );
+  if (token !== undefined) Deno.env.set(KV_TOKEN_VARIABLE, token);
+}

@@ -1,0 +1,105 @@
+import type { Environment } from "../../config/classify.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { messageOf } from "../../observe/log.ts";
+import { type Clock, systemClock } from "../../values/clock.ts";
+import { isGranted } from "../../values/permissions.ts";
+import type { CommandOptions } from "../options/option_table.ts";
+import { EnvFileError, readEnvFile } from "./env_file.ts";
+import { EnvSource } from "./env_source.ts";
+
+/** Sources of the variables. Both functions are called at startup and at every reload. */
+interface Sources {
+  readonly variables: () => Promise<Environment>;
+  readonly manifest: (() => Promise<string>) | undefined;
+}
+
+/** The options that name a source. */
+export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
+
+/**
+ * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
+ * ones before it.
+ */
+export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
+  const readFiles = createEnvReader(resolveEnvPaths(options), clock);
+  const { manifest } = options;
+  return {
+    variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
+    manifest: manifest === undefined ? undefined : () => readManifest(manifest),
+  };
+}
+
+/** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
+async function readManifest(path: string): Promise<string> {
+  const text = await readTextFile(path, "--manifest");
+  const { parseCommandManifest } = await import("../options/manifest_settings.ts");
+  const { issues } = parseCommandManifest(text);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  return text;
+}
+
+/** Paths, and the flag that sets them. */
+interface FlagPaths {
+  readonly flag: string;
+  readonly paths: readonly string[];
+}
+
+/** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPaths(options: SourceOptions): FlagPaths {
+  const { "env-file": envFiles, "watch-path": watchPath, "hot-reload-mode": mode } = options;
+  const isMount = envFiles.length === 0 && mode === "file_watch" && watchPath !== undefined;
+  return isMount ? { flag: "--watch-path", paths: [watchPath] } : { flag: "--env-file", paths: envFiles };
+}
+
+/** Returns the paths to watch for changes of the variables. */
+export function watchedPaths(options: SourceOptions): string[] {
+  const { "watch-path": watchPath, "env-file": envFiles, manifest } = options;
+  const paths = watchPath === undefined ? [...envFiles, manifest] : [watchPath];
+  return paths.filter((path) => path !== undefined);
+}
+
+/**
+ * Reads an env file or directory that an option names, once.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export async function readEnvPath(path: string, flag: string): Promise<Environment> {
+  const { variables } = await readPaths({ flag, paths: [path] }, () => readEnvFile(path));
+  return variables;
+}
+
+function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Environment> {
+  const source = new EnvSource(envPaths.paths, clock);
+  return () => readPaths(envPaths, () => source.read());
+}
+
+/**
+ * Reads a file that an option names.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export function readTextFile(path: string, flag: string): Promise<string> {
+  return readPaths({ flag, paths: [path] }, () => Deno.readTextFile(path));
+}
+
+/** Returns a message if the permission to read the path is missing. Reading it would prompt. */
+export function missingRead(flag: string, path: string): string | undefined {
+  if (isGranted({ name: "read", path })) return undefined;
+  return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
+}
+
+async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>): Promise<T> {
+  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) => issue !== undefined);
+  if (missing.length > 0) throw new ConfigurationError(missing);
+  try {
+    return await read();
+  } catch (cause) {
+    throw new ConfigurationError(issuesOf(cause, paths).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
+  }
+}
+
+function issuesOf(error: unknown, paths: readonly string[]): readonly string[] {
+  if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
+  return paths.map((path) => `"${path}": ${messageOf(error)}`);
+}

@@ -1,0 +1,71 @@
+import { type Log, logTaskError, messageOf } from "../../observe/log.ts";
+import { type Clock, every } from "../../values/clock.ts";
+import type { CommandOptions } from "../options/option_table.ts";
+import { UsageError } from "../options/read_options.ts";
+import { type TlsOptions, tlsPaths } from "../start/tls.ts";
+import { checkWatchable, FileWatcher } from "./file_watcher.ts";
+import { type SourceOptions, watchedPaths } from "./sources.ts";
+
+/** The options that name files. */
+type FileOptions = SourceOptions & TlsOptions;
+
+/** Options of {@linkcode startTriggers}. */
+interface TriggerOptions {
+  clock: Clock;
+  log: Log;
+}
+
+/**
+ * Checks that the paths of `--hot-reload-mode file_watch` can be watched. It has no side effects.
+ *
+ * @throws {UsageError} If there is no path, or one that cannot be watched.
+ */
+export function checkTriggers(options: FileOptions): void {
+  if (options["hot-reload-mode"] !== "file_watch") return;
+  if (watchedPaths(options).length === 0) {
+    throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
+  }
+  const paths = allPaths(options);
+  orUsageError(paths, () => checkWatchable(paths));
+}
+
+/**
+ * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch`
+ * polls as well, since network file systems and some containers do not report changes.
+ *
+ * @returns A function that stops it.
+ * @throws {UsageError} If a path cannot be watched.
+ */
+export function startTriggers(
+  options: FileOptions & Pick<CommandOptions, "poll-interval">,
+  reload: () => void,
+  { clock, log }: TriggerOptions,
+): () => void {
+  if (options["hot-reload-mode"] === "signal") return () => {};
+  const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
+  const stopPolling = every(options["poll-interval"], reload, { clock, onError: logTaskError(log, "reload") });
+  return () => {
+    stopPolling();
+    watcher?.close();
+  };
+}
+
+function watch(options: FileOptions, reload: () => void, { clock, log }: TriggerOptions): FileWatcher {
+  checkTriggers(options);
+  const paths = allPaths(options);
+  const onError = (error: unknown) =>
+    log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
+  return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError }));
+}
+
+function allPaths(options: FileOptions): string[] {
+  return [...watchedPaths(options), ...tlsPaths(options)];
+}
+
+function orUsageError<T>(paths: readonly string[], watch: () => T): T {
+  try {
+    return watch();
+  } catch (cause) {
+    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,248 @@
+import config from "../../../deno.json" with { type: "json" };
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts";
+import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
+import { createGateway, type Gateway } from "../../gateway.ts";
+import { Problem } from "../../http/problem.ts";
+import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
+import type { Handler, Routes } from "../../http/routes.ts";
+import { createLog, type Log, messageOf } from "../../observe/log.ts";
+import type { Telemetry } from "../../observe/metrics.ts";
+import { openTelemetry } from "../../observe/open_telemetry.ts";
+import { isMemoryStore } from "../../store/memory.ts";
+import { openStore } from "../../store/open.ts";
+import { openRateLimitStores } from "../../store/open_rate_limit_stores.ts";
+import type { Store } from "../../store/store.ts";
+import { type Clock, sleep, systemClock, waitAtMost } from "../../values/clock.ts";
+import { isGranted } from "../../values/permissions.ts";
+import type { Command } from "../options/command.ts";
+import { findDefaultManifest } from "../options/default_manifest.ts";
+import type { CommandOptions } from "../options/option_table.ts";
+import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import { checkPermissions } from "./check_permissions.ts";
+import { listen, type Listener } from "./listen.ts";
+import { isOnDeploy } from "./platform.ts";
+import { checkServer, resolveServer } from "./resolve_server.ts";
+import { logRuntimeWarnings } from "./runtime_warnings.ts";
+import { logUncaughtErrors } from "./signals.ts";
+import { startWarnings } from "./start_warnings.ts";
+import { readTls, type Tls } from "./tls.ts";
+
+/** The command to serve. */
+export type ServeCommand = Extract<Command, { kind: "serve" }>;
+
+/** Options of {@linkcode Service}. */
+interface ServiceOptions {
+  log: Log;
+  /** @default {none} */
+  telemetry?: Telemetry | undefined;
+  /** The time. @default {systemClock} */
+  clock?: Clock;
+}
+
+type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
+
+/** How long the last bytes of a response may take to leave after the drain. */
+const FLUSH_MS = 1_000;
+
+/**
+ * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
+ * shutdown.
+ */
+export class Service {
+  readonly #command: ServeCommand;
+  readonly #log: Log;
+  readonly #telemetry: Telemetry | undefined;
+  readonly #clock: Clock;
+  readonly #health: HealthEndpoint;
+  readonly #ready = Promise.withResolvers<Gateway>();
+  #gateway: Gateway | undefined;
+  #listeners: readonly Listener[] = [];
+  #stores: readonly Store[] = [];
+  readonly #startingHealth: Handler = (request) => this.#health.respond(request, STARTING);
+  readonly #startingProbes: Routes = {
+    [HEALTH_PATH]: this.#startingHealth,
+    [LIVE_PATH]: handleLive,
+    [READY_PATH]: (request) => handleReady(request, "starting"),
+  };
+  #stopTriggers = () => {};
+
+  constructor(command: ServeCommand, { log, telemetry, clock = systemClock }: ServiceOptions) {
+    this.#command = command;
+    this.#log = log;
+    this.#telemetry = telemetry;
+    this.#clock = clock;
+    this.#health = new HealthEndpoint({ clock, version: config.version });
+    this.#ready.promise.catch(() => {}); // start() throws the same error
+  }
+
+  /**
+   * Reads the certificate and binds every port. From here on health answers 503 `starting`, and other requests wait.
+   *
+   * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
+   */
+  async bind(): Promise<void> {
+    const { hostname, port, "health-port": healthPort } = this.#command.options;
+    const tls = await readTls(this.#command.options);
+    const bindServer = await resolveServer(this.#command.options, { clock: this.#clock, log: this.#log });
+    const common = { hostname, bindServer, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
+    this.#listeners = [await listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
+    if (healthPort === undefined) return;
+    try {
+      const health = await listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
+      this.#listeners = [...this.#listeners, health];
+    } catch (error) {
+      await this.#unbind();
+      throw error;
+    }
+  }
+
+  /**
+   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store
+   * are closed.
+   *
+   * @throws {ConfigurationError} If the variables are invalid.
+   * @throws {TypeError} If the store cannot be opened.
+   */
+  async start(): Promise<void> {
+    logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
+    try {
+      const options = { clock: this.#clock, log: this.#log };
+      const triggers = await loadTriggers(this.#command.options);
+      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload(), options) ?? (() => {});
+      this.#ready.resolve(this.#gateway = await this.#createGateway());
+    } catch (error) {
+      this.#ready.reject(error);
+      this.#stopTriggers();
+      this.#closeStores();
+      await this.#unbind();
+      throw error;
+    }
+  }
+
+  /** Answers every request. */
+  readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
+    if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
+    const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
+    const path = `${basePath}${HEALTH_PATH}`;
+    const routes: Routes = healthPort === undefined ? { [path]: this.#startingHealth } : {};
+    return this.#fetchWhileStarting(request, routes, (gateway) => gateway.fetch(request, info));
+  };
+
+  /** Answers health, probes and metrics only. */
+  readonly fetchHealth = (request: Request): Response | Promise<Response> =>
+    this.#gateway?.fetchHealth(request) ??
+      this.#fetchWhileStarting(request, this.#startingProbes, (gateway) => gateway.fetchHealth(request));
+
+  /**
+   * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
+   * are any.
+   */
+  reload(): void {
+    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
+    this.#reloadTls().catch((error) => {
+      this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
+    });
+  }
+
+  /**
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. A start that is still under way is waited for.
+   */
+  async stop(): Promise<void> {
+    const gateway = await this.#ready.promise;
+    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.options;
+    this.#stopTriggers();
+    gateway.beginShutdown();
+    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    await gateway.close({ drainMs, stopListening: () => this.#unbind() });
+    await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
+    this.#closeStores();
+  }
+
+  async #createGateway(): Promise<Gateway> {
+    const { options, masterKey, isModeSet } = this.#command;
+    const log = this.#log;
+    const store = await openStore(options.kv, log);
+    this.#stores = [store];
+    const rateLimitStores = await openRateLimitStores(options["rate-limit-kv"], { kv: options.kv, store }, log);
+    this.#stores = [store, ...rateLimitStores.values()];
+    const defaultManifest = await findDefaultManifest();
+    const isStoreShared = !isMemoryStore(store);
+    const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
+    const context = { isStoreShared, isDefaultDatabase, isModeSet, defaultManifest };
+    for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
+    const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
+    const stores = { store, ...(rateLimitStores.size > 0 ? { rateLimitStores } : {}) };
+    const process = { masterKey, instanceId, ...stores, log, telemetry: this.#telemetry };
+    return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
+  }
+
+  #closeStores(): void {
+    for (const store of new Set(this.#stores)) store.close();
+  }
+
+  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
+    const respond = createResponder({ isTrusted: () => false, log: this.#log });
+    return respond(request, undefined, (path) => {
+      return { handler: Object.hasOwn(routes, path) ? routes[path]! : () => this.#whenReady(fetch), pattern: "/*" };
+    });
+  }
+
+  async #whenReady(fetch: GatewayFetch): Promise<Response> {
+    const gateway = await this.#ready.promise.catch(() => undefined); // start() reports the error
+    if (gateway === undefined) throw new Problem(503, { detail: "The gateway could not start" });
+    return await fetch(gateway);
+  }
+
+  async #reloadTls(): Promise<void> {
+    const tls: Tls | undefined = await readTls(this.#command.options);
+    if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#log.info("rep.tls.reloaded");
+  }
+
+  async #unbind(): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener.shutdown()));
+  }
+}
+
+/**
+ * Checks permissions, files and reload triggers, without any effect.
+ *
+ * @throws {ConfigurationError} If a permission is missing.
+ * @throws {UsageError} If a trigger cannot be set up, or the server cannot follow an option.
+ */
+export async function checkStart(options: CommandOptions): Promise<void> {
+  const issues = checkPermissions(options);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  (await loadTriggers(options))?.checkTriggers(options);
+  checkServer(options);
+}
+
+/** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
+async function loadTriggers({ "hot-reload-mode": mode }: CommandOptions) {
+  return mode === "signal" ? undefined : await import("../sources/triggers.ts");
+}
+
+/** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
+function resolveInstanceId({ hostname, port }: CommandOptions): string | undefined {
+  if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) return undefined;
+  return `${Deno.hostname()} ${hostname}:${port}`;
+}
+
+/** Creates the log of a command, and writes the command's warnings to it. */
+export function openCommandLog({ options, warnings }: ServeCommand): Log {
+  const log = createLog({ format: options["log-format"], level: options["log-level"] });
+  logRuntimeWarnings(log);
+  for (const detail of warnings) log.warn("rep.start.warning", { detail });
+  return log;
+}
+
+/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
+export async function openTelemetryIfEnabled(log: Log): Promise<Telemetry | undefined> {
+  try {
+    return await openTelemetry();
+  } catch (error) {
+    log.warn("rep.telemetry.unavailable", { detail: messageOf(error) });
+    return undefined;
+  }
+}

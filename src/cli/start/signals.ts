@@ -1,0 +1,71 @@
+import { describeError, type Log } from "../../observe/log.ts";
+
+/** What signals do. */
+interface SignalActions {
+  /** SIGHUP. */
+  reload: () => void;
+  /** SIGINT and SIGTERM: ends everything. Called once. */
+  stop: () => Promise<void>;
+  log: Log;
+  /**
+   * Ends the process. Under `deno serve` it must not end after a clean shutdown, since its other threads may still be
+   * busy: it ends by itself when all of them have stopped.
+   *
+   * @default {Deno.exit}
+   */
+  exit?: (code: number) => void;
+  /** Listens to a signal. @default {Deno.addSignalListener} */
+  listen?: (signal: Deno.Signal, listener: () => void) => void;
+}
+
+/** Windows has neither SIGTERM nor SIGHUP. */
+const IS_WINDOWS = Deno.build.os === "windows";
+/** The signals that ask a process to stop. */
+export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
+
+/**
+ * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
+ * exits at once, with code 1. A signal that the platform does not have is logged.
+ */
+export function onSignals(
+  { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }: SignalActions,
+): void {
+  let isStopping = false;
+
+  async function stopOnce(signal: Deno.Signal): Promise<void> {
+    if (isStopping) Deno.exit(1);
+    isStopping = true;
+    log.info("rep.stopping", { signal });
+    try {
+      await stop();
+    } catch (error) {
+      log.error("rep.stop.failed", { detail: describeError(error) });
+      return Deno.exit(1);
+    }
+    log.info("rep.stopped");
+    exit(0); // signal listeners and clients that do not read would keep the process alive
+  }
+
+  function on(signal: Deno.Signal, listener: () => void): void {
+    try {
+      listen(signal, listener);
+    } catch (error) {
+      log.warn("rep.signal.missing", { signal, detail: `this platform does not pass it on: ${error}` });
+    }
+  }
+
+  for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
+  if (!IS_WINDOWS) on("SIGHUP", reload);
+}
+
+/** Logs errors that nothing caught, which would end the process or a thread of `deno serve --parallel`. */
+export function logUncaughtErrors(log: Log): void {
+  globalThis.addEventListener("error", (event) => {
+    event.preventDefault();
+    log.error("rep.uncaught", { detail: describeError(event.error) });
+  });
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    log.error("rep.uncaught", { detail: describeError(event.reason) });
+  });
+}

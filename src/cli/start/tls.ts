@@ -1,0 +1,31 @@
+import type { Certificate } from "../../server/server.ts";
+import type { CommandOptions } from "../options/option_table.ts";
+import { readTextFile } from "../sources/sources.ts";
+
+/** A certificate chain and its private key. */
+export interface Tls extends Certificate {
+  /** The paths of both, for messages. */
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** The options that name the files. */
+export type TlsOptions = Partial<Pick<CommandOptions, "tls-cert" | "tls-key">>;
+
+/**
+ * Reads the files that `--tls-cert` and `--tls-key` name.
+ *
+ * @returns `undefined` if the options are not set.
+ * @throws {ConfigurationError} If one of the files cannot be read.
+ */
+export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
+  const { "tls-cert": certFile, "tls-key": keyFile } = options;
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  const [cert, key] = await Promise.all([readTextFile(certFile, "--tls-cert"), readTextFile(keyFile, "--tls-key")]);
+  return { cert, key, certFile, keyFile };
+}
+
+/** Returns the paths of the certificate and its key, to watch them for changes. */
+export function tlsPaths(options: TlsOptions): string[] {
+  return [options["tls-cert"], options["tls-key"]].filter((path) => path !== undefined);
+}

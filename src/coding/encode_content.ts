@@ -1,0 +1,75 @@
+import { constants, createBrotliCompress, createDeflate, createGzip } from "node:zlib";
+import { copyHeaders } from "../http/copy_headers.ts";
+import { parseList } from "../http/list_field.ts";
+import { preferredCoding } from "./content_coding.ts";
+import { type BodyTransformer, transformBody } from "./transform_body.ts";
+
+/** A page of 11 KB takes 0.12 ms; at 6, it takes 0.15 ms and is 2 % smaller. */
+const GZIP = { level: 4 };
+
+/**
+ * A page of 11 KB takes 0.17 ms; at 5, it takes 0.43 ms and is 8 % smaller. A window of 256 KiB instead of 4 MiB limits
+ * the memory for each response.
+ */
+const BROTLI = {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 3, [constants.BROTLI_PARAM_LGWIN]: 18 },
+};
+
+/**
+ * The codings that content is encoded in while it is streamed. `CompressionStream` can neither be flushed, so that a
+ * page that is rendered in parts arrives in parts, nor be given a level.
+ */
+const ENCODERS = {
+  "br": () => createBrotliCompress(BROTLI),
+  "gzip": () => createGzip(GZIP),
+  "deflate": () => createDeflate(GZIP),
+} as const satisfies Record<string, () => BodyTransformer>;
+
+type StreamCoding = keyof typeof ENCODERS;
+
+const STREAM_CODINGS = Object.keys(ENCODERS) as StreamCoding[];
+
+/** The part of a request that determines the coding of its response. */
+interface EncodingRequest {
+  readonly method: string;
+  readonly headers: Headers;
+}
+
+/**
+ * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
+ * coding that the client accepts, only `Vary` is added.
+ *
+ * The validators are left as they are: a decoded response has none that is strong.
+ *
+ * @param response Its body is consumed; use the returned response instead.
+ * @param original The value of its `Content-Encoding` before it was decoded.
+ */
+export function encodeContent(response: Response, { method, headers }: EncodingRequest, original: string): Response {
+  const coding = preferredCoding(headers.get("accept-encoding"), [...originalCoding(original), ...STREAM_CODINGS]);
+  const { body, status, statusText } = response;
+  const encoded = encodedHeaders(response.headers, status === 304 ? undefined : coding);
+  if (body === null || coding === undefined || method === "HEAD") {
+    return new Response(body, { status, statusText, headers: encoded });
+  }
+  const options = { transformer: ENCODERS[coding](), flushes: true, toError: encodingError };
+  return new Response(transformBody(body, options), { status, statusText, headers: encoded });
+}
+
+function originalCoding(original: string): StreamCoding[] {
+  const name = original.trim().toLowerCase();
+  return STREAM_CODINGS.filter((coding) => coding === name);
+}
+
+function encodedHeaders(original: Headers, coding: StreamCoding | undefined): Headers {
+  const headers = copyHeaders(original);
+  const vary = parseList(headers.get("vary")).map((name) => name.toLowerCase());
+  if (!vary.includes("*") && !vary.includes("accept-encoding")) headers.append("vary", "Accept-Encoding");
+  if (coding === undefined) return headers;
+  headers.set("content-encoding", coding);
+  headers.delete("content-length");
+  return headers;
+}
+
+function encodingError(error: unknown): Error {
+  return new Error(`Cannot encode the content: ${error}`, { cause: error });
+}

@@ -1,0 +1,48 @@
+import { didYouMean } from "../values/did_you_mean.ts";
+
+/** The fields of a YAML mapping. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Reports an issue with the manifest, such as `variables.A.tier: expected one of …`. */
+export type Report = (issue: string) => void;
+
+/** Returns whether a YAML value is a mapping. */
+export function isMapping(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Options of {@linkcode checkKeys}. */
+interface KeyOptions {
+  /** What precedes the key in the issue, such as `settings.`. */
+  readonly prefix: string;
+  /**
+   * Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. @default {false}
+   */
+  readonly isSecret?: boolean;
+}
+
+/** Reports the keys of a mapping that are unknown. */
+export function checkKeys(
+  fields: Fields,
+  known: readonly string[],
+  report: Report,
+  { prefix, isSecret = false }: KeyOptions,
+): void {
+  const expected = `expected one of ${known.join(", ")}`;
+  for (const key of Object.keys(fields).filter((key) => !known.includes(key))) {
+    const word = leadingWord(key);
+    if (known.includes(word)) report(`${prefix}${word}: expected a colon and a space between key and value`);
+    else if (isSecret) report(`${prefix.replace(/\.$/, "")}: ${expected}, got a key that is not shown`);
+    else report(`${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`);
+  }
+}
+
+/** Formats a key for a message. In `{ A:value }`, the key is `A:value`: only the word at its beginning is shown. */
+export function formatKey(key: string): string {
+  const word = leadingWord(key);
+  return word === key ? key : `${word}…`;
+}
+
+function leadingWord(key: string): string {
+  return /^[\w.-]*/.exec(key)?.[0] ?? "";
+}

@@ -1,0 +1,225 @@
+import { batches } from "../store/batches.ts";
+import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import type { Entry, Key, Store, Write } from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
+import type { Environment } from "./classify.ts";
+import { formatValue } from "./format_value.ts";
+import { environmentName } from "./tier.ts";
+
+/** A PUBLIC variable in the store. */
+interface StoredVariable {
+  /** The name without the prefix of the tier. */
+  readonly name: string;
+  readonly value: string;
+  /** The id of the write that set this value. */
+  readonly id: number;
+  /** When it was written, by the writer's clock, in milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+/** One write to one variable. Without a value, the variable was removed. */
+export interface StoredWrite extends Omit<StoredVariable, "value"> {
+  readonly value?: string;
+}
+
+/** Options of {@linkcode setVariables} and {@linkcode unsetVariables}. */
+export interface WriteOptions extends RetryOptions {
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {undefined} */
+  ifId?: number | undefined;
+}
+
+/** The variable does not have the id that the writer expected. Nothing was written. */
+export class ConflictError extends Error {
+  /** The name of the class. */
+  override name = "ConflictError";
+  /** The current state of the variable; `undefined` if it does not exist. */
+  readonly current: StoredVariable | undefined;
+
+  /** Creates an error for a variable whose id is not the expected one. */
+  constructor(name: string, expected: number, current: StoredVariable | undefined) {
+    const wanted = expected === 0 ? "it not to exist" : `its id to be ${expected}`;
+    super(
+      `Cannot write ${environmentName({ name, tier: "public" })}: expected ${wanted}, but ${describeState(current)}`,
+    );
+    this.current = current;
+  }
+}
+
+/** The head of the history. Every write checks and replaces it, so all writes of all processes form one sequence. */
+interface Head {
+  /** The id of the newest write. */
+  readonly id: number;
+  /** How many writes the history contains. */
+  readonly writes: number;
+}
+
+interface Change {
+  readonly name: string;
+  readonly value?: string;
+}
+
+/** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
+interface StoredValue {
+  readonly value: Uint8Array;
+  readonly id: number;
+  readonly at: number;
+}
+
+interface HistoryEntry {
+  readonly name: string;
+  readonly value?: Uint8Array;
+  readonly at: number;
+}
+
+const NO_HEAD: Head = { id: 0, writes: 0 };
+
+/** The key of the head of the history, which changes with every write. */
+export const HEAD_KEY: Key = ["variables"];
+const VARIABLES = ["variable"];
+const WRITES = ["write"];
+
+/** How many writes the history keeps. */
+export const MAX_HISTORY = 1_000;
+
+/**
+ * Sets variables, in atomic commits of up to 330 variables or 600 KB.
+ *
+ * @param values Values by name, without the prefix of the tier.
+ * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is
+ * greater than the last id.
+ * @throws {ConflictError} If the variable does not have the id `ifId`.
+ * @throws {RangeError} If `ifId` is given and the number of variables is not one.
+ * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
+ */
+export function setVariables(
+  store: Store,
+  values: ReadonlyMap<string, string>,
+  options: WriteOptions,
+): Promise<StoredWrite[]> {
+  return writeAll(store, [...values].map(([name, value]) => ({ name, value })), options);
+}
+
+/**
+ * Removes variables. Otherwise like {@linkcode setVariables}.
+ *
+ * @returns The writes. There is none for a variable that does not exist.
+ */
+export function unsetVariables(
+  store: Store,
+  names: ReadonlySet<string>,
+  options: WriteOptions,
+): Promise<StoredWrite[]> {
+  return writeAll(store, [...names].map((name) => ({ name })), options);
+}
+
+async function writeAll(
+  store: Store,
+  changes: readonly Change[],
+  { clock, random, ifId }: WriteOptions,
+): Promise<StoredWrite[]> {
+  if (ifId !== undefined && changes.length !== 1) {
+    throw new RangeError(`Cannot compare ids: expected one variable, got ${changes.length}`);
+  }
+  const all: StoredWrite[] = [];
+  for (const batch of batches(changes)) {
+    all.push(...await retryConflicts(() => tryToWrite(store, batch, { clock, ifId }), { clock, random }));
+  }
+  return all;
+}
+
+/**
+ * Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the
+ * rest.
+ */
+async function tryToWrite(
+  store: Store,
+  changes: readonly Change[],
+  { clock, ifId }: { clock: Clock; ifId: number | undefined },
+): Promise<StoredWrite[] | undefined> {
+  const head = await store.get<Head>(HEAD_KEY);
+  const before = await Promise.all(changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])));
+  if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
+  const effective = changes.filter(({ value }, index) => value !== undefined || before[index] !== undefined);
+  if (effective.length === 0) return [];
+  const at = clock.now();
+  const first = Math.max((head?.value.id ?? 0) + 1, at);
+  const writes = effective.map((change, index) => ({ ...change, id: first + index, at }));
+  const isCommitted = await commit(store, writes, head);
+  return isCommitted ? writes : undefined;
+}
+
+function checkId(name: string, expected: number, entry: Entry<StoredValue> | undefined): void {
+  const actual = entry?.value.id ?? 0;
+  if (actual !== expected) throw new ConflictError(name, expected, entry && toVariable(entry));
+}
+
+async function commit(
+  store: Store,
+  writes: readonly StoredWrite[],
+  head: Entry<Head> | undefined,
+): Promise<boolean> {
+  const { writes: kept } = head?.value ?? NO_HEAD;
+  const surplus = Math.max(0, kept + writes.length - MAX_HISTORY);
+  const old = await store.list<HistoryEntry>(WRITES, { limit: surplus });
+  const value: Head = { id: writes.at(-1)?.id ?? 0, writes: kept + writes.length - old.length };
+  const version = await store.commit([{ key: HEAD_KEY, version: head?.version ?? null }], [
+    { key: HEAD_KEY, value },
+    ...writes.flatMap(createEntries),
+    ...old.map(({ key }) => ({ key })),
+  ]);
+  return version !== undefined;
+}
+
+/** Creates the entry in the history and the entry of the variable. */
+function createEntries({ name, value: text, id, at }: StoredWrite): Write[] {
+  const value = text === undefined ? undefined : encoder.encode(text);
+  const entry: HistoryEntry = { name, at, ...(value === undefined ? {} : { value }) };
+  return [
+    { key: [...WRITES, id], value: entry },
+    { key: [...VARIABLES, name], value: value && { value, id, at } },
+  ];
+}
+
+/** Lists all variables by name. Up to 500 are read in one consistent snapshot. */
+export async function listVariables(store: Store): Promise<StoredVariable[]> {
+  return (await store.list<StoredValue>(VARIABLES)).map(toVariable);
+}
+
+/** Returns the variables in the form of an environment, such as `REP_PUBLIC_API_URL`. */
+export async function storedEnvironment(store: Store): Promise<Environment> {
+  const variables = await listVariables(store);
+  return Object.fromEntries(variables.map(({ name, value }) => [environmentName({ name, tier: "public" }), value]));
+}
+
+/** Returns the newest writes, the newest first. */
+export async function readHistory(store: Store, limit: number): Promise<StoredWrite[]> {
+  return (await store.list<HistoryEntry>(WRITES, { limit, reverse: true })).map(toWrite);
+}
+
+/** Returns the writes after an id, in order, as far as the history still contains them. */
+export async function readWrites(store: Store, after: number): Promise<StoredWrite[]> {
+  return (await store.list<HistoryEntry>(WRITES, { from: after + 1 })).map(toWrite);
+}
+
+/** Returns the id of the newest write; 0 if there has never been one. */
+export async function newestWrite(store: Store): Promise<number> {
+  return (await store.get<Head>(HEAD_KEY))?.value.id ?? 0;
+}
+
+const encoder = new TextEncoder();
+/** Keeps a U+FEFF at the beginning of a value. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function toVariable({ key, value: { value, id, at } }: Entry<StoredValue>): StoredVariable {
+  return { name: String(key.at(-1)), value: decoder.decode(value), id, at };
+}
+
+function toWrite({ key, value: { name, value, at } }: Entry<HistoryEntry>): StoredWrite {
+  return { name, ...(value === undefined ? {} : { value: decoder.decode(value) }), id: Number(key.at(-1)), at };
+}
+
+function describeState(variable: StoredVariable | undefined): string {
+  if (variable === undefined) return "it does not exist";
+  const { id, value, at } = variable;
+  return `its id is ${id}, with the value ${formatValue(value)}, written at ${new Date(at).toISOString()}`;
+}

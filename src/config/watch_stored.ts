@@ -1,0 +1,78 @@
+import { type Store, StoreUnavailableError } from "../store/store.ts";
+import { type Clock, sleep } from "../values/clock.ts";
+import { HEAD_KEY, newestWrite } from "./stored.ts";
+
+/** Options of {@linkcode watchVariables}. */
+export interface WatchVariablesOptions {
+  clock: Clock;
+  /** Ends the watch when it is aborted. */
+  signal: AbortSignal;
+  /** The id of the newest write that the caller already knows; -1 for a first call in any case. @default {0} */
+  after?: number;
+  /**
+   * Reports the id of the newest write every now and then, since the store may not notify of a write. Returns a
+   * function that ends that.
+   *
+   * @default {reads it once a second}
+   */
+  poll?: PollNewestWrite;
+  /** Whether the process may exit while the watch waits. @default {false} */
+  isBackground?: boolean;
+}
+
+/** See {@linkcode WatchVariablesOptions.poll}. */
+export type PollNewestWrite = (report: (id: number) => void) => () => void;
+
+const POLL_MS = 1_000;
+
+/**
+ * Calls back after writes to the variables in the store, once for all writes since the last call. If polling or the
+ * callback fails with {@linkcode StoreUnavailableError}, it is repeated at the next poll.
+ *
+ * @param store A store with timeouts, such as {@linkcode withCircuitBreaker} returns.
+ * @param onChange Called with the id of the newest write. The next call waits until its promise is settled.
+ * @returns A promise that resolves after the signal is aborted and the last call has ended.
+ * @throws Any error of `onChange` except {@linkcode StoreUnavailableError}.
+ */
+export async function watchVariables(
+  store: Store,
+  onChange: (id: number) => void | Promise<void>,
+  { clock, signal, after = 0, poll: pollTogether, isBackground = false }: WatchVariablesOptions,
+): Promise<void> {
+  let known = after;
+  let pause = new AbortController();
+  const pollNow = () => pause.abort();
+
+  async function poll(): Promise<void> {
+    const newest = await newestWrite(store);
+    if (newest === known || signal.aborted) return; // not `<=`: ids start again if the database is emptied
+    await onChange(newest);
+    known = newest;
+  }
+
+  const stopWatching = store.watch(HEAD_KEY, pollNow);
+  const stopPolling = pollTogether?.((newest) => newest === known || pollNow());
+  signal.addEventListener("abort", pollNow);
+  try {
+    while (!signal.aborted) {
+      pause = new AbortController(); // before polling, so that a notification meanwhile ends the pause
+      await poll().catch(ignoreUnavailable);
+      if (signal.aborted) break;
+      if (pollTogether !== undefined) await aborted(pause.signal);
+      else await sleep(POLL_MS, clock, { signal: pause.signal, isBackground });
+    }
+  } finally {
+    stopWatching();
+    stopPolling?.();
+    signal.removeEventListener("abort", pollNow);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+}
+
+function ignoreUnavailable(error: unknown): void {
+  if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
+}

@@ -1,0 +1,66 @@
+import type { Client } from "../http/client_address.ts";
+import type { Log } from "../observe/log.ts";
+import { type Metrics, noMetrics } from "../observe/metrics.ts";
+import type { GetConfigScript } from "../pages/config_script.ts";
+import type { Clock } from "../values/clock.ts";
+
+/** The source of every response that is not the gateway's own: a directory, or an upstream. */
+export interface Content {
+  /** Responds to a request. The configuration is inserted into pages. */
+  respond(
+    request: Request,
+    context: { readonly client: Client },
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response>;
+  /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
+  drain(): Promise<void>;
+  /** Resolves when no proxied WebSocket is open. */
+  drainWebSockets(): Promise<void>;
+  /** Closes the WebSockets and the connections to the upstream that are left. */
+  close(): void;
+}
+
+/** Options of {@linkcode openContent}. */
+export interface ContentOptions {
+  staticDir?: string | undefined;
+  /** How many bytes of files are kept in memory. */
+  staticCacheBytes: number;
+  upstream?: URL | undefined;
+  /** Removed from the path of each request. @default {""} */
+  basePath?: string;
+  /** Whether the upstream gets the client's `Host` header. @default {false} */
+  preserveHost?: boolean;
+  upstreamTimeoutMs: number;
+  clock: Clock;
+  log: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
+}
+
+/**
+ * Opens the directory or the upstream to serve. Returns `undefined` if there is neither.
+ *
+ * @throws {TypeError} If there are both.
+ */
+export async function openContent(options: ContentOptions): Promise<Content | undefined> {
+  const { staticDir, upstream } = options;
+  if (staticDir !== undefined && upstream !== undefined) {
+    throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
+  }
+  if (staticDir !== undefined) return await openDirectory(staticDir, options);
+  return upstream && await openUpstream(upstream, options);
+}
+
+/** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
+async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
+  const { staticCacheBytes: cacheBytes, clock, log, basePath = "" } = options;
+  const { openStaticContent } = await import("./static/static_content.ts");
+  return await openStaticContent({ directory, cacheBytes, clock, log, basePath });
+}
+
+async function openUpstream(upstream: URL, options: ContentOptions): Promise<Content> {
+  const { upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics, basePath = "", preserveHost = false } =
+    options;
+  const { createProxiedContent } = await import("./proxy/proxied_content.ts");
+  return createProxiedContent({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost });
+}

@@ -1,0 +1,61 @@
+import type { BytesContent } from "../../coding/bytes_content.ts";
+import type { Client } from "../../http/client_address.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Metrics } from "../../observe/metrics.ts";
+import type { GetConfigScript } from "../../pages/config_script.ts";
+import { isFragmentRequest } from "../../pages/page_caching.ts";
+import { headersToOmit, injectPage, isPage } from "../../pages/page_response.ts";
+import type { Clock } from "../../values/clock.ts";
+import { ReverseProxy } from "./reverse_proxy.ts";
+
+/** Options of {@linkcode createProxiedContent}. */
+interface ProxiedContentOptions {
+  upstream: URL;
+  timeoutMs: number;
+  basePath: string;
+  preserveHost: boolean;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+}
+
+/** Makes an upstream the content of a gateway. */
+export function createProxiedContent(options: ProxiedContentOptions) {
+  const proxy = new ReverseProxy(options);
+  const { log } = options;
+  return {
+    respond: (request: Request, { client }: { readonly client: Client }, getConfigScript: GetConfigScript) =>
+      proxyPage(proxy, { request, client, getConfigScript, log }),
+    drain: () => proxy.drain(),
+    drainWebSockets: () => proxy.drainWebSockets(),
+    close: () => proxy.close(),
+  };
+}
+
+interface ProxiedRequest {
+  readonly request: Request;
+  readonly client: Client;
+  readonly getConfigScript: GetConfigScript;
+  readonly log: Log;
+}
+
+/**
+ * Forwards a request, and inserts the configuration into the response if it is a page. A page that the upstream
+ * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
+ * both a secret and text of an attacker (BREACH).
+ */
+async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript, log }: ProxiedRequest) {
+  let coding: string | null = null;
+  const shouldDecode = (response: Response | BytesContent) => {
+    if (!isPage(response) || isFragmentRequest(request.headers)) return false;
+    coding = response.headers.get("content-encoding");
+    return true;
+  };
+  const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
+  const response = await proxy.forward(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
+  const page = await injectPage(response, request, getConfigScript, log);
+  const wasDecoded = coding !== null && !page.headers.has("content-encoding");
+  if (!wasDecoded) return page;
+  const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
+  return encodeContent(page, { method, headers }, coding ?? "");
+}

@@ -1,0 +1,287 @@
+import http, { type IncomingMessage } from "node:http";
+import { type BytesContent, createResponse } from "../../coding/bytes_content.ts";
+import { isEncoded } from "../../coding/content_coding.ts";
+import { filterAcceptEncoding } from "../../coding/decode_content.ts";
+import type { Client } from "../../http/client_address.ts";
+import { Problem } from "../../http/problem.ts";
+import type { LabelOf } from "../../observe/instruments.ts";
+import { type Log, silentLog } from "../../observe/log.ts";
+import { type Metrics, noMetrics, secondsSince } from "../../observe/metrics.ts";
+import { type Clock, systemClock } from "../../values/clock.ts";
+import { decodeResponse } from "./decode_response.ts";
+import { HeldBytes } from "./held_bytes.ts";
+import { InFlight } from "./in_flight.ts";
+import { requestBody } from "./request_body.ts";
+import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
+import { TlsAgent } from "./tls_agent.ts";
+import { upstreamHeaders } from "./upstream_headers.ts";
+import { upstreamResponse } from "./upstream_response.ts";
+import { upstreamTarget } from "./upstream_target.ts";
+import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
+
+/** Options of {@linkcode ReverseProxy}. */
+interface ReverseProxyOptions {
+  /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
+  upstream: URL;
+  /**
+   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
+   * has no time limit.
+   *
+   * @default {30_000}
+   */
+  timeoutMs?: number;
+  /** The beginning of every request's path that the upstream does not know, such as `/app`. @default {""} */
+  basePath?: string;
+  /**
+   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
+   * `WebSocket` does not let it be set.
+   *
+   * @default {false}
+   */
+  preserveHost?: boolean;
+  /** Receives `rep.upstream.failed`. @default {silentLog} */
+  log?: Log;
+  /** @default {noMetrics} */
+  metrics?: Metrics;
+  /** @default {systemClock} */
+  clock?: Clock;
+}
+
+/** Settings of a single request. */
+export interface ProxyRequestOptions {
+  /**
+   * Selects the responses whose body is decoded. With it, the upstream is asked only for supported content codings.
+   *
+   * @default {no response}
+   */
+  shouldDecode?: (response: Response | BytesContent) => boolean;
+  /**
+   * Names of request headers that are not forwarded.
+   *
+   * @default {[]}
+   */
+  omitHeaders?: readonly string[];
+}
+
+/** What the log says about a request. The path has no query, which may contain secrets. */
+interface RequestFields {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** Forwards requests to the upstream. */
+export class ReverseProxy {
+  readonly #upstream: URL;
+  readonly #basePath: string;
+  readonly #preserveHost: boolean;
+  readonly #timeoutMs: number;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #clock: Clock;
+  readonly #pool: http.Agent;
+  readonly #unpooled: http.Agent;
+  readonly #inFlight = new InFlight();
+  readonly #webSockets = new InFlight();
+  readonly #webSocketBytes = new HeldBytes();
+  readonly #shutdown = new AbortController();
+
+  constructor(options: ReverseProxyOptions) {
+    const { upstream, timeoutMs = 30_000, log = silentLog, metrics = noMetrics, clock = systemClock } = options;
+    const { basePath = "", preserveHost = false } = options;
+    this.#upstream = upstream;
+    this.#basePath = basePath;
+    this.#preserveHost = preserveHost;
+    this.#timeoutMs = timeoutMs;
+    this.#log = log;
+    this.#metrics = metrics;
+    this.#clock = clock;
+    const Agent = this.#upstream.protocol === "https:" ? TlsAgent : http.Agent;
+    this.#pool = new Agent({ keepAlive: true });
+    this.#unpooled = new Agent({ keepAlive: false });
+  }
+
+  /** How many requests, including their bodies, and WebSockets are in flight. */
+  get active(): number {
+    return this.#inFlight.count;
+  }
+
+  /**
+   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A
+   * body that breaks off is logged, and ends in a `BrokenBodyError`.
+   *
+   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
+   * and the response to such a request has to be returned unchanged.
+   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
+   * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
+   */
+  async respond(request: Request, client: Client, options?: ProxyRequestOptions): Promise<Response> {
+    return createResponse(await this.forward(request, client, options));
+  }
+
+  /** Does what {@linkcode respond} does, but may leave it to the caller to create the response. */
+  async forward(
+    request: Request,
+    client: Client,
+    options: ProxyRequestOptions = {},
+  ): Promise<Response | BytesContent> {
+    const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
+    const release = this.#inFlight.add();
+    const onEnd = (error?: Error) => {
+      release();
+      if (error !== undefined) this.#warn(error, fields, "broken_body");
+    };
+    try {
+      rejectTunnels(request.method);
+      if (isWebSocketRequest(request)) return await this.#bridge(request, client, release);
+      return await this.#forward(request, client, { ...options, onEnd });
+    } catch (error) {
+      release();
+      throw this.#toProblem(error, fields, request.signal);
+    }
+  }
+
+  /** Resolves when no request, including its body, and no WebSocket is in flight: at once, if none is now. */
+  drain(): Promise<void> {
+    return this.#inFlight.idle();
+  }
+
+  /** Closes the remaining WebSockets with 1001, and then the connections to the upstream, including those in use. */
+  close(): void {
+    this.#shutdown.abort();
+    this.#pool.destroy();
+    this.#unpooled.destroy();
+  }
+
+  /** Resolves when no WebSocket is open: at once, if none is now. */
+  drainWebSockets(): Promise<void> {
+    return this.#webSockets.idle();
+  }
+
+  async #bridge(request: Request, client: Client, release: () => void): Promise<Response> {
+    const releaseWebSocket = this.#webSockets.add();
+    const onClose = () => {
+      releaseWebSocket();
+      release();
+    };
+    try {
+      return await this.#connectWebSockets(request, client, onClose);
+    } catch (error) {
+      releaseWebSocket();
+      throw error;
+    }
+  }
+
+  async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
+    return await proxyWebSocket(request, {
+      upstream: this.#upstream,
+      agent: this.#unpooled,
+      target: this.#targetOf(request),
+      headers: this.#headersFor(request, client),
+      timeoutMs: this.#timeoutMs,
+      clock: this.#clock,
+      shutdown: this.#shutdown.signal,
+      allHeldBytes: this.#webSocketBytes,
+      onClose,
+    });
+  }
+
+  async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response | BytesContent> {
+    const { method, signal } = request;
+    const target = this.#targetOf(request);
+    const headers = forwardedHeaders(this.#headersFor(request, client), options);
+    const body = await requestBody(request);
+    // Deno.serve drops the body of a GET; the upstream would wait for it.
+    if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
+    const startedAt = this.#clock.now();
+    const message = await this.#send({ method, target, headers, body, signal });
+    this.#metrics.record("rep.upstream.duration", secondsSince(startedAt, this.#clock));
+    try {
+      const response = upstreamResponse(message, { method, onEnd: options.onEnd });
+      const isDecoded = options.shouldDecode?.(response) && isEncoded(response.headers);
+      return isDecoded ? decodeResponse(createResponse(response), options.onEnd) : response;
+    } catch (error) {
+      message.destroy();
+      throw error;
+    }
+  }
+
+  #targetOf({ url }: Request): string {
+    return upstreamTarget(this.#upstream, url, this.#basePath);
+  }
+
+  #headersFor({ headers, url }: Request, client: Client): Headers {
+    const host = this.#preserveHost ? headers.get("host") ?? new URL(url).host : undefined; // HTTP/2 has no Host header
+    return upstreamHeaders(headers, client, { host, basePath: this.#basePath });
+  }
+
+  /**
+   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent
+   * once more (RFC 9110 §9.2.2).
+   */
+  async #send(request: SentRequest): Promise<IncomingMessage> {
+    const common = { ...request, upstream: this.#upstream, timeoutMs: this.#timeoutMs, clock: this.#clock };
+    try {
+      return await requestUpstream({ ...common, agent: this.#pool });
+    } catch (error) {
+      const isRepeatable = error instanceof StaleConnectionError && ["GET", "HEAD"].includes(request.method);
+      if (!isRepeatable) throw error;
+      return await requestUpstream({ ...common, agent: this.#unpooled });
+    }
+  }
+
+  #toProblem(error: unknown, fields: RequestFields, signal: AbortSignal): Problem {
+    if (error instanceof Problem) return error;
+    if (signal.aborted || isDomException(error, "AbortError")) {
+      return new Problem(502, { detail: "The request was aborted before the upstream responded" });
+    }
+    const isTimeout = isDomException(error, "TimeoutError");
+    this.#warn(error, fields, isTimeout ? "timeout" : "unreachable");
+    return isTimeout
+      ? new Problem(504, { detail: "The upstream did not respond in time" })
+      : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
+  }
+
+  #warn(error: unknown, fields: RequestFields, kind: LabelOf<"rep.upstream.errors">): void {
+    this.#metrics.count("rep.upstream.errors", 1, kind);
+    this.#log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
+  }
+}
+
+type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" | "body" | "signal">;
+
+interface ForwardOptions extends ProxyRequestOptions {
+  onEnd: (error?: Error) => void;
+}
+
+/** The path is only parsed if it is logged. */
+function fieldsOf({ method, url }: Request): RequestFields {
+  return {
+    method,
+    get path() {
+      return new URL(url).pathname;
+    },
+  };
+}
+
+/** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
+function rejectTunnels(method: string): void {
+  if (method === "CONNECT" || method === "TRACE") {
+    throw new Problem(501, { detail: `Cannot forward a ${method} request` });
+  }
+}
+
+function forwardedHeaders(headers: Headers, { shouldDecode, omitHeaders = [] }: ForwardOptions): Headers {
+  for (const name of omitHeaders) headers.delete(name);
+  if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  return headers;
+}
+
+function isDomException(error: unknown, name: string): boolean {
+  return error instanceof DOMException && error.name === name;
+}
+
+/** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(reasonOf).join("; ");
+  return error instanceof Error ? error.message || error.name : String(error);
+}

@@ -1,0 +1,106 @@
+import type { IncomingMessage } from "node:http";
+import { BytesContent } from "../../coding/bytes_content.ts";
+import { BrokenBodyError } from "./broken_body_error.ts";
+import { endToEndHeaders } from "./hop_by_hop.ts";
+
+/** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
+const NULL_BODY_STATUSES = [204, 205, 304];
+
+/** How many bytes of the body are read before the client asks for them. */
+const READ_AHEAD_BYTES = 65_536;
+
+/** Options of {@linkcode upstreamResponse}. */
+interface UpstreamResponseOptions {
+  /** The method of the request: a response to HEAD has no body, whatever its headers say. */
+  method: string;
+  /**
+   * Called once, when the body has been received or cancelled.
+   *
+   * @param error Why the body ended early, if it did and was not cancelled.
+   */
+  onEnd: (error?: Error) => void;
+}
+
+/**
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A small body that has
+ * arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it closes the connection,
+ * and it ends in a {@linkcode BrokenBodyError} if the connection breaks.
+ *
+ * @throws {RangeError} If the status is not between 200 and 599.
+ * @throws {TypeError} If a header is invalid.
+ */
+export function upstreamResponse(
+  message: IncomingMessage,
+  { method, onEnd }: UpstreamResponseOptions,
+): Response | BytesContent {
+  const { statusCode: status = 0 } = message;
+  const headers = endToEndHeaders(message);
+  const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
+  // Before any stream: an invalid header must not leave one behind.
+  const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });
+  if (complete === undefined) return new Response(bodyOf(message, onEnd), { status, headers });
+  message.on("error", () => {}); // the response is complete without the rest of the message
+  message.resume(); // reads the message to its end, so that the connection can be reused
+  onEnd();
+  return complete;
+}
+
+/** Returns the response if its whole body has arrived together with the headers, as most small ones do. */
+function completeResponse(
+  message: IncomingMessage,
+  init: { status: number; headers: Headers },
+): BytesContent | undefined {
+  if (!message.complete || message.readableLength > READ_AHEAD_BYTES) return undefined;
+  requireStatus(init.status); // a Response would do that later
+  return new BytesContent(readBuffered(message), init);
+}
+
+/** @throws {RangeError} As `Response` does. */
+function requireStatus(status: number): void {
+  if (status < 200 || status > 599) {
+    throw new RangeError(`Cannot respond: expected a status of 200 to 599, got ${status}`);
+  }
+}
+
+const EMPTY = new Uint8Array();
+
+/** Reads what has arrived. `read()` may return one chunk only. */
+function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
+  const { readableLength } = message;
+  const first: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
+  // Not copied. A Buffer would be seen as such by whoever reads the body of a response with it.
+  if (first.length === readableLength) return new Uint8Array(first.buffer, first.byteOffset, first.length);
+  const bytes = new Uint8Array(readableLength);
+  bytes.set(first);
+  let offset = first.length;
+  for (let chunk: Uint8Array | null; (chunk = message.read()) !== null;) {
+    bytes.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return bytes;
+}
+
+function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let hasEnded = false;
+  function end(finish: () => void, error?: Error): void {
+    if (hasEnded) return;
+    hasEnded = true;
+    finish();
+    onEnd(error);
+  }
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start(controller) {
+      const fail = (error: Error) => end(() => controller.error(new BrokenBodyError(error.message)), error);
+      message.on("data", ({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>) => {
+        if (hasEnded) return;
+        controller.enqueue(new Uint8Array(buffer, byteOffset, length));
+        if (controller.desiredSize! <= 0) message.pause();
+      });
+      message.on("end", () => end(() => controller.close()));
+      message.on("error", fail);
+      message.on("close", () => fail(new Error("The connection was closed before the end of the body")));
+    },
+    pull: () => message.isPaused() ? void message.resume() : undefined,
+    cancel: () => end(() => message.destroy()),
+  }, new ByteLengthQueuingStrategy({ highWaterMark: READ_AHEAD_BYTES }));
+}

@@ -1,0 +1,126 @@
+import { BoundedMap } from "../values/bounded_map.ts";
+import type { Clock } from "../values/clock.ts";
+import { BLOB_KEY_INFO, deriveKey, FINGERPRINT_INFO, INTEGRITY_KEY_INFO } from "./hkdf.ts";
+
+/** Options of {@linkcode Epochs}. */
+export interface EpochOptions {
+  clock: Clock;
+  /** Loads the master key. Called again until it succeeds, since the store that keeps it may be unavailable. */
+  masterKey: () => Promise<Uint8Array<ArrayBuffer>>;
+  /** How long an epoch lasts, in milliseconds. */
+  rotationMs: number;
+  /** How long a page can be decrypted after its epoch has ended, in milliseconds. */
+  retentionMs: number;
+}
+
+/** The keys of one epoch, 32 bytes each. */
+export interface EpochKeys {
+  /**
+   * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master key.
+   * With the epoch alone, the key of another master key would be issued for a page from before a restart without a
+   * persistent store.
+   */
+  readonly kid: string;
+  /** Encrypts the SENSITIVE values of the epoch's pages. */
+  readonly blobKey: Uint8Array<ArrayBuffer>;
+  /** Authenticates the PUBLIC values of the epoch's pages. */
+  readonly integrityKey: Uint8Array<ArrayBuffer>;
+}
+
+/** Whether an epoch's keys are available, or why not. */
+type KidCheck = "valid" | "malformed" | "expired";
+
+/** A `kid` of another master key, so that no process with this one can ever derive its keys. */
+export class UnknownMasterKeyError extends Error {
+  /** The name of the class. */
+  override name = "UnknownMasterKeyError";
+}
+
+/** How far another process's clock may be ahead of this one's. */
+const MAX_SKEW_MS = 60_000;
+/**
+ * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not
+ * have.
+ */
+const KID = /^([1-9]\d{0,10})(?:-[0-9a-f]{12})?$/;
+/** 48 bits: of a million master keys, two are the same with a probability of 0.2 %. */
+const FINGERPRINT_BYTES = 6;
+/** With the default options, pages can name 145 epochs: 24 hours at one every 10 minutes, and the current one. */
+const MAX_CACHED_EPOCHS = 200;
+
+/**
+ * Derives the keys of each epoch from the master key. All processes with the same master key derive the same
+ * keys, so any of them can decrypt the pages of the others.
+ */
+export class Epochs {
+  readonly #options: EpochOptions;
+  readonly #keys = new BoundedMap<Promise<EpochKeys>>(MAX_CACHED_EPOCHS);
+  #masterKey: Promise<Uint8Array<ArrayBuffer>> | undefined;
+
+  constructor(options: EpochOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */
+  current(): string {
+    const { clock, rotationMs } = this.#options;
+    return String(Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000));
+  }
+
+  /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
+  checkKid(kid: string): KidCheck {
+    const { clock, rotationMs, retentionMs } = this.#options;
+    const epoch = epochOf(kid);
+    const startMs = Number(epoch) * 1_000;
+    if (epoch === undefined || startMs > clock.now() + MAX_SKEW_MS) return "malformed";
+    return startMs + rotationMs <= clock.now() - retentionMs ? "expired" : "valid";
+  }
+
+  /**
+   * Returns the keys that a page names, whose `kid` the caller has checked.
+   *
+   * @throws {UnknownMasterKeyError} If they are derived from another master key.
+   * @throws {Error} The error of `masterKey`, if that fails; the next call tries again.
+   */
+  async keysOf(kid: string): Promise<EpochKeys> {
+    const keys = await this.keys(epochOf(kid) ?? kid);
+    if (keys.kid !== kid) throw new UnknownMasterKeyError("Cannot derive the keys: expected a kid of this master key");
+    return keys;
+  }
+
+  /**
+   * Returns the keys of an epoch. It rejects with the error of `masterKey`, if that fails; the next call tries again.
+   */
+  keys(epoch: string): Promise<EpochKeys> {
+    const cached = this.#keys.get(epoch);
+    if (cached) return cached;
+    const keys = this.#deriveKeys(epoch);
+    this.#keys.set(epoch, keys);
+    keys.catch(() => this.#keys.delete(epoch)); // the caller handles the rejection
+    return keys;
+  }
+
+  async #deriveKeys(epoch: string): Promise<EpochKeys> {
+    const masterKey = await this.#loadMasterKey();
+    const blobKey = await deriveKey(masterKey, { salt: epoch, info: BLOB_KEY_INFO });
+    const integrityKey = await deriveKey(masterKey, { salt: epoch, info: INTEGRITY_KEY_INFO });
+    return { kid: `${epoch}-${await deriveFingerprint(masterKey)}`, blobKey, integrityKey };
+  }
+
+  #loadMasterKey(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#masterKey ??= this.#options.masterKey().catch((error) => {
+      this.#masterKey = undefined;
+      throw error;
+    });
+  }
+}
+
+/** Returns the epoch that a `kid` names; `undefined` if it is malformed. */
+function epochOf(kid: string): string | undefined {
+  return KID.exec(kid)?.[1];
+}
+
+async function deriveFingerprint(masterKey: Uint8Array<ArrayBuffer>): Promise<string> {
+  const bytes = await deriveKey(masterKey, { salt: "", info: FINGERPRINT_INFO });
+  return Array.from(bytes.subarray(0, FINGERPRINT_BYTES), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,37 @@
+import type { Clock } from "../values/clock.ts";
+import type { Log } from "./log.ts";
+
+/** What the access log says about a request. */
+interface AccessEntry {
+  readonly method: string;
+  /** Without the query, which may contain secrets; `undefined` if the URL is invalid. */
+  readonly path: string | undefined;
+  /** The client's address. */
+  readonly address: string;
+  /** In milliseconds since the Unix epoch. */
+  readonly startedAt: number;
+}
+
+/** The maximum length of a method or a path in the log; a path can have 60,000 characters. */
+const MAX_LENGTH = 1_000;
+
+/**
+ * Logs a request at the moment its response begins. A stream of changes is logged when it is opened, not when it ends.
+ */
+export function logAccess(entry: AccessEntry, response: Response, { log, clock }: { log: Log; clock: Clock }): void {
+  log.info("rep.request", {
+    method: entry.method.slice(0, MAX_LENGTH),
+    path: entry.path?.slice(0, MAX_LENGTH),
+    status: response.status,
+    duration_ms: Math.max(0, clock.now() - entry.startedAt),
+    bytes: bytesOf(response),
+    client_ip: entry.address,
+  });
+}
+
+/** Returns the size of the body, if it is known. */
+function bytesOf({ body, headers }: Response): number | undefined {
+  if (body === null) return 0;
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number(length);
+}

@@ -1,0 +1,128 @@
+import { BaseHandler, type LogRecord } from "@std/log/base-handler";
+import { Logger } from "@std/log/logger";
+import { redactCredentials } from "../values/redact_url.ts";
+
+/** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
+export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
+
+/**
+ * A structured log. Each line has an event name, such as `rep.session_key.issued`, and fields. The names of audit
+ * events are those of REP's security model, §Audit Logging.
+ */
+export interface Log {
+  /** Logs details for debugging. */
+  debug(event: string, fields?: LogFields): void;
+  /** Logs normal operation, audit events included. */
+  info(event: string, fields?: LogFields): void;
+  /** Logs a rejected request or degraded operation. */
+  warn(event: string, fields?: LogFields): void;
+  /** Logs a failure that an operator has to look into. */
+  error(event: string, fields?: LogFields): void;
+}
+
+/** Options of {@linkcode createLog}. */
+export interface LogOptions {
+  /** Log format: one JSON object or `key=value` text per line. @default {"json"} */
+  format?: "json" | "text";
+  /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
+  level?: "debug" | "info" | "warn" | "error";
+  /** Writes a line, which has no line terminator. @default {console.log} */
+  write?: (line: string) => void;
+}
+
+/** Every issuance of a key is written to the audit log (endpoint specification, Audit event). */
+const AUDIT_EVENT = "rep.session_key.issued";
+
+/** A log that discards everything. */
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/**
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
+ * messages of Deno contain them. Errors of `write` are ignored.
+ */
+export function createLog(options: LogOptions = {}): Log {
+  const { format = "json", level = "info", write = toConsole } = options;
+  const formatter = format === "json" ? formatJson : formatText;
+  const handler = new LineHandler(write, formatter);
+  const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
+  const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
+  return {
+    debug: (event, fields) => void logger.debug(event, fields),
+    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
+    warn: (event, fields) => void logger.warn(event, fields),
+    error: (event, fields) => void logger.error(event, fields),
+  };
+}
+
+/** Returns the message of an error, or of whatever else was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
+}
+
+/** Returns a callback that logs an error of a recurring task as `rep.task.failed`. */
+export function logTaskError(log: Log, task: string): (error: unknown) => void {
+  return (error) => log.error("rep.task.failed", { task, detail: describeError(error) });
+}
+
+class LineHandler extends BaseHandler {
+  readonly #write: (line: string) => void;
+
+  constructor(write: (line: string) => void, formatter: (record: LogRecord) => string) {
+    super("NOTSET", { formatter }); // the logger filters by level
+    this.#write = write;
+  }
+
+  override log(line: string): void {
+    try {
+      this.#write(redactCredentials(line));
+    } catch {
+      // A full disk or a closed pipe must not take the gateway down.
+    }
+  }
+}
+
+function toConsole(line: string): void {
+  // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
+  console.log(line);
+}
+
+function getFields({ args }: LogRecord): LogFields {
+  return (args[0] ?? {}) as LogFields;
+}
+
+function formatJson(record: LogRecord): string {
+  const { datetime, levelName, msg } = record;
+  return toSafeJson({ time: datetime, level: levelName, msg, ...getFields(record) });
+}
+
+function formatText(record: LogRecord): string {
+  const fields = Object.entries(getFields(record))
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${formatField(value)}`);
+  const { datetime, levelName, msg } = record;
+  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(" ");
+}
+
+/** Quotes text that could be read as another field or another line. */
+function formatField(value: LogFields[string]): string {
+  const text = Array.isArray(value) ? value.join(",") : String(value);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
+}
+
+/**
+ * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
+ * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
+ */
+function toSafeJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, toEscape);
+}
+
+function toEscape(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}

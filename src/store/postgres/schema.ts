@@ -1,0 +1,114 @@
+import type { PostgresConnection } from "./connection.ts";
+import { RejectedError } from "./connection.ts";
+
+/** The version of the tables and the function below. A change of them increments it, and adds a migration. */
+export const SCHEMA_VERSION = 1;
+
+/**
+ * Commits are a function in the database, so that each is one round trip and no transaction stays open if a gateway
+ * ends.
+ *
+ * - Checked entries are locked in order, then compared. In `READ COMMITTED`, the lock waits for a concurrent commit and
+ *   then sees its
+ *   result.
+ * - There is no row to lock for an entry that does not exist. An advisory lock stands for it: whoever checks that an
+ *   entry does not
+ *   exist, or inserts one, takes it.
+ * - Versions are random. A sequence could give a version a second time after a failover to a replica that lagged
+ *   behind, and a check
+ *   would pass that has to fail.
+ * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which
+ *   writes most, needs
+ *   none.
+ */
+const createSchema = (schema: string) => `
+CREATE SCHEMA IF NOT EXISTS ${schema};
+CREATE TABLE ${schema}.schema_version (version integer NOT NULL);
+CREATE TABLE ${schema}.entry (
+  prefix text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  value text NOT NULL,
+  version uuid NOT NULL,
+  PRIMARY KEY (prefix, name)
+);
+CREATE FUNCTION ${schema}.lock_absent(prefix text, name text) RETURNS void LANGUAGE sql AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('${schema}' || prefix || name, 0))
+$$;
+CREATE FUNCTION ${schema}.commit_entries(checks json, writes json) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+  item record;
+  found_version uuid;
+  new_version uuid := gen_random_uuid();
+BEGIN
+  FOR item IN
+    SELECT part->>0 AS prefix, part->>1 AS name, (part->>2)::uuid AS version
+    FROM json_array_elements(checks) AS part ORDER BY (part->>0) COLLATE "C", (part->>1) COLLATE "C"
+  LOOP
+    IF item.version IS NULL THEN PERFORM ${schema}.lock_absent(item.prefix, item.name); END IF;
+    SELECT entry.version INTO found_version FROM ${schema}.entry
+    WHERE entry.prefix = item.prefix AND entry.name = item.name FOR UPDATE;
+    IF found_version IS DISTINCT FROM item.version THEN RETURN NULL; END IF;
+  END LOOP;
+  FOR item IN
+    SELECT part->>0 AS prefix, part->>1 AS name, part->>2 AS value
+    FROM json_array_elements(writes) WITH ORDINALITY AS list(part, position)
+    ORDER BY (part->>0) COLLATE "C", (part->>1) COLLATE "C", position
+  LOOP
+    IF item.value IS NULL THEN
+      DELETE FROM ${schema}.entry WHERE entry.prefix = item.prefix AND entry.name = item.name;
+    ELSE
+      UPDATE ${schema}.entry SET value = item.value, version = new_version
+      WHERE entry.prefix = item.prefix AND entry.name = item.name;
+      IF NOT FOUND THEN
+        PERFORM ${schema}.lock_absent(item.prefix, item.name);
+        INSERT INTO ${schema}.entry VALUES (item.prefix, item.name, item.value, new_version)
+        ON CONFLICT (prefix, name) DO UPDATE SET value = EXCLUDED.value, version = EXCLUDED.version;
+      END IF;
+    END IF;
+    IF item.prefix = '[]' AND length(item.name) < 1000 THEN PERFORM pg_notify('${schema}', item.name); END IF;
+  END LOOP;
+  RETURN new_version;
+END
+$$;
+INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION});
+`;
+
+/**
+ * Creates the tables on first use, and checks that they are those of this version.
+ *
+ * @throws {RejectedError} If they are of a newer version, or the database cannot store all text.
+ */
+export async function ensureSchema(connection: PostgresConnection, schema: string): Promise<void> {
+  const version = await findVersion(connection, schema) ?? await create(connection, schema);
+  if (version !== SCHEMA_VERSION) {
+    throw new RejectedError(`expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`);
+  }
+}
+
+async function findVersion(connection: PostgresConnection, schema: string): Promise<number | undefined> {
+  // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
+  const [table] = await connection.query(
+    `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+     WHERE nspname = '${schema}' AND relname = 'schema_version'`,
+  );
+  if (table === undefined) return undefined;
+  const [row] = await connection.query(`SELECT version::text FROM ${schema}.schema_version`);
+  return Number(row?.["version"]);
+}
+
+/** Of several gateways that start at once on an empty database, one creates the schema and the others wait for it. */
+async function create(connection: PostgresConnection, schema: string): Promise<number | undefined> {
+  const [database] = await connection.query("SELECT current_setting('server_encoding') AS encoding");
+  const encoding = database?.["encoding"];
+  if (encoding !== "UTF8") throw new RejectedError(`expected a database with the encoding UTF8, got ${encoding}`);
+  await connection.query("BEGIN");
+  try {
+    await connection.query(`SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`);
+    if (await findVersion(connection, schema) === undefined) await connection.query(createSchema(schema));
+    await connection.query("COMMIT");
+  } catch (error) {
+    await connection.query("ROLLBACK").catch(() => {}); // the first error says more
+    throw error;
+  }
+  return await findVersion(connection, schema);
+}

@@ -1,0 +1,139 @@
+import { assertEquals } from "@std/assert";
+import { EventLog } from "../../src/changes/event_log.ts";
+import { Hub } from "../../src/changes/hub.ts";
+import { Tail } from "../../src/changes/tail.ts";
+import { silentLog } from "../../src/observe/log.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate } from "../_store.ts";
+
+/** A store that answers reads only after `answer()`. */
+function pausedStore(store: Store): Store & { answer: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return {
+    ...delegate(store),
+    get: (key) => promise.then(() => store.get(key)),
+    list: (prefix, options) => promise.then(() => store.list(prefix, options)),
+    answer: resolve,
+  };
+}
+
+Deno.test("Tail.readNew() caches each event once if it is called again before a slow store has answered", async () => {
+  const clock = new FakeClock(1_000);
+  const store = memoryStore();
+  const log = new EventLog(store, { clock });
+  await log.append([{ name: "A", value: "1" }, { name: "B", value: "2" }], await log.state());
+  const paused = pausedStore(store);
+  const tail = new Tail(new EventLog(paused, { clock }), () => {});
+  const reads = [tail.readNew(), tail.readNew(), tail.readNew()];
+  paused.answer();
+  await Promise.all(reads);
+  await tail.readNew();
+  assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [1_000, 1_001]);
+  await tail.close();
+});
+
+/** A log with events of a size, numbered from 1 on, and a tail that has not read it yet. */
+async function setUp(count: number, valueBytes = 1) {
+  const clock = new FakeClock(1);
+  const log = new EventLog(memoryStore(), { clock, keep: 1_000_000 });
+  const append = async (first: number, last: number) => {
+    const ids = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+    const changes = ids.map((id) => ({ name: `V${id % 5}`, value: `${id}`.padEnd(valueBytes, "x") }));
+    await log.append(changes, await log.state());
+  };
+  await append(1, count);
+  return { tail: new Tail(log, () => {}), append };
+}
+
+function cachedIds(tail: Tail, cursor = tail.oldestInMemory): number[] {
+  return tail.cached(cursor, Infinity).map(({ id }) => id);
+}
+
+function range(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}
+
+for (const [count, oldest] of [[0, 0], [499, 0], [500, 0], [501, 1], [600, 100]] as const) {
+  Deno.test(`Tail caches events ${oldest + 1} to ${count} of a log with ${count} events at first`, async () => {
+    const { tail } = await setUp(count);
+    await tail.readNew();
+    assertEquals([tail.oldestInMemory, tail.head], [oldest, count]);
+    assertEquals(cachedIds(tail), range(oldest + 1, count));
+    await tail.close();
+  });
+}
+
+Deno.test("Tail caches up to 20,000 events, and then the newest 10,000", async () => {
+  const { tail, append } = await setUp(1);
+  await tail.readNew();
+  await append(2, 20_000);
+  await tail.readNew();
+  assertEquals([tail.oldestInMemory, cachedIds(tail).length], [0, 20_000]);
+  await append(20_001, 20_001);
+  await tail.readNew();
+  assertEquals(tail.oldestInMemory, 10_001);
+  assertEquals(cachedIds(tail), range(10_002, 20_001));
+  await tail.close();
+});
+
+Deno.test("Tail caches up to 16 MiB, and then the newest 8 MiB", async () => {
+  const { tail, append } = await setUp(1, 60_000);
+  await tail.readNew();
+  const frameBytes = tail.cached(0, 1)[0]?.bytes.length ?? 0;
+  const most = Math.floor((16 << 20) / frameBytes);
+  await append(2, most);
+  await tail.readNew();
+  assertEquals([tail.oldestInMemory, cachedIds(tail).length], [0, most]);
+  await append(most + 1, most + 1);
+  await tail.readNew();
+  const kept = cachedIds(tail);
+  assertEquals(kept, range(tail.oldestInMemory + 1, most + 1));
+  assertEquals(kept.length, Math.floor((8 << 20) / (frameBytes + 2))); // ids of up to three digits
+  await tail.close();
+});
+
+Deno.test("a stream whose cursor is older than the cache gets every event", async () => {
+  const clock = new FakeClock(1);
+  const { tail } = await setUp(1_250);
+  await tail.readNew();
+  const limits = { maxStreams: 10, maxStreamsPerClient: 10, maxStreamAgeMs: 60_000 };
+  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, ...limits });
+  const client = { address: "192.0.2.1", rateKey: "192.0.2.1" };
+  for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
+    const reader = hub.subscribe(client, { kind: "reconnect", cursor }).pipeThrough(new TextDecoderStream())
+      .getReader();
+    await reader.read(); // the opening
+    let text = "";
+    while (!text.endsWith("id: 1250\n\n")) text += (await reader.read()).value;
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+    assertEquals(ids, range(cursor + 1, 1_250), `after ${cursor}`);
+    await reader.cancel();
+  }
+  await hub.close(0);
+  await tail.close();
+});
+
+Deno.test("Tail's state is not ahead of its head if an event is published while it loads", async () => {
+  const clock = new FakeClock(1);
+  const inner = memoryStore();
+  const log = new EventLog(inner, { clock });
+  const publishNext = async (value: string) => void await log.append([{ name: "A", value }], await log.state());
+  await publishNext("1");
+  let lists = 0;
+  const store: Store = {
+    ...delegate(inner),
+    async list(prefix, options) {
+      if (++lists > 2) throw new Error("down"); // so that only the first reading counts
+      const entries = await inner.list(prefix, options);
+      await publishNext(`after read ${lists}`);
+      return entries as never;
+    },
+  };
+  const tail = new Tail(new EventLog(store, { clock }), () => {});
+  await tail.readNew().catch(() => {});
+  assertEquals(tail.state.map(({ id }) => id), [2]);
+  assertEquals(tail.head, 2);
+  await tail.close();
+});

@@ -1,0 +1,159 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { type Command, readCommand } from "../../../src/cli/options/command.ts";
+import { UsageError } from "../../../src/cli/options/read_options.ts";
+import type { Environment } from "../../../src/config/classify.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+type Serve = Extract<Command, { kind: "serve" }>;
+
+async function serve(args: string[], environment: Environment = {}): Promise<Serve> {
+  const command = await readCommand(args, environment);
+  assertEquals(command.kind, "serve");
+  return command as Serve;
+}
+
+const MANIFEST = JSON.stringify({
+  version: "0.1.0",
+  variables: {},
+  settings: {
+    hot_reload: true,
+    session_key_ttl: "20s",
+    session_key_max_rate: 5,
+    allowed_origins: ["https://m.example"],
+  },
+});
+
+Deno.test("readCommand() recognizes --help and --version", async () => {
+  assertEquals(
+    [
+      await readCommand(["--help"], {}),
+      await readCommand(["-h", "--version"], {}),
+      await readCommand(["--version"], {}),
+    ],
+    [{ kind: "help" }, { kind: "help" }, { kind: "version" }],
+  );
+});
+
+Deno.test("readCommand() returns help even if the environment is invalid", async () => {
+  assertEquals(await readCommand(["--help"], { REP_GATEWAY_PORT: "x", REP_GATEWAY_MANIFEST: "/nowhere" }), {
+    kind: "help",
+  });
+});
+
+Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
+  await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
+  const { options } = await serve(["--manifest", directory.at(".rep.yaml"), "--session-key-max-rate=7"], {
+    REP_GATEWAY_SESSION_KEY_MAX_RATE: "6",
+    REP_GATEWAY_SESSION_KEY_TTL: "10s",
+  });
+  assertEquals(
+    [
+      options["session-key-max-rate"],
+      options["session-key-ttl"],
+      options["hot-reload"],
+      options["allowed-origins"],
+    ],
+    [7, 10_000, true, ["https://m.example"]],
+  );
+});
+
+Deno.test("readCommand() reads the manifest that the environment names", async () => {
+  await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
+  const { options } = await serve([], { REP_GATEWAY_MANIFEST: directory.at(".rep.yaml") });
+  assertEquals(options["session-key-ttl"], 20_000);
+});
+
+Deno.test("readCommand() reports all issues of a manifest", async () => {
+  const text = JSON.stringify({ version: "1", variables: { A: {} }, settings: { session_key_ttl: "31s" } });
+  await using directory = await TempDirectory.make({ ".rep.yaml": text });
+  const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
+  assertEquals(error.issues, [
+    "Cannot use the manifest: variables.A.tier: expected one of public, sensitive, server, got nothing",
+    'Cannot use the manifest: settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
+    'Cannot use the manifest: version: expected a quoted version such as "0.1.0", got "1"',
+  ]);
+});
+
+Deno.test("readCommand() rejects a manifest with a single issue", async () => {
+  await using directory = await TempDirectory.make({ ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }' });
+  const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
+  assertEquals(error.issues, [
+    "Cannot use the manifest: variables.A.tier: expected one of public, sensitive, server, got nothing",
+  ]);
+});
+
+Deno.test("readCommand() rejects a manifest that does not exist", async () => {
+  await assertRejects(() => serve(["--manifest=/nowhere/.rep.yaml"]), ConfigurationError, "/nowhere/.rep.yaml");
+});
+
+Deno.test("readCommand() rejects an invalid value of a flag or an environment variable", async () => {
+  await assertRejects(() => serve(["--port=x"]), UsageError, "Cannot read --port: expected an integer");
+  await assertRejects(
+    () => serve([], { REP_GATEWAY_SESSION_KEY_TTL: "31s" }),
+    UsageError,
+    'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "31s"',
+  );
+});
+
+Deno.test("readCommand() reads the master key from the environment only", async () => {
+  const bytes = Uint8Array.from({ length: 32 }, (_, index) => index);
+  const REP_GATEWAY_MASTER_KEY = bytes.toBase64();
+  assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY })).masterKey, bytes);
+  assertEquals((await serve([], {})).masterKey, undefined);
+  assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY: "" })).masterKey, undefined);
+  await assertRejects(() => serve([`--master-key=${REP_GATEWAY_MASTER_KEY}`]), UsageError, "Cannot use --master-key");
+});
+
+for (const [text, got] of [["hunter2!", "invalid base64"], ["c2hvcnQ=", "5 bytes"]] as const) {
+  Deno.test(`readCommand() rejects the master key ${text} without repeating it`, async () => {
+    const error = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY: text }), UsageError);
+    assertEquals(
+      error.message,
+      `Cannot read REP_GATEWAY_MASTER_KEY: Cannot use the master key: expected base64 of 32 bytes, got ${got}`,
+    );
+  });
+}
+
+Deno.test("readCommand() warns about variables that are not options", async () => {
+  const { warnings } = await serve([], {
+    REP_GATEWAY_PROT: "1",
+    REP_GATEWAY_PORT: "9000",
+    REP_GATEWAY_SERVICE_HOST: "x",
+  });
+  assertEquals(warnings, ["REP_GATEWAY_PROT is not an option and is ignored"]);
+});
+
+Deno.test(
+  "readCommand() warns that it cannot read the environment without --allow-env",
+  { permissions: { env: false } },
+  async () => {
+    const command = await readCommand([]) as Serve;
+    assertEquals(command.warnings, [
+      "without --allow-env, environment variables are not read: neither REP_* variables nor options",
+    ]);
+  },
+);
+
+Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
+  const drainOf = async (args: string[], onDeploy: boolean) => {
+    const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as Serve;
+    return [command.options.drain, command.warnings];
+  };
+  assertEquals(
+    [
+      await drainOf([], false),
+      await drainOf([], true),
+      await drainOf(["--drain=2s"], true),
+      await drainOf(["--drain=8s"], false),
+      await drainOf(["--drain=8s"], true),
+    ],
+    [
+      [10_000, []],
+      [3_000, []],
+      [2_000, []],
+      [8_000, []],
+      [3_000, ["--drain is limited to 3 s: Deno Deploy ends the process 5 s after SIGINT"]],
+    ],
+  );
+});

@@ -1,0 +1,102 @@
+import { assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
+import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
+import { checkOptions } from "../../../src/gateway_options.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+type Converted = ReturnType<typeof toGatewayOptions>;
+
+/** Parses a command line and converts its options. */
+function convert(...args: string[]): Converted {
+  return toGatewayOptions(readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }));
+}
+
+/** For every option of the gateway that has a value: a flag that sets it, and the value. */
+const CASES: {
+  [N in Exclude<keyof Converted, "variables" | "manifest">]: readonly [flag: string, value: Converted[N]];
+} = {
+  strict: ["--strict", true],
+  hotReload: ["--hot-reload", true],
+  allowedOrigins: ["--allowed-origins=https://app.example.com", ["https://app.example.com"]],
+  allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", ["app.example.com", "*.example.org"]],
+  trustedProxies: ["--trusted-proxies=10.0.0.0/8,::1", ["10.0.0.0/8", "::1"]],
+  sessionKeyTtlMs: ["--session-key-ttl=7s", 7_000],
+  sessionKeyMaxRate: ["--session-key-max-rate=11", 11],
+  keyRotationMs: ["--key-rotation=11m", 660_000],
+  keyRetentionMs: ["--key-retention=12h", 43_200_000],
+  maxStreams: ["--max-streams=7", 7],
+  maxStreamsPerClient: ["--max-streams-per-client=3", 3],
+  maxStreamAgeMs: ["--max-stream-age=31m", 1_860_000],
+  accessLog: ["--access-log", true],
+  separateHealth: ["--health-port=9000", true],
+  basePath: ["--base-path=/app/", "/app"],
+  preserveHost: ["--preserve-host", true],
+  staticCacheBytes: ["--static-cache=1MiB", 1_048_576],
+  staticDir: ["--static-dir=dist", "dist"],
+  upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
+  upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],
+};
+
+for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES, readonly [string, unknown]][]) {
+  Deno.test(`toGatewayOptions() converts ${flag} to ${name}`, () => {
+    assertEquals<unknown>(convert(flag)[name], value);
+    assertNotEquals<unknown>(convert()[name], value);
+  });
+}
+
+Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
+  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = checkOptions({});
+  const { variables: _variables, manifest: _manifest, trustedProxies, ...converted } = convert();
+  const { maxStreamsPerClient, ...others } = converted;
+  assertEquals({ ...defaults, ...others }, defaults);
+  assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
+  assertEquals(trustedProxies, []);
+  checkOptions(convert());
+});
+
+Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and --manifest", async () => {
+  await using directory = await TempDirectory.make({
+    "a.env": "REP_PUBLIC_CONVERTED=a",
+    "b.env": "REP_PUBLIC_CONVERTED=b",
+  });
+  const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
+  const manifest = await directory.write("rep.yaml", 'version: "0.1.0"\nvariables: {}');
+  const read = async (...args: string[]) => {
+    const { environment, manifest } = await checkOptions(convert(...args)).read();
+    return [environment.REP_PUBLIC_CONVERTED, manifest];
+  };
+  assertEquals([
+    await read(),
+    await read(`--env-file=${a}`, `--manifest=${manifest}`),
+    await read(`--watch-path=${b}`),
+    await read(`--watch-path=${b}`, "--hot-reload-mode=file_watch"),
+  ], [
+    [undefined, undefined],
+    ["a", 'version: "0.1.0"\nvariables: {}'],
+    [undefined, undefined],
+    ["b", undefined],
+  ]);
+});
+
+Deno.test("toGatewayOptions() selects the directory or the upstream by --mode", () => {
+  const both = ["--static-dir=dist", "--upstream=up.example"];
+  const select = (...args: string[]) => {
+    const { staticDir, upstream } = convert(...args);
+    return [staticDir, upstream?.toString()];
+  };
+  assertEquals([
+    select(),
+    select("--mode=embedded"),
+    select("--mode=proxy"),
+    select(...both, "--mode=embedded"),
+    select(...both, "--mode=proxy"),
+  ], [
+    [undefined, undefined],
+    ["/usr/share/nginx/html", undefined],
+    [undefined, "http://localhost/"],
+    ["dist", undefined],
+    [undefined, "http://up.example/"],
+  ]);
+  const { message } = assertThrows(() => convert(...both), UsageError);
+  assertEquals(message, "Cannot serve both --static-dir and --upstream: expected one of them, or --mode to select one");
+});

@@ -1,0 +1,137 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { EnvFileError, readEnvFile } from "../../../src/cli/sources/env_file.ts";
+import type { Environment } from "../../../src/config/classify.ts";
+import { pickRepVariables } from "../../../src/config/environment.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+async function variablesAt(path: string): Promise<Environment> {
+  return (await readEnvFile(path)).variables;
+}
+
+Deno.test("readEnvFile() reads a file", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\nOTHER=2\n" });
+  assertEquals(await variablesAt(directory.at("app.env")), { REP_PUBLIC_A: "1" });
+});
+
+Deno.test("readEnvFile() reads a mounted ConfigMap, and its next version", async () => {
+  await using directory = await TempDirectory.make();
+  await directory.mount("2026_11_21", { REP_PUBLIC_A: "1", REP_SERVER_B: "2\n", "other.txt": "x" });
+  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "1", REP_SERVER_B: "2" });
+  await directory.mount("2026_11_22", { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
+  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
+});
+
+Deno.test("readEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
+  await using directory = await TempDirectory.make({
+    REP_A: "1\n",
+    REP_B: "1\r\n",
+    REP_C: "1\n\n",
+    REP_D: " 1 ",
+    REP_E: "",
+    REP_F: '"1" # all of it\na=b',
+  });
+  assertEquals(await variablesAt(directory.path), {
+    REP_A: "1",
+    REP_B: "1",
+    REP_C: "1\n",
+    REP_D: " 1 ",
+    REP_E: "",
+    REP_F: '"1" # all of it\na=b',
+  });
+});
+
+Deno.test("readEnvFile() ignores files without the prefix", async () => {
+  await using directory = await TempDirectory.make({ ".REP_A": "1", ".env": "REP_B=1", "rep_c": "1", "REP_D": "1" });
+  assertEquals(await variablesAt(directory.path), { REP_D: "1" });
+});
+
+Deno.test("readEnvFile() tells an empty file or directory from one without variables", async () => {
+  await using directory = await TempDirectory.make({
+    "empty.env": "",
+    "blank.env": "\uFEFF \r\n\t\n",
+    "none.env": "#",
+  });
+  await Deno.mkdir(directory.at("empty"));
+  const read = (name: string) => readEnvFile(directory.at(name));
+  assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: false },
+    { kind: "file", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "file", variables: {}, isEmpty: false, isTerminated: false },
+  ]);
+  assertEquals([await read("empty"), await read(".")], [
+    { kind: "directory", variables: {}, isEmpty: true, isTerminated: true },
+    { kind: "directory", variables: {}, isEmpty: false, isTerminated: true },
+  ]);
+});
+
+Deno.test("readEnvFile() reads a file with a byte order mark", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "\uFEFFREP_A=1\nREP_B=2", "REP_C": "\uFEFF3" });
+  assertEquals(await variablesAt(directory.at("app.env")), { REP_A: "1", REP_B: "2" });
+  assertEquals(await variablesAt(directory.path), { REP_C: "3" });
+});
+
+Deno.test("readEnvFile() names file and line of every issue, and no value", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nCANARY\nREP_A=CANARY" });
+  const path = directory.at("app.env");
+  const error = await assertRejects(() => readEnvFile(path), EnvFileError);
+  assertEquals(error.issues, [
+    { where: `${path}:2`, detail: "expected NAME=value, a comment or a blank line" },
+    { where: `${path}:3`, detail: "expected each name once, but REP_A is already in line 1" },
+  ]);
+  assertEquals(
+    error.message,
+    `${path}:2: expected NAME=value, a comment or a blank line\n` +
+      `${path}:3: expected each name once, but REP_A is already in line 1`,
+  );
+});
+
+/** Bytes that are not UTF-8, and the line that is reported. */
+const INVALID_UTF8: Record<string, readonly [bytes: readonly number[], line: number]> = {
+  "a byte of Latin-1": [[...ascii("REP_A=1\nREP_B="), 0xe4, ...ascii("\nREP_C=3\n")], 2],
+  "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
+  "a character that is cut off": [[...ascii("REP_A=1\n\nREP_B="), 0xf0, 0x9f, 0x98], 3],
+  "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
+  "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
+};
+
+function ascii(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
+  Deno.test(`readEnvFile() rejects ${what}, in a file and in a directory`, async () => {
+    await using directory = await TempDirectory.make();
+    const path = directory.at("REP_A");
+    await Deno.writeFile(path, new Uint8Array(bytes));
+    for (const read of [path, directory.path]) {
+      const { issues } = await assertRejects(() => readEnvFile(read), EnvFileError);
+      assertEquals(issues, [{ where: `${path}:${line}`, detail: "expected UTF-8" }]);
+    }
+  });
+}
+
+Deno.test("readEnvFile() rejects a NUL byte in a directory", async () => {
+  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
+  const { issues } = await assertRejects(() => readEnvFile(directory.path), EnvFileError);
+  assertEquals(issues, [{ where: `${directory.at("REP_B")}:2`, detail: "expected text, got a NUL byte" }]);
+  await directory.write("REP_B", "\0");
+  await assertRejects(() => readEnvFile(directory.path), EnvFileError);
+});
+
+Deno.test("readEnvFile() fails for a path that does not exist", async () => {
+  await using directory = await TempDirectory.make();
+  await assertRejects(() => readEnvFile(directory.at("app.env")), Deno.errors.NotFound);
+});
+
+Deno.test("readEnvFile() fails for a dangling symlink in a directory", async () => {
+  await using directory = await TempDirectory.make();
+  await Deno.symlink("nowhere", directory.at("REP_A"));
+  await assertRejects(() => readEnvFile(directory.path), Deno.errors.NotFound);
+});
+
+Deno.test("pickRepVariables() keeps the variables with the prefix REP_", () => {
+  assertEquals(pickRepVariables({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
+    REP_PUBLIC_A: "1",
+    REP_GATEWAY_PORT: "2",
+  });
+});

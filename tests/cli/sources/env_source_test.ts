@@ -1,0 +1,218 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { EnvFileError } from "../../../src/cli/sources/env_file.ts";
+import { EnvSource } from "../../../src/cli/sources/env_source.ts";
+import type { Environment } from "../../../src/config/classify.ts";
+import { TempDirectory } from "../../_temp.ts";
+import { WatchedClock } from "../../_watched_clock.ts";
+
+/** A source at paths, of which the first read is done. */
+async function openSource(...paths: string[]) {
+  const clock = new WatchedClock();
+  const source = new EnvSource(paths, clock);
+  await source.read();
+  return {
+    clock,
+    /** Reads without any pause. */
+    async readAtOnce(): Promise<Environment> {
+      const variables = await source.read();
+      assertEquals(clock.waiting, 0);
+      return variables;
+    },
+    /** Begins to read, and returns when the source pauses before the next read. */
+    async beginRead(): Promise<{ result: Promise<Environment> }> {
+      const result = source.read();
+      result.catch(() => {}); // the test awaits it later
+      await clock.waits();
+      return { result };
+    },
+  };
+}
+
+async function issueOf(result: Promise<Environment>): Promise<unknown> {
+  return (await assertRejects(() => result, EnvFileError)).issues;
+}
+
+Deno.test("EnvSource.read() returns updates and additions at once", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_E=" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=2\nREP_B=3\nREP_E=");
+  assertEquals(await source.readAtOnce(), { REP_A: "2", REP_B: "3", REP_E: "" });
+});
+
+Deno.test("EnvSource.read() returns a deletion after it has read it again half a second later", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=1\n");
+  const { result } = await source.beginRead();
+  let isSettled = false;
+  void result.then(() => isSettled = true);
+  await source.clock.tick(499);
+  assertEquals(isSettled, false);
+  await source.clock.tick(1);
+  assertEquals(await result, { REP_A: "1" });
+  assertEquals(await source.readAtOnce(), { REP_A: "1" });
+});
+
+Deno.test("EnvSource.read() returns no deletion that was a file being written", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  const source = await openSource(directory.at("app.env"));
+  for (const partial of ["", "REP_A=1", "REP_A=1\nREP_B=", "REP_A=1\nREP_B=22"]) {
+    await directory.write("app.env", partial);
+    const { result } = await source.beginRead();
+    await directory.write("app.env", "REP_A=1\nREP_B=3\n");
+    await source.clock.tick(500);
+    assertEquals([partial, await result], [partial, { REP_A: "1", REP_B: "3" }]);
+  }
+});
+
+Deno.test("EnvSource.read() returns no deletion while a file changes", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=2\n");
+  const { result } = await source.beginRead();
+  for (const partial of ["REP_A=3\n", "REP_B=4\n", "# 5\n", "REP_A=1\n"]) {
+    await directory.write("app.env", partial);
+    await source.clock.tick(500);
+    await source.clock.waits();
+  }
+  await directory.write("app.env", "REP_A=6\nREP_B=6\n");
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "6", REP_B: "6" });
+});
+
+Deno.test("EnvSource.read() returns a last line without a newline at once if it had none before", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=2");
+  assertEquals(await source.readAtOnce(), { REP_A: "2" });
+});
+
+Deno.test("EnvSource.read() reads a directory again from which a variable has disappeared", async () => {
+  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "2" });
+  const source = await openSource(directory.path);
+  await directory.write("REP_B", "");
+  const emptied = await source.beginRead();
+  await directory.write("REP_B", "3");
+  await source.clock.tick(500);
+  assertEquals(await emptied.result, { REP_A: "1", REP_B: "3" });
+  await Deno.remove(directory.at("REP_B"));
+  const removed = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await removed.result, { REP_A: "1" });
+});
+
+Deno.test("EnvSource.read() confirms each deletion that is found while it confirms another", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\nREP_C=3" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=1\nREP_B=2");
+  const { result } = await source.beginRead();
+  await directory.write("app.env", "REP_A=1\nREP_C=3");
+  await source.clock.tick(500);
+  await source.clock.waits();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_C: "3" });
+});
+
+Deno.test("EnvSource.read() rejects a file that is different in each of ten reads", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1" });
+  const path = directory.at("app.env");
+  const source = await openSource(path);
+  await directory.write("app.env", "REP_N0=1");
+  const { result } = await source.beginRead();
+  for (let n = 1; n <= 9; n++) {
+    await source.clock.waits();
+    await directory.write("app.env", `REP_N${n}=1`);
+    await source.clock.tick(500);
+  }
+  const detail = "expected a file that stays the same, but it changed in 10 reads";
+  assertEquals(await issueOf(result), [{ where: path, detail }]);
+});
+
+Deno.test("EnvSource.read() rejects a file that became empty, however often it is read", async () => {
+  const detail =
+    "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it";
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\n" });
+  const path = directory.at("app.env");
+  const source = await openSource(path);
+  for (const empty of ["", "\n \r\n"]) {
+    await directory.write("app.env", empty);
+    const { result } = await source.beginRead();
+    await source.clock.tick(500);
+    assertEquals(await issueOf(result), [{ where: path, detail }]);
+  }
+  await directory.write("app.env", "# none\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await result, {});
+});
+
+Deno.test("EnvSource.read() rejects a directory that became empty", async () => {
+  await using directory = await TempDirectory.make();
+  await Deno.mkdir(directory.at("mount"));
+  await directory.write("mount/REP_A", "1");
+  const source = await openSource(directory.at("mount"));
+  await Deno.remove(directory.at("mount/REP_A"));
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  const detail = "expected files, got an empty directory that was not empty before";
+  assertEquals(await issueOf(result), [{ where: directory.at("mount"), detail }]);
+});
+
+Deno.test("EnvSource.read() accepts a file that is empty from the beginning", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "" });
+  const source = await openSource(directory.at("app.env"));
+  assertEquals(await source.readAtOnce(), {});
+  await directory.write("app.env", "REP_A=1");
+  assertEquals(await source.readAtOnce(), { REP_A: "1" });
+});
+
+Deno.test("EnvSource.read() compares with the last valid file after an invalid one", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=1\nREP_B");
+  await assertRejects(() => source.readAtOnce(), EnvFileError);
+  await directory.write("app.env", "REP_A=1\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1" });
+});
+
+Deno.test("EnvSource.read() lets each file override the ones before it, and confirms what any of them has lost", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "REP_B=2\n#\n" });
+  const source = await openSource(directory.at("a.env"), directory.at("b.env"));
+  assertEquals(await source.readAtOnce(), { REP_A: "1", REP_B: "2" });
+  await directory.write("b.env", "#\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_B: "1" });
+});
+
+Deno.test("EnvSource.read() returns no deletion while a variable moves from one file to another", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "#\n" });
+  const source = await openSource(directory.at("a.env"), directory.at("b.env"));
+  await directory.write("a.env", "REP_A=1\n");
+  const { result } = await source.beginRead();
+  await directory.write("b.env", "REP_B=2\n");
+  await source.clock.tick(500);
+  await source.clock.waits();
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_B: "2" });
+});
+
+Deno.test("EnvSource.read() reports the issues of all files in their order, and changes nothing", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\n", "b.env": "REP_B=2\n" });
+  const [a, b] = [directory.at("a.env"), directory.at("b.env")];
+  const source = await openSource(a, b);
+  await directory.write("a.env", "REP_A\n");
+  await Deno.remove(b);
+  const detail = `No such file or directory (os error 2): stat '${b}'`;
+  assertEquals(await issueOf(source.readAtOnce()), [
+    { where: `${a}:1`, detail: "expected NAME=value, a comment or a blank line" },
+    { where: b, detail },
+  ]);
+  await directory.write("a.env", "");
+  await directory.write("b.env", "REP_B=2\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals((await issueOf(result) as { where: string }[]).map(({ where }) => where), [a]);
+});

@@ -1,0 +1,56 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { readCommand } from "../../../src/cli/options/command.ts";
+import { UsageError } from "../../../src/cli/options/read_options.ts";
+import { loadKvToken, readSecret } from "../../../src/cli/sources/secret_files.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+Deno.test("readSecret() returns the value, or the text of the file without white space around it", async () => {
+  await using directory = await TempDirectory.make({ token: " abc\n" });
+  assertEquals(await readSecret("TOKEN", {}), undefined);
+  assertEquals(await readSecret("TOKEN", { TOKEN: "", TOKEN_FILE: "" }), undefined);
+  assertEquals(await readSecret("TOKEN", { TOKEN: "abc" }), "abc");
+  assertEquals(await readSecret("TOKEN", { TOKEN_FILE: directory.at("token") }), "abc");
+});
+
+Deno.test("readSecret() rejects both at once, a missing file and an empty one, without the secret", async () => {
+  await using directory = await TempDirectory.make({ empty: " \n" });
+  const both = await assertRejects(() => readSecret("TOKEN", { TOKEN: "abc", TOKEN_FILE: "x" }), UsageError);
+  assertEquals(both.message, "Cannot use TOKEN and TOKEN_FILE: expected one of them");
+  const empty = await assertRejects(() => readSecret("TOKEN", { TOKEN_FILE: directory.at("empty") }), UsageError);
+  assertEquals(
+    empty.message,
+    `Cannot read TOKEN_FILE "${directory.at("empty")}": expected a secret, got an empty file`,
+  );
+  const missing = await assertRejects(() => readSecret("TOKEN", { TOKEN_FILE: directory.at("x") }), ConfigurationError);
+  assertEquals(missing.message.startsWith(`Cannot read TOKEN_FILE "${directory.at("x")}": `), true);
+});
+
+Deno.test("readCommand() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", async () => {
+  const key = new Uint8Array(32).fill(7);
+  await using directory = await TempDirectory.make({ good: `${key.toBase64()}\n`, bad: "c2VjcmV0" });
+  const read = (name: string) => readCommand([], { REP_GATEWAY_MASTER_KEY_FILE: directory.at(name) });
+  const command = await read("good");
+  assertEquals(command.kind === "serve" && [command.masterKey, command.warnings], [key, []]);
+  const { message } = await assertRejects(() => read("bad"), UsageError);
+  assertEquals([message.startsWith("Cannot read REP_GATEWAY_MASTER_KEY_FILE: "), message.includes("c2Vj")], [
+    true,
+    false,
+  ]);
+});
+
+Deno.test("loadKvToken() sets DENO_KV_ACCESS_TOKEN from DENO_KV_ACCESS_TOKEN_FILE", async () => {
+  await using directory = await TempDirectory.make({ token: "abc\n" });
+  Deno.env.set("DENO_KV_ACCESS_TOKEN_FILE", directory.at("token"));
+  try {
+    await loadKvToken();
+    assertEquals(Deno.env.get("DENO_KV_ACCESS_TOKEN"), "abc");
+  } finally {
+    Deno.env.delete("DENO_KV_ACCESS_TOKEN_FILE");
+    Deno.env.delete("DENO_KV_ACCESS_TOKEN");
+  }
+});
+
+Deno.test("loadKvToken() does nothing without permission to read the environment", { permissions: {} }, async () => {
+  await loadKvToken();
+});

@@ -1,0 +1,185 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { createSources, readTextFile, type SourceOptions, watchedPaths } from "../../../src/cli/sources/sources.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { setUp } from "../../_gateway.ts";
+import { TempDirectory } from "../../_temp.ts";
+import { WatchedClock } from "../../_watched_clock.ts";
+
+function options(some: Partial<SourceOptions>): SourceOptions {
+  return { "env-file": [], "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
+}
+
+/** Runs a function with a variable in the environment of the process. */
+async function withVariable(name: string, value: string, run: () => Promise<void>): Promise<void> {
+  Deno.env.set(name, value);
+  try {
+    await run();
+  } finally {
+    Deno.env.delete(name);
+  }
+}
+
+async function messageOf(promise: Promise<unknown>): Promise<string> {
+  return (await assertRejects(() => promise, ConfigurationError)).message;
+}
+
+Deno.test("createSources() lets the environment override the env file", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file" });
+  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }));
+  await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
+    const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
+    assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
+  });
+});
+
+Deno.test("createSources() lets each env file override the ones before it", async () => {
+  const files = { "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1", "b.env": "REP_PUBLIC_SRC_B=2" };
+  await using directory = await TempDirectory.make(files);
+  const read = (...names: string[]) =>
+    createSources(options({ "env-file": names.map((name) => directory.at(name)) })).variables();
+  const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
+  assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
+  assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
+});
+
+Deno.test("createSources() reports every env file that cannot be read", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_PUBLIC_SRC_A=1" });
+  const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
+  const { issues } = await assertRejects(
+    () => createSources(options({ "env-file": names })).variables(),
+    ConfigurationError,
+  );
+  assertEquals(
+    (issues as string[]).map((issue) => issue.slice(0, issue.lastIndexOf('"') + 1)).toSorted(),
+    ["x.env", "y.env"].map((name) => `Cannot read --env-file "${directory.at(name)}"`),
+  );
+});
+
+const MANIFESTS = { a: 'version: "0.1.0"\nvariables: {}', b: 'version: "0.2.0"\nvariables: {}' };
+
+Deno.test("createSources() reads the files anew each time", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=1", ".rep.yaml": MANIFESTS.a });
+  const paths = { "env-file": [directory.at("app.env")], manifest: directory.at(".rep.yaml") };
+  const { variables, manifest } = createSources(options(paths));
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["1", MANIFESTS.a]);
+  await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
+  await directory.write(".rep.yaml", MANIFESTS.b);
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["2", MANIFESTS.b]);
+});
+
+Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
+  const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
+  await using directory = await TempDirectory.make({ ".rep.yaml": text });
+  const { manifest } = createSources(options({ manifest: directory.at(".rep.yaml") }));
+  const { issues } = await assertRejects(async () => await manifest?.(), ConfigurationError);
+  assertEquals(issues, ["Cannot use the manifest: settings.hot_reload: expected true or false, got 1"]);
+});
+
+Deno.test("createSources() returns no manifest if none is set", () => {
+  assertEquals(createSources(options({})).manifest, undefined);
+});
+
+Deno.test("createSources() reads --watch-path if it is watched and --env-file is not set", async () => {
+  await using directory = await TempDirectory.make({ REP_PUBLIC_SRC_A: "mounted", "app.env": "REP_PUBLIC_SRC_A=file" });
+  const watched = { "watch-path": directory.path, "hot-reload-mode": "file_watch" } as const;
+  const read = async (some: Partial<SourceOptions>) =>
+    (await createSources(options(some)).variables()).REP_PUBLIC_SRC_A;
+  assertEquals(await read(watched), "mounted");
+  assertEquals(await read({ ...watched, "env-file": [directory.at("app.env")] }), "file");
+  assertEquals(await read({ ...watched, "hot-reload-mode": "signal" }), undefined);
+});
+
+Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifest", () => {
+  const all = options({ "watch-path": "w", "env-file": ["e", "f"], manifest: "m" });
+  assertEquals([
+    watchedPaths(all),
+    watchedPaths({ ...all, "watch-path": undefined }),
+    watchedPaths(options({ manifest: "m" })),
+    watchedPaths(options({})),
+  ], [["w"], ["e", "f", "m"], ["m"], []]);
+});
+
+Deno.test("createSources() reports the path that could not be read, and the reason", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("app.env");
+  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }));
+  assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
+    `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
+    `Cannot read --manifest "${path}": No such file or directory (os error 2): readfile '${path}'`,
+  ]);
+  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }));
+  assertEquals(
+    await messageOf(watched.variables()),
+    `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
+  );
+});
+
+Deno.test("createSources() reports every issue of an env file with file and line, and no value", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_SENSITIVE_A=CANARY\nCANARY\nREP_SERVER_B='CANARY",
+  });
+  const path = directory.at("app.env");
+  const { variables } = createSources(options({ "env-file": [path] }));
+  const { issues } = await assertRejects(variables, ConfigurationError);
+  assertEquals(issues, [
+    `Cannot read --env-file "${path}:2": expected NAME=value, a comment or a blank line`,
+    `Cannot read --env-file "${path}:3": expected a closing ' for the value that begins here`,
+  ]);
+});
+
+Deno.test("an invalid env file is rejected as a whole: nothing changes, and health is degraded until it is valid", async () => {
+  const valid = "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=2\n";
+  await using directory = await TempDirectory.make({ "app.env": valid });
+  const path = directory.at("app.env");
+  const clock = new WatchedClock();
+  const { variables } = createSources(options({ "env-file": [path] }), clock);
+  await using service = await setUp({}, { variables });
+  const state = async () => {
+    const { status, variables } = await (await service.ask("/rep/health")).json();
+    const published = service.lines.filter(({ msg }) => msg === "rep.config.changed").length;
+    return [status, variables.public, published];
+  };
+  assertEquals(await state(), ["healthy", 2, 2]);
+  for (const invalid of INVALID) {
+    await Deno.writeFile(path, invalid);
+    const reload = assertRejects(() => service.gateway.reload(), ConfigurationError);
+    if (invalid.length === 0) {
+      await clock.waits();
+      await clock.tick(500);
+    }
+    await reload;
+    assertEquals(await state(), ["degraded", 2, 2]);
+    await directory.write("app.env", valid);
+    await service.gateway.reload();
+    assertEquals(await state(), ["healthy", 2, 2]);
+  }
+});
+
+const encoder = new TextEncoder();
+
+/** What env files were seen to contain while they were written, or after somebody made a mistake. */
+const INVALID: readonly Uint8Array[] = [
+  new Uint8Array(),
+  new Uint8Array([0x8f, 0x1b, 0xff, 0x0a, 0x00, 0xc3, 0x28]),
+  new Uint8Array([...encoder.encode("REP_PUBLIC_SRC_A=1\n"), 0, 0, 0]),
+  encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SR"),
+  encoder.encode('REP_PUBLIC_SRC_A="1\nREP_PUBLIC_SRC_B=2\n'),
+  encoder.encode("REP_PUBLIC_SRC_A: 1\n"),
+  encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_A=2\n"),
+];
+
+Deno.test("readTextFile() rejects a directory", async () => {
+  await using directory = await TempDirectory.make();
+  const { path } = directory;
+  assertEquals(
+    await messageOf(readTextFile(path, "--tls-cert")),
+    `Cannot read --tls-cert "${path}": Is a directory (os error 21): readfile '${path}'`,
+  );
+});
+
+Deno.test("readTextFile() reports a missing permission without prompting", { permissions: {} }, async () => {
+  assertEquals(
+    await messageOf(readTextFile("/etc/rep/app.env", "--env-file")),
+    'Cannot read --env-file "/etc/rep/app.env": expected --allow-read=/etc/rep/app.env',
+  );
+});

@@ -1,0 +1,112 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import type { CommandOptions } from "../../../src/cli/options/option_table.ts";
+import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
+import { checkTriggers, startTriggers } from "../../../src/cli/sources/triggers.ts";
+import { silentLog } from "../../../src/observe/log.ts";
+import { TempDirectory } from "../../_temp.ts";
+import { WatchedClock } from "../../_watched_clock.ts";
+
+function optionsOf(args: readonly string[]): CommandOptions {
+  return readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+}
+
+/** Starts the triggers of a command line and counts the reloads. */
+function start(...args: string[]) {
+  const clock = new WatchedClock();
+  let reloads = 0;
+  const stop = startTriggers(optionsOf(args), () => reloads++, { clock, log: silentLog });
+  return {
+    clock,
+    stop,
+    get reloads() {
+      return reloads;
+    },
+    [Symbol.dispose]: stop,
+  };
+}
+
+/** Returns the error message for a command line, which is the same for the check and for the start. */
+function messageOf(...args: string[]): string {
+  const { message } = assertThrows(() => checkTriggers(optionsOf(args)), UsageError);
+  assertEquals(assertThrows(() => start(...args), UsageError).message, message);
+  return message;
+}
+
+Deno.test("startTriggers() starts nothing by default", async () => {
+  using triggers = start();
+  assertEquals(triggers.clock.waiting, 0);
+  await triggers.clock.tick(86_400_000);
+  assertEquals(triggers.reloads, 0);
+});
+
+Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it is stopped", async () => {
+  using triggers = start("--hot-reload-mode=poll", "--poll-interval=5s");
+  const counted: number[] = [];
+  for (const ms of [4_999, 1, 5_000, 9_999, 1]) {
+    await triggers.clock.tick(ms);
+    counted.push(triggers.reloads);
+  }
+  triggers.stop();
+  await triggers.clock.tick(60_000);
+  assertEquals([counted, triggers.reloads, triggers.clock.waiting], [[0, 1, 2, 3, 4], 4, 0]);
+});
+
+Deno.test("startTriggers() reloads after a change of a file in file_watch mode", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1" });
+  using triggers = start("--hot-reload-mode=file_watch", "--env-file", directory.at("app.env"));
+  await directory.write("app.env", "2");
+  await triggers.clock.waits(2); // one of them is polling
+  await triggers.clock.tick(100);
+  assertEquals(triggers.reloads, 1);
+});
+
+Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", async () => {
+  await using directory = await TempDirectory.make({ ".rep.yaml": "1" });
+  using triggers = start(
+    "--hot-reload-mode=file_watch",
+    "--manifest",
+    directory.at(".rep.yaml"),
+    "--poll-interval=5s",
+  );
+  await triggers.clock.tick(5_000);
+  assertEquals(triggers.reloads, 1);
+  triggers.stop();
+  await triggers.clock.tick(60_000);
+  assertEquals([triggers.reloads, triggers.clock.waiting], [1, 0]);
+});
+
+Deno.test("checkTriggers() accepts what can be watched, and starts nothing", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1" });
+  for (const path of [directory.path, directory.at("app.env")]) {
+    checkTriggers(optionsOf(["--hot-reload-mode=file_watch", "--watch-path", path])); // a watcher would be reported as a leak
+  }
+});
+
+Deno.test("checkTriggers() checks no path in other modes", () => {
+  for (const mode of ["signal", "poll"]) {
+    checkTriggers(optionsOf([`--hot-reload-mode=${mode}`, "--watch-path=/nowhere"]));
+  }
+});
+
+Deno.test("checkTriggers() rejects file_watch without a path", () => {
+  assertEquals(
+    messageOf("--hot-reload-mode=file_watch"),
+    "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
+  );
+});
+
+Deno.test("checkTriggers() reports the path that cannot be watched, and the reason", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("config");
+  assertEquals(
+    messageOf("--hot-reload-mode=file_watch", "--watch-path", path),
+    `Cannot watch ${path}: No such file or directory (os error 2): stat '${path}'`,
+  );
+});
+
+Deno.test("checkTriggers() reports a missing permission without prompting", { permissions: {} }, () => {
+  assertEquals(
+    messageOf("--hot-reload-mode=file_watch", "--watch-path=/config"),
+    "Cannot watch /config: expected --allow-read=/config",
+  );
+});

@@ -1,0 +1,24 @@
+import { assertEquals } from "@std/assert";
+import { runCommand } from "../../_command.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+/** Returns the fields of `rep.start.failed` for a manifest with these variables. */
+async function startErrorOf(variables: Record<string, unknown>): Promise<{ detail: string; issues?: string[] }> {
+  const text = JSON.stringify({ version: "0.1.0", variables });
+  await using directory = await TempDirectory.make({ "rep.yaml": text });
+  const { stdout } = await runCommand(["--port", "0", "--manifest", directory.at("rep.yaml")]);
+  const { msg, detail, issues } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  assertEquals(msg, "rep.start.failed");
+  return issues === undefined ? { detail } : { detail, issues };
+}
+
+const EXPECTED = "expected one of public, sensitive, server, got nothing";
+const ISSUES = ["A", "B"].map((name) => `Cannot use the manifest: variables.${name}.tier: ${EXPECTED}`);
+
+Deno.test("exitWithStartError() logs a single issue as the detail only", async () => {
+  assertEquals(await startErrorOf({ A: {} }), { detail: ISSUES[0] ?? "" });
+});
+
+Deno.test("exitWithStartError() logs several issues as a list as well", async () => {
+  assertEquals((await startErrorOf({ A: {}, B: {} })).issues, ISSUES);
+});

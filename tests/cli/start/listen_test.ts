@@ -1,0 +1,384 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { listen, type Listener, type ListenOptions } from "../../../src/cli/start/listen.ts";
+import { BrokenBodyError } from "../../../src/content/proxy/broken_body_error.ts";
+import { createGateway } from "../../../src/gateway.ts";
+import { peerAddress } from "../../../src/http/client_address.ts";
+import { bindDenoServer } from "../../../src/server/deno_server.ts";
+import { bindNodeServer, type ConnectionLimits } from "../../../src/server/node_server.ts";
+import type { BindServer } from "../../../src/server/server.ts";
+import { systemClock } from "../../../src/values/clock.ts";
+import { bareProcess } from "../../_bare_process.ts";
+import { captureLog } from "../../_gateway.ts";
+
+interface ListenStage extends AsyncDisposable {
+  listener: Listener;
+  lines: Record<string, unknown>[];
+  /** Sends bytes, one a character, and reads whatever comes until the other side closes. */
+  send(text: string): Promise<string>;
+}
+
+const LIMITS: ConnectionLimits = {
+  maxConnections: 100,
+  backlog: 100,
+  headerTimeoutMs: 10_000,
+  requestTimeoutMs: 10_000,
+  keepAliveTimeoutMs: 10_000,
+};
+
+/** The servers of `--server`, which have to behave in the same way. */
+const SERVERS: readonly (readonly [name: string, bindServer: BindServer])[] = [
+  ["", bindDenoServer],
+  [" on node:http", bindNodeServer(LIMITS, { clock: systemClock, log: captureLog().log })],
+];
+
+/** A gateway on a real port of this machine. */
+async function stage(options: Partial<ListenOptions> = {}): Promise<ListenStage> {
+  const { log, lines } = captureLog();
+  const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
+  const gateway = await createGateway({ variables, log, hotReload: true });
+  const common = { hostname: "127.0.0.1", port: 0, handler: gateway.fetch, serves: "gateway", clock: systemClock, log };
+  const listener = await listen({ ...common, ...options });
+  return {
+    listener,
+    lines,
+    send: (text) => send(listener.port, text),
+    async [Symbol.asyncDispose]() {
+      await gateway.close();
+      await listener.shutdown();
+    },
+  };
+}
+
+/** Deno takes a client that has closed its half for one that is gone, and gives up what it asked for. */
+const CLOSE = "Connection: close";
+
+async function send(port: number, text: string): Promise<string> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  try {
+    await writeAll(connection, Uint8Array.from(text, (character) => character.charCodeAt(0)));
+    if (!text.includes(CLOSE)) await connection.closeWrite(); // else the other side closes, when it has answered
+    return await readAll(connection);
+  } catch (error) {
+    if (error instanceof Deno.errors.ConnectionReset || error instanceof Deno.errors.BrokenPipe) return ""; // closed
+    throw error;
+  }
+}
+
+async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
+}
+
+async function readAll(connection: Deno.Conn): Promise<string> {
+  const decoder = new TextDecoder("latin1");
+  const buffer = new Uint8Array(16 << 10);
+  let text = "";
+  for (let read = await connection.read(buffer); read !== null; read = await connection.read(buffer)) {
+    text += decoder.decode(buffer.subarray(0, read), { stream: true });
+  }
+  return text;
+}
+
+const statusOf = (response: string) => /^HTTP\/1\.[01] (\d{3}) /.exec(response)?.[1] ?? response;
+
+/** A request with one line of its own, and what ends it. */
+function request(line: string, ...headers: string[]): string {
+  return [line, ...headers, CLOSE, "", ""].join("\r\n");
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} takes a free port, says so, and serves`, async () => {
+    await using set = await stage({ bindServer });
+    const { port } = set.listener;
+    const response = await fetch(`http://127.0.0.1:${port}/rep/health`);
+    assertEquals([response.status, (await response.json()).status], [200, "healthy"]);
+    const told = set.lines.filter(({ msg }) => msg === "rep.listening").map(({ time: _time, ...line }) => line);
+    const url = `http://127.0.0.1:${port}/`;
+    assertEquals(told, [{ level: "INFO", msg: "rep.listening", serves: "gateway", url, port }]);
+  });
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} tells the handler who asks`, async () => {
+    const peers: Deno.Addr[] = [];
+    await using set = await stage({
+      bindServer,
+      handler: (_request, { remoteAddr }) => {
+        peers.push(remoteAddr);
+        return Promise.resolve(new Response());
+      },
+    });
+    assertEquals(statusOf(await set.send(request("GET / HTTP/1.1", "Host: x"))), "200");
+    assertEquals(peers.map(peerAddress), ["127.0.0.1"]);
+  });
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} listens no more after its shutdown`, async () => {
+    const set = await stage({ bindServer });
+    await set[Symbol.asyncDispose]();
+    await assertRejects(
+      () => Deno.connect({ hostname: "127.0.0.1", port: set.listener.port }),
+      Deno.errors.ConnectionRefused,
+    );
+    await set.listener.shutdown(); // and once more does nothing
+  });
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} lets what is under way come to its end before the shutdown does`, async () => {
+    const { promise: asked, resolve: wasAsked } = Promise.withResolvers<void>();
+    const { promise: answer, resolve } = Promise.withResolvers<Response>();
+    await using set = await stage({
+      bindServer,
+      handler: () => {
+        wasAsked();
+        return answer;
+      },
+    });
+    const response = set.send(request("GET / HTTP/1.1", "Host: x"));
+    await asked;
+    const stopped = set.listener.shutdown();
+    resolve(new Response("to the end"));
+    assert((await response).endsWith("to the end"));
+    await stopped;
+  });
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} rejects a port that is taken`, async () => {
+    await using set = await stage({ bindServer });
+    const handler = () => Promise.resolve(new Response());
+    const options = { hostname: "127.0.0.1", port: set.listener.port, handler, serves: "gateway", bindServer };
+    await assertRejects(() => listen({ ...options, clock: systemClock, log: captureLog().log }), Deno.errors.AddrInUse);
+  });
+}
+
+Deno.test({
+  name: "listen() names the permission that it needs, for IPv6 in brackets",
+  permissions: { net: ["127.0.0.1:1"] },
+  async fn() {
+    const handler = () => Promise.resolve(new Response());
+    const options = { port: 8080, handler, serves: "gateway", clock: systemClock, log: captureLog().log };
+    for (
+      const [hostname, host] of [["127.0.0.1", "127.0.0.1:8080"], ["::1", "[::1]:8080"], ["::", "[::]:8080"]] as const
+    ) {
+      const error = await assertRejects(() => listen({ ...options, hostname }), Deno.errors.NotCapable);
+      assertEquals(error.message, `Cannot listen on ${host}: expected --allow-net`);
+    }
+  },
+});
+
+/** What a client may send, and the status of the answer; "" is a connection that is closed without one. */
+const REQUESTS: readonly [what: string, text: string, status: string | RegExp, onNode?: string][] = [
+  ["a plain request", request("GET /rep/health HTTP/1.1", "Host: x"), "200"],
+  ["HTTP/1.0 without a Host", "GET /rep/health HTTP/1.0\r\n\r\n", "200"],
+  ["HTTP/1.1 without a Host", request("GET /rep/health HTTP/1.1"), "200", "400"],
+  ["an absolute target", request("GET http://other.test/rep/health HTTP/1.1", "Host: x"), "200"],
+  ["headers of 10 KB", request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(10_240)}`), "200"],
+  ["a path of 10 KB", request(`GET /rep/${"a".repeat(10_240)} HTTP/1.1`, "Host: x"), "404"],
+  ["a path with dots", request("GET /rep/../rep/health HTTP/1.1", "Host: x"), "200"],
+  ["a path that looks like a host", request("GET //rep/health HTTP/1.1", "Host: x"), "404"],
+  ["an Origin of 10 KB", request("GET /rep/session-key HTTP/1.1", "Host: x", `Origin: ${"o".repeat(10_240)}`), "403"],
+  ["two Origins", request("GET /rep/session-key HTTP/1.1", "Host: x", "Origin: http://x", "Origin: http://x"), "403"],
+  [
+    "an X-Forwarded-For of 10 KB",
+    request("GET /rep/session-key HTTP/1.1", "Host: x", `X-Forwarded-For: ${"1,".repeat(5_120)}`),
+    "200",
+  ],
+  // methods that the Request constructor would not let through
+  ["the method TRACE", request("TRACE /rep/health HTTP/1.1", "Host: x"), "405"],
+  ["the method TRACE, for a key", request("TRACE /rep/session-key HTTP/1.1", "Host: x"), "405"],
+  ["the method get", request("get /rep/health HTTP/1.1", "Host: x"), "405", "400"],
+  ["the method FOO", request("FOO /rep/health HTTP/1.1", "Host: x"), "405", "400"],
+  ["the method CONNECT", request("CONNECT other.test:80 HTTP/1.1", "Host: x"), /^(4..)?$/],
+  ["OPTIONS for the server", request("OPTIONS * HTTP/1.1", "Host: x"), "404"],
+  // hosts that make no URL, or another one
+  ["a Host with spaces", request("GET /rep/health HTTP/1.1", "Host: a b<>"), "400"],
+  ["a Host with half a bracket", request("GET /rep/health HTTP/1.1", "Host: [::1"), "400"],
+  ["a Host with too large a port", request("GET /rep/health HTTP/1.1", "Host: x:99999"), "400"],
+  ["a Host with a path", request("GET / HTTP/1.1", "Host: x/rep/health?"), "400"],
+  ["a Host with a path, for a key", request("GET /session-key HTTP/1.1", "Host: x/rep"), "400"],
+  ["a Host with a path that makes it health", request("GET /health HTTP/1.1", "Host: x/rep"), "200"], // no header is read
+  ["a Host with a fragment", request("GET /rep/health HTTP/1.1", "Host: x#"), "400"],
+  ["a Host with a user", request("GET /rep/health HTTP/1.1", "Host: user:password@x"), "400"],
+  ["two Hosts", request("GET /rep/health HTTP/1.1", "Host: a", "Host: b"), "400"],
+  // what is no HTTP; Deno's own parser answers
+  ["a path with a null byte", request("GET /rep/hea\0lth HTTP/1.1", "Host: x"), /^(400)?$/],
+  ["a path that is no ASCII", request("GET /rep/\xff HTTP/1.1", "Host: x"), /^(4..)?$/],
+  ["a path without a slash", request("GET rep/health HTTP/1.1", "Host: x"), /^(4..)?$/],
+  ["a header of 70 KB", request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(71_680)}`), /^(4..)?$/],
+  ["200 headers", request("GET /rep/health HTTP/1.1", ...Array(200).fill("A: 1")), /^(4..)?$/],
+  ["a header that is none", request("GET /rep/health HTTP/1.1", "Host: x", "no colon"), /^(4..)?$/],
+  ["a version that is none", request("GET /rep/health HTTP/9.9", "Host: x"), /^(4..|505)?$/],
+  [
+    "a body of two lengths",
+    request("POST / HTTP/1.1", "Host: x", "Content-Length: 3", "Transfer-Encoding: chunked"),
+    /^(4..)?$/,
+  ],
+  ["the beginning of TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", /^(4..)?$/],
+  ["null bytes", "\0".repeat(100), /^(4..)?$/],
+  ["empty lines", "\r\n\r\n\r\n", /^(4..)?$/],
+  ["nothing", "", ""],
+  // what is broken off
+  ["half a method", "GE", ""],
+  ["half a line", "GET /rep/health", ""],
+  ["half a header", "GET /rep/health HTTP/1.1\r\nHost: x\r\nX-Half: ", ""],
+  ["half the headers", "GET /rep/health HTTP/1.1\r\nHost: x\r\n", ""],
+  ["half a body", "POST /rep/health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", "405"],
+];
+
+for (const [what, text, onDeno, onNode = onDeno] of REQUESTS) {
+  for (const [server, bindServer] of SERVERS) {
+    const expected = server === "" ? onDeno : onNode;
+    const told = expected instanceof RegExp
+      ? "a rejection of Deno's, or a closed connection"
+      : expected || "a closed connection";
+    Deno.test(`listen()${server} answers ${what} with ${told}, and goes on`, async () => {
+      await using set = await stage({ bindServer });
+      const status = statusOf(await set.send(text));
+      if (expected instanceof RegExp) assertMatch(status, expected);
+      else assertEquals(status, expected);
+      assertEquals(statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))), "200");
+      assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
+    }); // a rejection that nobody handles would end the test, too
+  }
+}
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} goes on when clients leave in the middle of everything`, async () => {
+    await using set = await stage({ bindServer });
+    const { port } = set.listener;
+    const beginnings = [
+      "",
+      "GET",
+      request("GET /rep/health HTTP/1.1", "Host: x"),
+      request("GET /rep/changes HTTP/1.1", "Host: x"),
+    ];
+    await Promise.all(Array.from({ length: 40 }, async (_, index) => {
+      using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+      await writeAll(connection, new TextEncoder().encode(beginnings[index % 4]));
+    }));
+    assertEquals(statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))), "200");
+    assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
+  });
+}
+
+/**
+ * Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it.
+ */
+async function exhaust(port: number): Promise<Disposable> {
+  const asked = Array.from({ length: 64 }, () => Deno.connect({ hostname: "127.0.0.1", port }));
+  const connections = (await Promise.allSettled(asked)).filter((result) => result.status === "fulfilled");
+  return {
+    [Symbol.dispose]() {
+      for (const { value } of connections) value.close();
+    },
+  };
+}
+
+async function next(lines: AsyncIterator<unknown>): Promise<[event: string, fields: Record<string, unknown>]> {
+  const { value } = await lines.next();
+  return value as [string, Record<string, unknown>];
+}
+
+/** So that a test that goes wrong ends. */
+const END_ANYWAY = "Deno.unrefTimer(setTimeout(() => Deno.exit(3), 30_000));";
+
+Deno.test({
+  name: "listen() listens again, on the same port, when the process ran out of file descriptors",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using process = await bareProcess(
+      `
+      import { listen } from "src/cli/start/listen.ts";
+      import { systemClock } from "src/values/clock.ts";
+      ${END_ANYWAY}
+      let asked = 0;
+      async function handler() {
+        if (++asked === 2) setTimeout(() => listener.shutdown());
+        return new Response("here");
+      }
+      const options = { hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock: systemClock, log };
+      const listener = await listen(options);
+      `,
+      { flags: ["--allow-net"], maxFiles: 64 },
+    );
+    const [, { port }] = await next(process.lines);
+    const url = `http://127.0.0.1:${port}/`;
+    assertEquals(await (await fetch(url)).text(), "here");
+    {
+      using _connections = await exhaust(Number(port));
+      const [event, fields] = await next(process.lines);
+      assertEquals([event, fields["serves"]], ["rep.listener.failed", "gateway"]);
+      assertMatch(String(fields["detail"]), /^listening again: .*Too many open files/);
+    }
+    let [event, fields] = await next(process.lines);
+    while (event === "rep.listener.failed") [event, fields] = await next(process.lines); // until the old ones are closed
+    assertEquals([event, fields], ["rep.listening", { serves: "gateway", url, port }]);
+    assertEquals(await (await fetch(url)).text(), "here");
+    assertEquals((await process.child.status).code, 0);
+  },
+});
+
+Deno.test({
+  name: "listen() does not listen again when it is shut down in the pause before",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using process = await bareProcess(
+      `
+      import { listen } from "src/cli/start/listen.ts";
+      ${END_ANYWAY}
+      const clock = {
+        now: () => 0,
+        after(ms, callback) {
+          setTimeout(async () => {
+            await listener.shutdown();
+            callback(); // the pause is over
+            say("pause", { ms });
+            Deno.unrefTimer(idle);
+          });
+          return () => {};
+        },
+      };
+      const idle = setInterval(() => {}, 1_000);
+      const handler = () => new Response();
+      const listener = await listen({ hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock, log });
+      `,
+      { flags: ["--allow-net"], maxFiles: 64 },
+    );
+    const [, { port }] = await next(process.lines);
+    {
+      using _connections = await exhaust(Number(port));
+      const events = [await next(process.lines), await next(process.lines)].map(([event]) => event);
+      assertEquals(events, ["rep.listener.failed", "pause"]);
+    }
+    assertEquals(await Array.fromAsync(process.lines), []); // it has not listened again, and ends
+    assertEquals((await process.child.status).code, 0);
+  },
+});
+
+for (const [server, bindServer] of SERVERS) {
+  Deno.test(`listen()${server} logs a body that ends in an error, unless the proxy has logged it`, async () => {
+    const { log, lines } = captureLog();
+    const errors = [new Error("truncated"), new BrokenBodyError("aborted")];
+    const handler = () => {
+      const error = errors.shift();
+      return Promise.resolve(new Response(new ReadableStream({ pull: (controller) => controller.error(error) })));
+    };
+    const listener = await listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      handler,
+      bindServer,
+      serves: "gateway",
+      clock: systemClock,
+      log,
+    });
+    for (let i = 0; i < 2; i++) {
+      await assertRejects(async () => await (await fetch(`http://127.0.0.1:${listener.port}/`)).text(), TypeError);
+    }
+    await listener.shutdown();
+    const failures = lines.filter(({ msg }) => msg === "rep.request.failed");
+    assertEquals(failures.map(({ detail }) => String(detail).split("\n")[0]), ["Error: truncated"]);
+  });
+}

@@ -1,0 +1,18 @@
+// deno-lint-ignore-file no-console -- the function under test replaces console.warn
+import { assertEquals } from "@std/assert";
+import { logRuntimeWarnings } from "../../../src/cli/start/runtime_warnings.ts";
+import { captureLog } from "../../_gateway.ts";
+
+Deno.test("logRuntimeWarnings() logs what is printed with console.warn", () => {
+  const { warn } = console;
+  const { log, lines } = captureLog();
+  try {
+    logRuntimeWarnings(log);
+    console.warn("Deno.serve:", "deprecated");
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(lines.map(({ level, msg, detail }) => ({ level, msg, detail })), [
+    { level: "WARN", msg: "rep.runtime.warning", detail: "Deno.serve: deprecated" },
+  ]);
+});

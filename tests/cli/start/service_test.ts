@@ -1,0 +1,49 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { readCommand } from "../../../src/cli/options/command.ts";
+import { type ServeCommand, Service } from "../../../src/cli/start/service.ts";
+import type { Member } from "../../../src/rollout/observation.ts";
+import { kvStore } from "../../../src/store/kv.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { captureLog } from "../../_gateway.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+/** Reads a command that serves on a loopback address. */
+async function readServeCommand(...args: string[]): Promise<ServeCommand> {
+  const command = await readCommand(["--hostname", "127.0.0.1", "--port", "0", ...args], {});
+  if (command.kind === "serve") return command;
+  throw new TypeError(`Cannot serve: expected a command that serves, got ${command.kind}`);
+}
+
+Deno.test("Service reports while it starts for how long it has been starting", async () => {
+  const clock = new FakeClock();
+  const { log, lines } = captureLog();
+  const service = new Service(await readServeCommand("--access-log"), { log, clock });
+  clock.jump(5_000);
+  const response = await service.fetch(new Request("http://gateway.test/rep/health"));
+  const { status, uptime_seconds } = await response.json();
+  assertEquals([response.status, status, uptime_seconds], [503, "starting", 5]);
+  assertEquals(lines, []); // probes are not logged, even if requests are
+});
+
+Deno.test("Service has no instance ID if the system chooses its port: another process may get it next", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("kv.sqlite3");
+  const command = await readServeCommand("--hot-reload", "--kv", path);
+  const service = new Service(command, { log: captureLog().log });
+  await service.bind();
+  await service.start();
+  const store = kvStore(await Deno.openKv(path));
+  const members = await store.list<Member>(["member"]);
+  store.close();
+  await service.stop();
+  assertEquals(members.map(({ value }) => value.instanceId), [undefined]);
+});
+
+Deno.test("Service answers 503 to the requests that waited if it cannot start", async () => {
+  const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
+  const service = new Service(command, { log: captureLog().log });
+  const waiting = service.fetch(new Request("http://gateway.test/"));
+  await assertRejects(() => service.start(), TypeError, 'Cannot open --kv "/nowhere/kv.sqlite3"');
+  const { status, detail } = await (await waiting).json();
+  assertEquals([status, detail], [503, "The gateway could not start"]);
+});

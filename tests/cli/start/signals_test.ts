@@ -1,0 +1,93 @@
+import { assertEquals } from "@std/assert";
+import { onSignals } from "../../../src/cli/start/signals.ts";
+import { bareProcess } from "../../_bare_process.ts";
+import { captureLog } from "../../_gateway.ts";
+
+const reload = () => {};
+const stop = () => Promise.resolve();
+
+Deno.test("onSignals() listens to what stops and to what reloads", () => {
+  const { log, lines } = captureLog();
+  const listeners = new Map<Deno.Signal, () => void>();
+  onSignals({ reload, stop, log, listen: (signal, listener) => void listeners.set(signal, listener) });
+  assertEquals([...listeners.keys()], ["SIGINT", "SIGTERM", "SIGHUP"]);
+  assertEquals(listeners.get("SIGHUP"), reload);
+  assertEquals(lines, []);
+});
+
+Deno.test("onSignals() goes on without a signal that the platform does not have", () => {
+  const { log, lines } = captureLog();
+  const heard: Deno.Signal[] = [];
+  const listen = (signal: Deno.Signal) => {
+    if (signal !== "SIGINT") throw new TypeError(`Listening to signal "${signal}" is not allowed`);
+    heard.push(signal);
+  };
+  onSignals({ reload, stop, log, listen });
+  assertEquals(heard, ["SIGINT"]);
+  assertEquals(lines.map(({ level, msg, signal, detail }) => ({ level, msg, signal, detail })), [
+    {
+      level: "WARN",
+      msg: "rep.signal.missing",
+      signal: "SIGTERM",
+      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGTERM" is not allowed',
+    },
+    {
+      level: "WARN",
+      msg: "rep.signal.missing",
+      signal: "SIGHUP",
+      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGHUP" is not allowed',
+    },
+  ]);
+});
+
+Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the error", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/cli/start/signals.ts";
+    onSignals({ log, reload() {}, stop: () => Promise.reject(new Error("the store is stuck")) });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  const lines = await Array.fromAsync(process.lines) as [event: string, fields: { detail: string }][];
+  assertEquals(lines.map(([event]) => event), ["rep.stopping", "rep.stop.failed"]);
+  assertEquals(lines[1]?.[1].detail.split("\n")[0], "Error: the store is stuck");
+  assertEquals((await process.child.status).code, 1);
+});
+
+Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/cli/start/signals.ts";
+    const stop = () => {
+      Deno.kill(Deno.pid, "SIGINT");
+      return new Promise(() => {});
+    };
+    onSignals({ log, reload() {}, stop });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  assertEquals((await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]), ["rep.stopping"]);
+  assertEquals((await process.child.status).code, 1);
+});
+
+Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
+  await using process = await bareProcess(`
+    import { logUncaughtErrors } from "src/cli/start/signals.ts";
+    logUncaughtErrors(log);
+    setTimeout(() => {
+      throw new Error("thrown");
+    });
+    setTimeout(() => void Promise.reject(new Error("rejected")));
+    setTimeout(() => say("end"), 50);
+  `);
+  const lines = await Array.fromAsync(process.lines) as [event: string, fields?: { detail: string }][];
+  assertEquals(lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]), [
+    ["rep.uncaught", "Error: thrown"],
+    ["rep.uncaught", "Error: rejected"],
+    ["end", undefined],
+  ]);
+});

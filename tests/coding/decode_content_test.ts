@@ -1,0 +1,158 @@
+import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import { decodeContent, filterAcceptEncoding } from "../../src/coding/decode_content.ts";
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const TEXT = "<p>Grüße</p>".repeat(500);
+const PLAIN = new TextEncoder().encode(TEXT);
+
+async function encode(bytes: Bytes, format: CompressionFormat): Promise<Bytes> {
+  return await new Response(new Response(bytes).body!.pipeThrough(new CompressionStream(format))).bytes();
+}
+
+function response(body: BodyInit | null, coding: string, headers: Record<string, string> = {}): Response {
+  return new Response(body, { headers: { "content-encoding": coding, ...headers } });
+}
+
+Deno.test("decodeContent() decodes gzip, br and deflate, whatever their case", async () => {
+  for (
+    const [coding, format] of [["gzip", "gzip"], ["x-gzip", "gzip"], ["GZip", "gzip"], ["br", "brotli"], [
+      "deflate",
+      "deflate",
+    ]]
+  ) {
+    const bytes = await encode(PLAIN, format as CompressionFormat);
+    assertEquals(await decodeContent(response(bytes, coding!)).text(), TEXT, coding);
+  }
+});
+
+Deno.test("decodeContent() removes headers that describe the encoded bytes", async () => {
+  const headers = {
+    "content-length": "20",
+    "content-digest": "sha-256=:x:",
+    "content-type": "text/html",
+    "etag": '"a"',
+    "repr-digest": "sha-256=:x:",
+    "vary": "Accept-Encoding",
+  };
+  const answer = decodeContent(
+    new Response(await encode(PLAIN, "gzip"), { status: 404, headers: { ...headers, "content-encoding": "gzip" } }),
+  );
+  await answer.body?.cancel();
+  assertEquals(answer.status, 404);
+  assertEquals([...answer.headers], [["content-type", "text/html"], ["etag", 'W/"a"'], ["vary", "Accept-Encoding"]]);
+});
+
+Deno.test("decodeContent() keeps a weak ETag and an invalid one", () => {
+  assertEquals(decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"), 'W/"a"');
+  assertEquals(decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"), "a");
+});
+
+Deno.test("decodeContent() returns a response unchanged if it is not encoded or has an unsupported coding", () => {
+  const plain = new Response("x", { headers: { "content-length": "1", "etag": '"a"' } });
+  assertStrictEquals(decodeContent(plain), plain);
+  for (
+    const coding of [
+      "identity",
+      "",
+      "zstd",
+      "gzip, zstd",
+      "zstd, gzip",
+      "gzip, gzip",
+      "deflate,identity , gzip",
+      "constructor",
+    ]
+  ) {
+    const unsupported = response("x", coding);
+    assertStrictEquals(decodeContent(unsupported), unsupported, coding);
+  }
+});
+
+Deno.test("decodeContent() returns a partial response unchanged", () => {
+  const part = new Response("x", {
+    status: 206,
+    headers: { "content-encoding": "gzip", "content-range": "bytes 0-0/9" },
+  });
+  assertStrictEquals(decodeContent(part), part);
+});
+
+Deno.test("decodeContent() accepts responses without a body: for HEAD, with 304, and empty ones", async () => {
+  const head = decodeContent(response(null, "gzip", { "content-length": "20" }));
+  assertEquals([head.body, [...head.headers]], [null, []]);
+  const notModified = decodeContent(
+    new Response(null, { status: 304, headers: { "content-encoding": "br", "etag": '"a"' } }),
+  );
+  assertEquals([notModified.status, [...notModified.headers]], [304, [["etag", 'W/"a"']]]);
+  assertEquals(await decodeContent(response("", "gzip", { "content-length": "0" })).text(), "");
+});
+
+Deno.test("decodeContent() makes the stream fail for invalid and truncated content", async () => {
+  for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
+    const whole = await encode(PLAIN, format);
+    await assertRejects(() => decodeContent(response(new Uint8Array(9).fill(7), coding)).text(), TypeError);
+    if (format !== "brotli") {
+      await assertRejects(() => decodeContent(response(whole.subarray(0, whole.length / 2), coding)).text(), TypeError);
+    }
+  }
+});
+
+Deno.test("decodeContent() forwards an error of the body", async () => {
+  const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
+  await assertRejects(() => decodeContent(response(broken, "gzip")).text(), Error, "gone");
+});
+
+Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () => {
+  const { readable, writable } = new TransformStream<Bytes, Bytes>();
+  const reader = decodeContent(response(readable, "gzip")).body!.getReader();
+  const writer = writable.getWriter();
+  const { createGzip } = await import("node:zlib");
+  const gzip = createGzip();
+  gzip.on("data", (chunk: Bytes) => void writer.write(new Uint8Array(chunk)));
+  gzip.write("first");
+  gzip.flush();
+  assertEquals(new TextDecoder().decode((await reader.read()).value), "first");
+  await reader.cancel();
+  gzip.destroy();
+});
+
+Deno.test("decodeContent() decodes gzip with several members", async () => {
+  const member = await encode(PLAIN, "gzip");
+  assertEquals(await decodeContent(response(new Blob([member, member]), "gzip")).text(), TEXT + TEXT);
+});
+
+Deno.test("decodeContent() decodes no more than is read, from a single chunk", async () => {
+  const zeros = new Uint8Array(16 * 1024 * 1024);
+  for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
+    const reader = decodeContent(response(await encode(zeros, format), coding)).body!.getReader();
+    const { value } = await reader.read();
+    assertEquals(value!.length <= 65_536, true, `${coding}: ${value!.length} bytes at once`);
+    await reader.cancel();
+  }
+});
+
+Deno.test("decodeContent() cancels the encoded body when its reader is cancelled", async () => {
+  const cancelled = Promise.withResolvers<unknown>();
+  const bytes = await encode(PLAIN, "gzip");
+  const endless = new ReadableStream({ start: (controller) => controller.enqueue(bytes), cancel: cancelled.resolve });
+  const reader = decodeContent(response(endless, "gzip")).body!.getReader();
+  await reader.read();
+  await reader.cancel("left");
+  assertEquals(await cancelled.promise, "left");
+});
+
+Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {
+  assertEquals(filterAcceptEncoding("gzip, deflate, br, zstd"), "gzip, deflate, br");
+  assertEquals(filterAcceptEncoding("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"), "br;q=0.5, identity;q=0");
+  assertEquals(filterAcceptEncoding("zstd, *"), "identity");
+  assertEquals(filterAcceptEncoding(""), "identity");
+  assertEquals(filterAcceptEncoding(null), "identity");
+});
+
+Deno.test("decodeContent() leaves an error to the reader, however late that reads", async () => {
+  const invalid = decodeContent(response(new Uint8Array(10), "gzip"));
+  const failing = new ReadableStream({ pull: (controller) => controller.error(new Error("connection reset")) });
+  const broken = decodeContent(response(failing, "br"));
+  await new Promise((resolve) => setTimeout(resolve, 0)); // both have failed by then, as while a config script is rendered
+  await assertRejects(() => invalid.text(), TypeError, "Cannot decode the content");
+  await assertRejects(() => broken.text(), Error, "connection reset");
+});

@@ -1,0 +1,52 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { type Content, type ContentOptions, openContent } from "../../src/content/content.ts";
+import { silentLog } from "../../src/observe/log.ts";
+import { systemClock } from "../../src/values/clock.ts";
+import { TempDirectory } from "../_temp.ts";
+
+const CLIENT = { address: "127.0.0.1", rateKey: "127.0.0.1", origin: "http://gateway.test" };
+
+const SCRIPT = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
+
+function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
+  return openContent({
+    staticCacheBytes: 1_000_000,
+    upstreamTimeoutMs: 1_000,
+    clock: systemClock,
+    log: silentLog,
+    ...options,
+  });
+}
+
+Deno.test("openContent() returns undefined if there is nothing to serve", async () => {
+  assertEquals(await open({}), undefined);
+});
+
+Deno.test("openContent() rejects a directory and an upstream at once", async () => {
+  const message = "Cannot serve a directory and an upstream at once: expected one of them";
+  await assertRejects(() => open({ staticDir: ".", upstream: new URL("http://127.0.0.1:9/") }), TypeError, message);
+});
+
+Deno.test("drain() of a directory resolves at once", async () => {
+  await using directory = await TempDirectory.make();
+  const content = await open({ staticDir: directory.path });
+  await content?.drain();
+  content?.close();
+});
+
+Deno.test("drain() of an upstream waits for a body, and close() ends it", async () => {
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response(new ReadableStream()),
+  );
+  const content = await open({ upstream: new URL(`http://127.0.0.1:${server.addr.port}/`) });
+  const response = await content?.respond(new Request("http://gateway.test/"), { client: CLIENT }, () => SCRIPT);
+  let isDrained = false;
+  const drained = content?.drain().then(() => isDrained = true);
+  await new Promise(setImmediate);
+  assertEquals(isDrained, false);
+  content?.close();
+  await drained;
+  await assertRejects(() => response?.text() ?? Promise.resolve());
+  await server.shutdown();
+});

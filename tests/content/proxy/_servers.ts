@@ -1,0 +1,193 @@
+import { type ProxyRequestOptions, ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
+import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
+import { Problem, problemResponse } from "../../../src/http/problem.ts";
+import type { Log, LogFields } from "../../../src/observe/log.ts";
+import { type Clock, systemClock } from "../../../src/values/clock.ts";
+
+/** Options of {@linkcode serveProxy}. */
+export interface ServeProxyOptions {
+  /** The upstream's base path. @default {"/"} */
+  base?: string;
+  preserveHost?: boolean;
+  clock?: Clock;
+  request?: ProxyRequestOptions;
+}
+
+/** A server that only proxies. It is closed at the end of its scope, before the upstream. */
+export interface ProxyServer extends AsyncDisposable {
+  url: string;
+  port: number;
+  proxy: ReverseProxy;
+  /** The warnings that were logged. */
+  warnings: [string, LogFields | undefined][];
+}
+
+/** An upstream that is closed at the end of its scope. */
+export interface Upstream extends AsyncDisposable {
+  port: number;
+}
+
+/** Serves a proxy in front of an upstream. */
+export function serveProxy(upstream: { port: number }, options: ServeProxyOptions = {}): ProxyServer {
+  const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions = {} } = options;
+  const warnings: ProxyServer["warnings"] = [];
+  const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
+  const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
+  const proxy = new ReverseProxy({ upstream: url, log, clock, preserveHost });
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
+    try {
+      return await proxy.respond(
+        request,
+        resolveClient(request, {
+          origin: new URL(request.url).origin,
+          peer: peerAddress(info.remoteAddr),
+          isTrusted: () => false,
+        }),
+        requestOptions,
+      );
+    } catch (error) {
+      if (error instanceof Problem) return problemResponse(error);
+      throw error;
+    }
+  });
+  const { port } = server.addr;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    proxy,
+    warnings,
+    async [Symbol.asyncDispose]() {
+      proxy.close();
+      await server.shutdown();
+    },
+  };
+}
+
+/** An upstream with a handler for `Deno.serve`. */
+export function serveUpstream(handler: Deno.ServeHandler<Deno.NetAddr>): Upstream {
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, handler);
+  return { port: server.addr.port, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+/** A connection that a test reads and writes directly. */
+export interface RawConnection {
+  /** Reads to the end of the next head and returns it; `undefined` if the peer has closed. */
+  readHead(): Promise<string | undefined>;
+  /** Reads what comes next; `undefined` if the peer has closed. */
+  read(): Promise<string | undefined>;
+  /** Writes one byte for each character. */
+  write(text: string): Promise<void>;
+  /** Closes the writing half. */
+  closeWriting(): void;
+  close(): void;
+}
+
+/** An upstream that runs a script for each connection, and then closes it. */
+export function scriptedUpstream(
+  script: (connection: RawConnection, index: number) => Promise<void>,
+): Upstream {
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const running: Promise<void>[] = [];
+  const accepting = (async () => {
+    for await (const accepted of listener) {
+      const connection = rawConnection(accepted);
+      running.push(script(connection, running.length).finally(() => connection.close()));
+    }
+  })();
+  return {
+    port: (listener.addr as Deno.NetAddr).port,
+    async [Symbol.asyncDispose]() {
+      listener.close();
+      await accepting;
+      await Promise.all(running);
+    },
+  };
+}
+
+/** Connects to a server on this machine. */
+export async function connectRaw(port: number): Promise<RawConnection & Disposable> {
+  const connection = rawConnection(await Deno.connect({ port, hostname: "127.0.0.1" }));
+  return { ...connection, [Symbol.dispose]: () => connection.close() };
+}
+
+function rawConnection(connection: Deno.Conn): RawConnection {
+  const buffer = new Uint8Array(65_536);
+  let unread = "";
+  let isClosed = false;
+  async function readMore(): Promise<string | undefined> {
+    try {
+      const count = await connection.read(buffer);
+      return count === null ? undefined : byteText(buffer.subarray(0, count));
+    } catch {
+      return undefined; // reset by the peer, or closed by the test
+    }
+  }
+  return {
+    async readHead() {
+      while (!unread.includes("\r\n\r\n")) {
+        const text = await readMore();
+        if (text === undefined) return undefined;
+        unread += text;
+      }
+      const end = unread.indexOf("\r\n\r\n") + 4;
+      const head = unread.slice(0, end);
+      unread = unread.slice(end);
+      return head;
+    },
+    async read() {
+      const text = unread;
+      unread = "";
+      return text === "" ? await readMore() : text;
+    },
+    async write(text) {
+      const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+      for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
+    },
+    closeWriting: () => void connection.closeWrite(),
+    close() {
+      if (!isClosed) connection.close();
+      isClosed = true;
+    },
+  };
+}
+
+/** Returns one character for each byte. `TextDecoder` decodes "latin1" as windows-1252. */
+function byteText(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+}
+
+/** A clock whose timers fire when the test says so. */
+export interface ManualClock extends Clock {
+  /** Fires all timers. */
+  fire(): void;
+  /** How many timers are running. */
+  readonly pending: number;
+  /** How many timers were ever started. */
+  readonly started: number;
+}
+
+export function manualClock(): ManualClock {
+  const timers = new Set<() => void>();
+  let started = 0;
+  return {
+    now: () => 0,
+    after(_ms, callback) {
+      const timer = () => callback();
+      timers.add(timer);
+      started++;
+      return () => timers.delete(timer);
+    },
+    fire() {
+      for (const timer of timers) {
+        timers.delete(timer);
+        timer();
+      }
+    },
+    get pending() {
+      return timers.size;
+    },
+    get started() {
+      return started;
+    },
+  };
+}

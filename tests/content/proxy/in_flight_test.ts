@@ -1,0 +1,31 @@
+import { assertEquals } from "@std/assert";
+import { InFlight } from "../../../src/content/proxy/in_flight.ts";
+
+/** Returns whether a promise is resolved, without waiting for it. */
+async function isResolved(promise: Promise<void>): Promise<boolean> {
+  return await Promise.race([promise.then(() => true), Promise.resolve().then(() => false)]);
+}
+
+Deno.test("InFlight counts what was added and not removed, and removes each only once", () => {
+  const inFlight = new InFlight();
+  const [removeFirst, removeSecond] = [inFlight.add(), inFlight.add()];
+  assertEquals(inFlight.count, 2);
+  removeFirst();
+  removeFirst();
+  assertEquals(inFlight.count, 1);
+  removeSecond();
+  assertEquals(inFlight.count, 0);
+});
+
+Deno.test("idle() resolves at once if nothing is in flight, otherwise when the last is removed", async () => {
+  const inFlight = new InFlight();
+  await inFlight.idle();
+  const [removeFirst, removeSecond] = [inFlight.add(), inFlight.add()];
+  const idle = [inFlight.idle(), inFlight.idle()];
+  removeFirst();
+  assertEquals(await Promise.all(idle.map(isResolved)), [false, false]);
+  removeSecond();
+  await Promise.all(idle);
+  inFlight.add();
+  assertEquals(await isResolved(inFlight.idle()), false);
+});

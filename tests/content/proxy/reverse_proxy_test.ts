@@ -1,0 +1,722 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
+import { Problem } from "../../../src/http/problem.ts";
+import { stdFlags } from "../../../tools/std.ts";
+import { within } from "../../_relay.ts";
+import { connectRaw, manualClock, scriptedUpstream, serveProxy, serveUpstream } from "./_servers.ts";
+
+const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
+
+/** A raw response with a `Content-Length`. */
+function ok(body: string, headers = ""): string {
+  return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n${headers}\r\n${body}`;
+}
+
+/** Returns what the upstream receives, head and body, for one raw request to the proxy. */
+async function receivedFor(raw: string, base = "/", preserveHost = false): Promise<string> {
+  const received = Promise.withResolvers<string>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    let text = await connection.readHead() ?? "";
+    const isChunked = text.includes("chunked");
+    const length = Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? 0);
+    const isComplete = () =>
+      isChunked ? text.endsWith("0\r\n\r\n") : text.length - text.indexOf("\r\n\r\n") - 4 >= length;
+    while (!isComplete()) text += await connection.read() ?? "<closed>0\r\n\r\n";
+    received.resolve(text.replaceAll(String(upstream.port), "PORT"));
+    await connection.write(ok("ok"));
+    await connection.readHead();
+  });
+  await using gateway = serveProxy(upstream, { base, preserveHost });
+  using client = await connectRaw(gateway.port);
+  await client.write(raw.replaceAll(/\r?\n/g, "\r\n"));
+  await client.readHead();
+  return (await received.promise).replaceAll("\r\n", "\n");
+}
+
+/** Returns what the client receives for a raw response of the upstream, without the date that the server adds. */
+async function responseTo(raw: string, request = "GET / HTTP/1.1\nHost: h\nConnection: close\n\n"): Promise<string> {
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write(raw.replaceAll(/\r?\n/g, "\r\n"));
+  });
+  await using gateway = serveProxy(upstream);
+  using client = await connectRaw(gateway.port);
+  await client.write(request.replaceAll("\n", "\r\n"));
+  let text = "";
+  for (let part = await client.read(); part !== undefined; part = await client.read()) text += part;
+  return text.replaceAll("\r\n", "\n").replace(/^date: .*\n/im, "");
+}
+
+const FORWARDED = "x-forwarded-for: 127.0.0.1\nx-forwarded-host: h\nx-forwarded-proto: http\n";
+
+Deno.test("ReverseProxy forwards method, path, query and end-to-end headers, with the upstream's Host", async () => {
+  assertEquals(
+    await receivedFor(
+      "PUT /a//b%2f?q=%zz&'\"| HTTP/1.1\nHost: h\nX-One: é\nConnection: x-hop\nX-Hop: 1\nContent-Length: 3\n\nabc",
+      "/base/",
+    ),
+    `PUT /base/a//b%2f?q=%zz&'"| HTTP/1.1\nhost: 127.0.0.1:PORT\ncontent-length: 3\n${FORWARDED}x-one: é\n` +
+      "Connection: keep-alive\n\nabc",
+  );
+});
+
+Deno.test("ReverseProxy sends the client's Host with preserveHost, and still connects to the upstream", async () => {
+  const start =
+    "GET / HTTP/1.1\nhost: app.example:8080\nx-forwarded-for: 127.0.0.1\nx-forwarded-host: app.example:8080\n";
+  assertEquals(
+    await receivedFor("GET / HTTP/1.1\nHost: app.example:8080\n\n", "/", true),
+    `${start}x-forwarded-proto: http\nConnection: keep-alive\n\n`,
+  );
+});
+
+Deno.test("ReverseProxy never lets a request choose the host", async () => {
+  const rest = "Connection: keep-alive\n\n";
+  assertEquals(
+    await receivedFor("GET http://evil:1/x HTTP/1.1\nHost: h\n\n"),
+    `GET /x HTTP/1.1\nhost: 127.0.0.1:PORT\n${FORWARDED.replace(": h\n", ": evil:1\n")}${rest}`,
+  );
+  for (const path of ["//evil/x", "/@evil/x", "///evil", "/.evil", "/:80/"]) {
+    assertEquals(
+      await receivedFor(`GET ${path} HTTP/1.1\nHost: h\n\n`),
+      `GET ${path} HTTP/1.1\nhost: 127.0.0.1:PORT\n${FORWARDED}${rest}`,
+    );
+  }
+});
+
+Deno.test("ReverseProxy joins cookies and drops headers in which the client describes itself", async () => {
+  assertEquals(
+    await receivedFor(
+      "GET / HTTP/1.1\nHost: h\nCookie: a=1\nCookie: b=2\nX-Forwarded-For: 1.2.3.4\nForwarded: for=x\nX-Real-IP: 1.2.3.4\n\n",
+    ),
+    `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\ncookie: a=1; b=2\n${FORWARDED}Connection: keep-alive\n\n`,
+  );
+});
+
+Deno.test("ReverseProxy keeps the framing of a body: by length, in chunks, or none", async () => {
+  const tail = `${FORWARDED}Connection: keep-alive\n`;
+  const start = "HTTP/1.1\nhost: 127.0.0.1:PORT\n";
+  const chunked = "Transfer-Encoding: chunked\n\n3\nabc\n0\n\n";
+  assertEquals(await receivedFor("DELETE / HTTP/1.1\nHost: h\n\n"), `DELETE / ${start}${tail}\n`);
+  assertEquals(await receivedFor("OPTIONS / HTTP/1.1\nHost: h\n\n"), `OPTIONS / ${start}${tail}\n`);
+  assertEquals(
+    await receivedFor("POST / HTTP/1.1\nHost: h\n\n"),
+    `POST / ${start}${FORWARDED}content-length: 0\nConnection: keep-alive\n\n`,
+  );
+  assertEquals(
+    await receivedFor("POST / HTTP/1.1\nHost: h\nContent-Length: 0\n\n"),
+    `POST / ${start}content-length: 0\n${tail}\n`,
+  );
+  for (const method of ["POST", "DELETE"]) {
+    assertEquals(
+      await receivedFor(`${method} / HTTP/1.1\nHost: h\n${chunked}`),
+      `${method} / ${start}${FORWARDED}transfer-encoding: chunked\nConnection: keep-alive\n\n3\nabc\n0\n\n`,
+    );
+  }
+});
+
+Deno.test("ReverseProxy drops the body of a GET, and its length", async () => {
+  const expected = `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\n${FORWARDED}Connection: keep-alive\n\n`;
+  assertEquals(await receivedFor("GET / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc"), expected);
+  assertEquals(await receivedFor("GET / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\n0\n\n"), expected);
+});
+
+Deno.test("ReverseProxy forwards a body that the client sends only after 100 Continue", async () => {
+  await using upstream = serveUpstream(async (request) =>
+    new Response(`${request.headers.get("expect")} ${await request.text()}`)
+  );
+  await using gateway = serveProxy(upstream);
+  using client = await connectRaw(gateway.port);
+  await client.write("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  assertEquals(await client.readHead(), "HTTP/1.1 100 Continue\r\n\r\n");
+  await client.write("abc");
+  await client.readHead();
+  assertEquals(await client.read(), "null abc");
+});
+
+Deno.test("ReverseProxy returns status, headers and bytes of a compressed body unchanged", async () => {
+  const body = "\x1f\x8b\x08 not even gzip \xff\x00";
+  assertEquals(
+    await responseTo(
+      ok(
+        body,
+        'Content-Encoding: gzip\nETag: "a"\nSet-Cookie: a=1\nSet-Cookie: b=2; Expires=Thu, 1 Jan\nX: \xe9\nKeep-Alive: timeout=5\nConnection: X-Hop\nX-Hop: 1\n',
+      ),
+    ),
+    `HTTP/1.1 200 OK\ncontent-encoding: gzip\netag: "a"\nset-cookie: a=1\nset-cookie: b=2; Expires=Thu, 1 Jan\n` +
+      `x: \xe9\ncontent-length: ${body.length}\nconnection: close\n\n${body}`,
+  );
+});
+
+Deno.test("ReverseProxy returns redirects", async () => {
+  assertEquals(
+    await responseTo("HTTP/1.1 302 Found\nLocation: http://elsewhere/\nContent-Length: 0\n\n"),
+    "HTTP/1.1 302 Found\nlocation: http://elsewhere/\ncontent-length: 0\nconnection: close\n\n",
+  );
+});
+
+Deno.test("ReverseProxy returns responses without a body: 204, 304, to HEAD, after 1xx", async () => {
+  assertEquals(
+    await responseTo("HTTP/1.1 204 No Content\nX: 1\n\n"),
+    "HTTP/1.1 204 No Content\nx: 1\nconnection: close\n\n",
+  );
+  assertEquals(
+    await responseTo('HTTP/1.1 304 Not Modified\nETag: "a"\n\n'),
+    'HTTP/1.1 304 Not Modified\netag: "a"\nconnection: close\n\n',
+  );
+  assertEquals(
+    await responseTo("HTTP/1.1 200 OK\nContent-Length: 500\n\n", "HEAD / HTTP/1.1\nHost: h\nConnection: close\n\n"),
+    "HTTP/1.1 200 OK\ncontent-length: 500\nconnection: close\n\n",
+  );
+  assertEquals(
+    await responseTo("HTTP/1.1 103 Early Hints\nLink: <a>\n\nHTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+    "HTTP/1.1 200 OK\ncontent-length: 2\nconnection: close\n\nok",
+  );
+});
+
+Deno.test("ReverseProxy returns a part of a file", async () => {
+  assertEquals(
+    await responseTo("HTTP/1.1 206 Partial Content\nContent-Range: bytes 1-2/9\nContent-Length: 2\n\nok"),
+    "HTTP/1.1 206 Partial Content\ncontent-range: bytes 1-2/9\ncontent-length: 2\nconnection: close\n\nok",
+  );
+});
+
+Deno.test("ReverseProxy returns the upstream's own Date", async () => {
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write(ok("ok", "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"));
+  });
+  await using gateway = serveProxy(upstream);
+  const response = await fetch(gateway.url);
+  assertEquals([await response.text(), response.headers.get("date")], ["ok", "Thu, 01 Jan 1970 00:00:00 GMT"]);
+});
+
+Deno.test("ReverseProxy asks only for supported content codings if responses are decoded", async () => {
+  await using upstream = serveUpstream((request) => new Response(request.headers.get("accept-encoding")));
+  const headers = { "accept-encoding": "gzip, zstd, br" };
+  await using untouched = serveProxy(upstream);
+  assertEquals(await (await fetch(untouched.url, { headers })).text(), "gzip, zstd, br");
+  await using decodable = serveProxy(upstream, { request: { shouldDecode: () => false } });
+  assertEquals(await (await fetch(decodable.url, { headers })).text(), "gzip, br");
+});
+
+Deno.test("ReverseProxy returns events at once, and disconnects from the upstream if the client does", async () => {
+  const disconnected = Promise.withResolvers<void>();
+  const events = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
+  const body = new ReadableStream({ start: events.resolve, cancel: () => disconnected.resolve() });
+  await using upstream = serveUpstream(() => new Response(body, { headers: { "content-type": "text/event-stream" } }));
+  await using gateway = serveProxy(upstream);
+  const response = await fetch(gateway.url);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const controller = await events.promise;
+  for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
+    controller.enqueue(new TextEncoder().encode(event));
+    assertEquals(await reader.read(), { done: false, value: event });
+  }
+  await reader.cancel();
+  await disconnected.promise;
+  assertEquals(gateway.warnings, []);
+});
+
+Deno.test("ReverseProxy streams the body of a request", async () => {
+  await using upstream = serveUpstream((request) => new Response(request.body));
+  await using gateway = serveProxy(upstream);
+  const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
+  const writer = writable.getWriter();
+  const responding = fetch(gateway.url, { method: "POST", body: readable });
+  await writer.write(new TextEncoder().encode("first"));
+  const reader = (await responding).body!.pipeThrough(new TextDecoderStream()).getReader();
+  assertEquals(await reader.read(), { done: false, value: "first" });
+  await writer.write(new TextEncoder().encode("second"));
+  assertEquals(await reader.read(), { done: false, value: "second" });
+  await writer.close();
+  assertEquals((await reader.read()).done, true);
+});
+
+Deno.test("ReverseProxy reads an upload no faster than the upstream", async () => {
+  const end = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await end.promise; // reads nothing more
+  });
+  let produced = 0;
+  const body = new ReadableStream({
+    pull(controller) {
+      produced += CHUNK_BYTES;
+      if (produced <= MAX_BYTES) controller.enqueue(new Uint8Array(CHUNK_BYTES));
+      else controller.close();
+    },
+  });
+  const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}/`) });
+  const responding = proxy.respond(new Request("http://host/", { method: "POST", body }), CLIENT);
+  await settled(() => produced);
+  assertEquals(produced < MAX_BYTES, true);
+  proxy.close();
+  end.resolve();
+  await assertRejects(() => responding, Problem);
+});
+
+Deno.test("ReverseProxy ends a body that breaks off in an error, and logs it", async () => {
+  for (const framing of ["Content-Length: 9", "Transfer-Encoding: chunked"]) {
+    await using upstream = scriptedUpstream(async (connection) => {
+      await connection.readHead();
+      await connection.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n3\r\nabc\r\n`.slice(0, -1));
+    });
+    await using gateway = serveProxy(upstream);
+    const response = await fetch(`${gateway.url}/a?secret`);
+    assertEquals(response.status, 200);
+    await assertRejects(() => response.text(), TypeError);
+    assertEquals(gateway.warnings, [["rep.upstream.failed", { reason: "aborted", method: "GET", path: "/a" }]]);
+  }
+});
+
+Deno.test("ReverseProxy aborts the request to the upstream if the client disconnects before the response", async () => {
+  for (
+    const head of [
+      "GET / HTTP/1.1",
+      "POST / HTTP/1.1\r\nContent-Length: 9",
+      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
+    ]
+  ) {
+    const received = Promise.withResolvers<void>();
+    const disconnected = Promise.withResolvers<unknown>();
+    await using upstream = scriptedUpstream(async (connection) => {
+      await connection.readHead();
+      received.resolve();
+      disconnected.resolve(await connection.readHead());
+    });
+    await using gateway = serveProxy(upstream);
+    using client = await connectRaw(gateway.port);
+    await client.write(`${head}\r\nHost: h\r\n\r\n`);
+    await received.promise;
+    client.close();
+    assertEquals(await disconnected.promise, undefined);
+    assertEquals(gateway.warnings, []);
+  }
+});
+
+Deno.test("ReverseProxy never completes an upload that broke off", async () => {
+  const started = Promise.withResolvers<void>();
+  const seen = Promise.withResolvers<string>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    let text = "";
+    for (let part = await connection.read(); part !== undefined; part = await connection.read()) {
+      text += part;
+      if (text.includes("abc")) started.resolve();
+    }
+    seen.resolve(text);
+  });
+  await using gateway = serveProxy(upstream);
+  using client = await connectRaw(gateway.port);
+  await client.write("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  await started.promise;
+  client.close();
+  assertEquals((await seen.promise).split("\r\n\r\n").slice(1), ["3\r\nabc\r\n"]);
+});
+
+Deno.test("ReverseProxy returns a response that arrives before the upload is complete", async () => {
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+  });
+  await using gateway = serveProxy(upstream);
+  using client = await connectRaw(gateway.port);
+  await client.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc");
+  assertEquals((await client.readHead())?.slice(0, 13), "HTTP/1.1 413 ");
+  assertEquals(await client.read(), "no");
+  assertEquals(gateway.warnings, []);
+});
+
+Deno.test("ReverseProxy responds with 502 if the upstream is down, without its address", async () => {
+  const port = await unusedPort();
+  await using gateway = serveProxy({ port });
+  const response = await fetch(`${gateway.url}/a?secret`, { method: "POST", body: "x" });
+  assertEquals(await response.json(), {
+    title: "Bad Gateway",
+    status: 502,
+    detail: "The upstream could not be reached, or its response was invalid",
+  });
+  assertEquals(gateway.warnings, [
+    ["rep.upstream.failed", { reason: `connect ECONNREFUSED 127.0.0.1:${port}`, method: "POST", path: "/a" }],
+  ]);
+});
+
+Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps working", async () => {
+  const responses = [
+    "SSH-2.0-OpenSSH\r\n\r\n",
+    "",
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+    ok("", "bad name: 1\r\n"),
+    ok("", "name: \u0001\r\n"),
+    ok("", `big: ${"x".repeat(70_000)}\r\n`),
+    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nab",
+  ];
+  await using upstream = scriptedUpstream(async (connection, index) => {
+    await connection.readHead();
+    await connection.write(responses[index]!);
+    connection.closeWriting();
+    await connection.read();
+  });
+  await using gateway = serveProxy(upstream);
+  for (const response of responses) {
+    const { status, body } = await fetch(gateway.url);
+    await body?.cancel();
+    assertEquals([status, gateway.warnings.splice(0).length], [502, 1], response.slice(0, 60));
+  }
+});
+
+Deno.test("ReverseProxy accepts a response head as large as Deno.serve accepts in a request", async () => {
+  await using upstream = serveUpstream(() => new Response("ok", { headers: { big: "x".repeat(60_000) } }));
+  await using gateway = serveProxy(upstream);
+  const response = await fetch(gateway.url);
+  assertEquals([await response.text(), response.headers.get("big")?.length], ["ok", 60_000]);
+});
+
+Deno.test("ReverseProxy responds with 504 if the headers do not arrive in time, and aborts the request", async () => {
+  const clock = manualClock();
+  const disconnected = Promise.withResolvers<unknown>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    clock.fire();
+    disconnected.resolve(await connection.readHead());
+  });
+  await using gateway = serveProxy(upstream, { clock });
+  const response = await fetch(`${gateway.url}/slow`);
+  assertEquals(await response.json(), {
+    title: "Gateway Timeout",
+    status: 504,
+    detail: "The upstream did not respond in time",
+  });
+  assertEquals(await disconnected.promise, undefined);
+  assertEquals(gateway.warnings, [
+    ["rep.upstream.failed", { reason: "No response headers within 30000 ms", method: "GET", path: "/slow" }],
+  ]);
+});
+
+Deno.test("ReverseProxy responds with 504 if the TLS handshake does not complete in time", async () => {
+  const clock = manualClock();
+  const end = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.read();
+    clock.fire();
+    await end.promise;
+  });
+  const proxy = new ReverseProxy({ upstream: new URL(`https://127.0.0.1:${upstream.port}/`), clock });
+  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CLIENT), Problem);
+  assertEquals(status, 504);
+  proxy.close();
+  end.resolve();
+});
+
+Deno.test("ReverseProxy measures the timeout from the last byte of the request", async () => {
+  const clock = manualClock();
+  const started = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    let text = "";
+    while (!text.includes("cd")) {
+      text += await connection.read();
+      if (text.includes("ab")) started.resolve();
+    }
+    await connection.write(ok("ok"));
+    await connection.read();
+  });
+  await using gateway = serveProxy(upstream, { clock });
+  using client = await connectRaw(gateway.port);
+  await client.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab");
+  await started.promise;
+  assertEquals([clock.pending, clock.started], [1, 2]);
+  await client.write("cd");
+  assertEquals((await client.readHead())?.slice(0, 13), "HTTP/1.1 200 ");
+  assertEquals([clock.pending, clock.started], [0, 3]);
+});
+
+Deno.test("ReverseProxy has no timeout once the headers have arrived", async () => {
+  const clock = manualClock();
+  const slow = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+    await slow.promise;
+    await connection.write("ok");
+    await connection.readHead();
+  });
+  await using gateway = serveProxy(upstream, { clock });
+  const response = await fetch(gateway.url);
+  assertEquals(clock.pending, 0);
+  slow.resolve();
+  assertEquals(await response.text(), "ok");
+});
+
+Deno.test("ReverseProxy connects only to an https: upstream with a trusted certificate", async () => {
+  const [cert, key] = await Promise.all(
+    ["crt", "key"].map((end) => Deno.readTextFile(new URL(`./tls/localhost.${end}`, import.meta.url))),
+  );
+  const ports: number[] = [];
+  const disconnected = Promise.withResolvers<void>();
+  const events = () =>
+    new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("event")),
+      cancel: () => disconnected.resolve(),
+    });
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", cert: cert!, key: key!, onListen() {} },
+    ({ url, body }, { remoteAddr }) => {
+      const { pathname } = new URL(url);
+      ports.push(remoteAddr.port);
+      return new Response(pathname === "/base/events" ? events() : body ?? pathname);
+    },
+  );
+  const { success, stdout, stderr } = await requestInProcess(`https://127.0.0.1:${server.addr.port}/base`);
+  assertEquals([success, stdout], [true, "/base/get 300000 event"], stderr);
+  assertEquals(new Set(ports.slice(0, 3)).size, 1); // the upload's connection may not be idle yet
+  await disconnected.promise;
+  const proxy = new ReverseProxy({ upstream: new URL(`https://127.0.0.1:${server.addr.port}/base`) });
+  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CLIENT), Problem);
+  assertEquals(status, 502);
+  proxy.close();
+  await server.shutdown();
+});
+
+/** Runs a process that trusts the certificate's authority, whose own key was discarded. */
+async function requestInProcess(upstream: string) {
+  const script = new URL("./tls/request_through_proxy.ts", import.meta.url).pathname;
+  const ca = new URL("./tls/ca.crt", import.meta.url).pathname;
+  const args = ["run", "--quiet", ...await stdFlags(), "--allow-net", `--cert=${ca}`, script, upstream];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { success, stdout: text(stdout), stderr: text(stderr) };
+}
+
+Deno.test("ReverseProxy reuses a connection", async () => {
+  const ports = new Set<number>();
+  await using upstream = serveUpstream((_request, { remoteAddr }) => {
+    ports.add(remoteAddr.port);
+    return new Response("ok");
+  });
+  await using gateway = serveProxy(upstream);
+  for (const method of ["GET", "HEAD", "POST", "GET"]) await (await fetch(gateway.url, { method })).text();
+  assertEquals(ports.size, 1);
+});
+
+/** An upstream that responds once on each connection, and closes it at the second request. */
+function closingUpstream(secondRequests: string[]) {
+  return scriptedUpstream(async (connection, index) => {
+    const head = await connection.readHead();
+    await connection.write(head?.startsWith("HEAD") ? ok("") : ok(`${index}`));
+    secondRequests.push((await connection.readHead())?.split(" ")[0] ?? "closed");
+  });
+}
+
+Deno.test("ReverseProxy retries a safe request on a new connection if a reused one was closed", async () => {
+  const secondRequests: string[] = [];
+  await using upstream = closingUpstream(secondRequests);
+  await using gateway = serveProxy(upstream);
+  assertEquals(await (await fetch(gateway.url)).text(), "0");
+  assertEquals(await (await fetch(gateway.url)).text(), "1");
+  assertEquals(await (await fetch(gateway.url)).text(), "2");
+  assertEquals((await fetch(gateway.url, { method: "HEAD" })).status, 200);
+  assertEquals([secondRequests.filter((method) => method !== "closed"), gateway.warnings], [["GET", "HEAD"], []]);
+});
+
+Deno.test("ReverseProxy does not retry an unsafe request", async () => {
+  const secondRequests: string[] = [];
+  await using upstream = closingUpstream(secondRequests);
+  await using gateway = serveProxy(upstream);
+  for (const [method, body] of [["DELETE", null], ["POST", null], ["POST", "abc"]] as const) {
+    assertEquals((await (await fetch(gateway.url)).text()).length, 1);
+    const response = await fetch(gateway.url, { method, body });
+    await response.body?.cancel();
+    assertEquals(response.status, 502);
+  }
+  assertEquals(secondRequests, ["DELETE", "POST", "POST"]);
+});
+
+Deno.test("ReverseProxy does not retry a request if a reused connection fails for another reason", async () => {
+  let connections = 0;
+  await using upstream = scriptedUpstream(async (connection, index) => {
+    connections++;
+    await connection.readHead();
+    await connection.write(ok(`${index}`));
+    if (await connection.readHead() !== undefined) await connection.write("SSH-2.0-OpenSSH\r\n\r\n");
+  });
+  await using gateway = serveProxy(upstream);
+  assertEquals(await (await fetch(gateway.url)).text(), "0");
+  const { status, body } = await fetch(gateway.url);
+  await body?.cancel();
+  assertEquals([status, connections], [502, 1]);
+});
+
+Deno.test("ReverseProxy closes the connection of a response that it cannot pass on", async () => {
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 999 Odd\r\nContent-Length: 100\r\n\r\n");
+    await connection.read().catch(() => {}); // until the end of the connection
+    resolve();
+  });
+  await using gateway = serveProxy(upstream);
+  const { status, body } = await fetch(gateway.url);
+  await body?.cancel();
+  assertEquals(status, 502);
+  await within(ended, 5_000);
+});
+
+Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {
+  await using gateway = serveProxy({ port: await unusedPort() });
+  for (const request of ["CONNECT evil:80", "TRACE /"]) {
+    using client = await connectRaw(gateway.port);
+    await client.write(`${request} HTTP/1.1\r\nHost: h\r\n\r\n`);
+    assertEquals((await client.readHead())?.split("\r\n")[0], "HTTP/1.1 501 Not Implemented");
+  }
+});
+
+Deno.test("ReverseProxy forwards a request that did not come from Deno.serve", async () => {
+  await using upstream = serveUpstream(async (request) =>
+    new Response(`${new URL(request.url).pathname} ${await request.text()}`)
+  );
+  const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}/base`) });
+  const response = await proxy.respond(new Request("http://host/a", { method: "POST", body: "abc" }), CLIENT);
+  assertEquals(await response.text(), "/base/a abc");
+  proxy.close();
+});
+
+Deno.test("ReverseProxy sends nothing for a request that is already aborted", async () => {
+  const proxy = new ReverseProxy({ upstream: new URL("http://127.0.0.1:9/") });
+  const request = new Request("http://host/a", { signal: AbortSignal.abort() });
+  await assertRejects(
+    () => proxy.respond(request, CLIENT),
+    Problem,
+    "The request was aborted before the upstream responded",
+  );
+  proxy.close();
+});
+
+Deno.test("drain() resolves at once if no request is in flight", async () => {
+  await using upstream = serveUpstream(() => new Response("ok"));
+  await using gateway = serveProxy(upstream);
+  await gateway.proxy.drain();
+  for (const method of ["GET", "HEAD", "POST"]) {
+    await (await fetch(gateway.url, { method })).text();
+    await gateway.proxy.drain();
+    assertEquals(gateway.proxy.active, 0, method);
+  }
+});
+
+Deno.test("drain() does not wait for a request that failed", async () => {
+  await using gateway = serveProxy({ port: await unusedPort() });
+  await (await fetch(gateway.url)).text();
+  await gateway.proxy.drain();
+  assertEquals(gateway.proxy.active, 0);
+});
+
+Deno.test("drain() waits for the response and its body, which close() leaves intact after that", async () => {
+  const received = Promise.withResolvers<void>();
+  const respond = Promise.withResolvers<void>();
+  const body = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
+  const stream = new ReadableStream({ start: body.resolve });
+  await using upstream = serveUpstream(async () => {
+    received.resolve();
+    await respond.promise;
+    return new Response(stream);
+  });
+  await using gateway = serveProxy(upstream);
+  const responding = fetch(gateway.url);
+  await received.promise;
+  const drained = track(gateway.proxy.drain());
+  respond.resolve();
+  const response = await responding;
+  const controller = await body.promise;
+  controller.enqueue(new TextEncoder().encode("first "));
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  assertEquals((await reader.read()).value, "first ");
+  assertEquals([gateway.proxy.active, drained.isResolved], [1, false]);
+  controller.enqueue(new TextEncoder().encode("last"));
+  controller.close();
+  await drained.promise;
+  assertEquals(gateway.proxy.active, 0);
+  gateway.proxy.close();
+  assertEquals([(await reader.read()).value, (await reader.read()).done], ["last", true]);
+});
+
+Deno.test("drain() does not wait for a response whose client has disconnected", async () => {
+  await using upstream = serveUpstream(() => new Response(new ReadableStream()));
+  await using gateway = serveProxy(upstream);
+  const response = await fetch(gateway.url);
+  assertEquals(gateway.proxy.active, 1);
+  await response.body?.cancel();
+  await gateway.proxy.drain();
+});
+
+Deno.test("close() ends a body that is still streaming in an error, and drain() resolves", async () => {
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
+    await connection.readHead();
+  });
+  await using gateway = serveProxy(upstream);
+  const response = await fetch(gateway.url);
+  const drained = gateway.proxy.drain();
+  gateway.proxy.close();
+  await assertRejects(() => response.text(), TypeError);
+  await drained;
+});
+
+Deno.test("close() ends requests in flight", async () => {
+  const received = Promise.withResolvers<void>();
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    received.resolve();
+    await connection.readHead();
+  });
+  await using gateway = serveProxy(upstream);
+  const responding = fetch(gateway.url);
+  await received.promise;
+  gateway.proxy.close();
+  const { status, body } = await responding;
+  await body?.cancel();
+  assertEquals(status, 502);
+});
+
+const CHUNK_BYTES = 65_536;
+
+/** More than all buffers between client and upstream can hold. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Waits until a number has not changed for 200 ms. That nothing happens any more can only be observed by waiting. */
+async function settled(value: () => number): Promise<void> {
+  for (let last = -1, same = 0; same < 20; last = value()) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    same = value() === last ? same + 1 : 0;
+  }
+}
+
+async function unusedPort(): Promise<number> {
+  await using upstream = serveUpstream(() => new Response());
+  return upstream.port;
+}
+
+/** Follows a promise without waiting for it. */
+function track(promise: Promise<void>) {
+  const tracked = { promise, isResolved: false };
+  void promise.then(() => tracked.isResolved = true);
+  return tracked;
+}
+
+Deno.test("ReverseProxy ignores interim responses, but not any number of them", async () => {
+  for (const [count, status] of [[16, 200], [17, 502], [10_000, 502]] as const) {
+    await using upstream = scriptedUpstream(async (connection) => {
+      await connection.readHead();
+      await connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(count)).catch(() => {});
+      await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").catch(() => {}); // the proxy may have left
+    });
+    await using gateway = serveProxy(upstream);
+    const response = await fetch(gateway.url);
+    await response.body?.cancel();
+    assertEquals(response.status, status);
+    const reasons = gateway.warnings.map(([, fields]) => fields?.reason);
+    assertEquals(reasons, status === 200 ? [] : ["Too many interim responses (1xx)"]);
+  }
+});

@@ -1,0 +1,658 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { eTag } from "@std/http/etag";
+import { dirname, join } from "@std/path";
+import { StaticFiles } from "../../../src/content/static/static_files.ts";
+import { Problem } from "../../../src/http/problem.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { respondWith } from "./_respond.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+const HOST = "http://app.example";
+const MODIFIED = new Date("1994-11-06T08:49:37.500Z");
+const LAST_MODIFIED = "Sun, 06 Nov 1994 08:49:37 GMT";
+const IMMUTABLE = "public, max-age=31536000, immutable";
+
+const PAGE = "<!doctype html><title>root</title>";
+const SCRIPT = "console.log('hello');";
+const LARGE = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
+
+type Files = Record<string, string | Uint8Array>;
+
+/** A served directory that is removed after the test. */
+interface Site extends AsyncDisposable {
+  /** The served directory. Next to it are a directory `outside` and a file `secret.txt`. */
+  directory: string;
+  /** The time of the cache, which does not advance by itself. */
+  clock: FakeClock;
+  /** Responds from the cache, after making sure that it does so a second time, and without a cache. */
+  respond(request: Request): Promise<Response>;
+}
+
+async function serve(content: Files): Promise<Site> {
+  const parent = await Deno.realPath(await Deno.makeTempDir());
+  const directory = join(parent, "site");
+  await write(directory, content);
+  await write(parent, { "secret.txt": "secret", "outside/secret.txt": "secret", "site-old/secret.txt": "secret" });
+  const clock = new FakeClock(Date.now());
+  const cached = await StaticFiles.open({ directory, clock });
+  const uncached = await StaticFiles.open({ directory, clock, cacheBytes: 0 });
+  return {
+    directory,
+    clock,
+    async respond(request) {
+      const [first, second, other] = [cached, cached, uncached].map((files) => () =>
+        outcome(respondWith(files, request))
+      );
+      const expected = await first!();
+      assertEquals(await second!(), expected);
+      assertEquals(await other!(), expected);
+      return await respondWith(cached, request);
+    },
+    [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
+  };
+}
+
+async function write(directory: string, files: Files): Promise<void> {
+  await Deno.mkdir(directory, { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(directory, name);
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await Deno.writeFile(path, typeof content === "string" ? new TextEncoder().encode(content) : content);
+    await Deno.utime(path, MODIFIED, MODIFIED);
+  }
+}
+
+function get(path: string, headers: HeadersInit = {}): Request {
+  return new Request(HOST + path, { headers });
+}
+
+function head(path: string, headers: HeadersInit = {}): Request {
+  return new Request(HOST + path, { method: "HEAD", headers });
+}
+
+/** A response with its body, or the problem that was thrown instead. */
+interface Outcome {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+async function outcome(responding: Promise<Response>): Promise<Outcome> {
+  try {
+    const response = await responding;
+    const body = await response.text();
+    return { status: response.status, headers: Object.fromEntries(response.headers), body };
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return { status: error.status, headers: Object.fromEntries(error.headers), body: error.message };
+  }
+}
+
+async function status(responding: Promise<Response>): Promise<number> {
+  return (await outcome(responding)).status;
+}
+
+const NOT_FOUND: Outcome = { status: 404, headers: {}, body: "Nothing found at this path" };
+
+async function pageHeaders(content: string): Promise<Record<string, string>> {
+  return {
+    "cache-control": "no-cache",
+    "content-length": `${content.length}`,
+    "content-type": "text/html; charset=UTF-8",
+    "etag": await eTag(content),
+    "x-content-type-options": "nosniff",
+  };
+}
+
+async function scriptHeaders(content: string): Promise<Record<string, string>> {
+  return {
+    "accept-ranges": "bytes",
+    "cache-control": "no-cache",
+    "content-length": `${content.length}`,
+    "content-type": "text/javascript; charset=UTF-8",
+    "etag": await eTag(content),
+    "last-modified": LAST_MODIFIED,
+    "x-content-type-options": "nosniff",
+  };
+}
+
+Deno.test("StaticFiles responds to GET with the file", async () => {
+  await using site = await serve({ "app.js": SCRIPT });
+  assertEquals(await outcome(site.respond(get("/app.js"))), {
+    status: 200,
+    headers: await scriptHeaders(SCRIPT),
+    body: SCRIPT,
+  });
+});
+
+Deno.test("StaticFiles responds to HEAD as to GET, without the body", async () => {
+  const files = {
+    "index.html": PAGE,
+    "docs/index.html": PAGE,
+    "app.js": SCRIPT,
+    "app.js.br": "BR",
+    "large.bin": LARGE,
+  };
+  await using site = await serve(files);
+  for (const path of ["/", "/docs", "/docs/", "/users/42", "/app.js", "/large.bin", "/missing.js", "/.env"]) {
+    for (const headers of [{}, { "accept-encoding": "br" }, { "if-modified-since": LAST_MODIFIED }]) {
+      const complete = await outcome(site.respond(get(path, headers)));
+      const withoutBody = { ...complete, body: complete.status < 400 ? "" : complete.body };
+      assertEquals(await outcome(site.respond(head(path, headers))), withoutBody);
+    }
+  }
+});
+
+Deno.test("StaticFiles rejects other methods", async () => {
+  await using site = await serve({ "index.html": PAGE });
+  for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "get "]) {
+    const request = { method, url: `${HOST}/`, headers: new Headers() } as Request;
+    const { status, headers } = await outcome(site.respond(request));
+    assertEquals({ method, status, headers }, { method, status: 405, headers: { allow: "GET, HEAD" } });
+  }
+});
+
+const TYPES: [name: string, type: string][] = [
+  ["a.js", "text/javascript; charset=UTF-8"],
+  ["a.mjs", "text/javascript; charset=UTF-8"],
+  ["a.css", "text/css; charset=UTF-8"],
+  ["a.json", "application/json; charset=UTF-8"],
+  ["a.js.map", "application/json; charset=UTF-8"],
+  ["a.HTML", "text/html; charset=UTF-8"],
+  ["a.txt", "text/plain; charset=UTF-8"],
+  ["a.svg", "image/svg+xml"],
+  ["a.woff2", "font/woff2"],
+  ["a.wasm", "application/wasm"],
+  ["a.webmanifest", "application/manifest+json; charset=UTF-8"],
+  ["a.constructor", "application/octet-stream"],
+  ["a.unheard-of", "application/octet-stream"],
+  ["LICENSE", "application/octet-stream"],
+];
+
+Deno.test("StaticFiles derives the content type from the name", async () => {
+  await using site = await serve(Object.fromEntries(TYPES.map(([name]) => [name, "content"])));
+  for (const [name, type] of TYPES) {
+    const { status, headers } = await outcome(site.respond(get(`/${name}`)));
+    assertEquals({ name, status, type: headers["content-type"] }, { name, status: 200, type });
+  }
+});
+
+const APP: Files = {
+  "index.html": PAGE,
+  "app.js": SCRIPT,
+  "empty.txt": "",
+  "a b/ü.txt": "umlaut",
+  "docs/index.html": "docs",
+  "docs/v1.0/index.html": "v1",
+  "assets/logo.svg": "<svg/>",
+  "a:b/index.html": "colon",
+  ".env": "secret",
+  ".git/config": "secret",
+  "assets/.htpasswd": "secret",
+  ".well-known/security.txt": "Contact: mailto:security@app.example",
+};
+
+const FOUND: [path: string, body: string][] = [
+  ["/", PAGE],
+  ["/index.html", PAGE],
+  ["/?q=1", PAGE],
+  ["/docs/", "docs"],
+  ["/docs/v1.0/", "v1"],
+  ["/docs/../app.js", SCRIPT],
+  ["/a%20b/%C3%BC.txt", "umlaut"],
+  ["/empty.txt", ""],
+  ["/.well-known/security.txt", "Contact: mailto:security@app.example"],
+  // The fallback of a single-page app:
+  ["/users", PAGE],
+  ["/users/", PAGE],
+  ["/users/42?tab=1", PAGE],
+  ["/v1.2/users", PAGE],
+  ["/docs/missing", PAGE],
+  ["/app.js/users", PAGE],
+  ["/assets", PAGE], // a directory without an index is not listed, and may be a route of the app
+  ["/assets/", PAGE],
+];
+
+Deno.test("StaticFiles finds files, indexes and, for routes of the app, the root's index", async () => {
+  await using site = await serve(APP);
+  for (const [path, body] of FOUND) {
+    const found = await outcome(site.respond(get(path)));
+    assertEquals({ path, status: found.status, body: found.body }, { path, status: 200, body });
+  }
+});
+
+const NOT_SERVED = [
+  "/missing.js",
+  "/app.js/",
+  "/app.js/x.js",
+  "/assets/missing.png",
+  "/users/john.doe",
+  "/.well-known/",
+]
+  .concat(["/.well-known/change-password", "/.env", "/.git/config", "/.git", "/assets/.htpasswd", "/%2eenv"])
+  .concat(["//evil.example", "//docs", "/docs//", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/..%5csecret.txt"])
+  .concat(["/%252e%252e/secret.txt", "/%252e%252e%252fsecret", "/app.js%00", "/app.js%00.html", "/%00"])
+  .concat([`/${"a".repeat(300)}`, `/${"a".repeat(300)}.js`, `/${"a/".repeat(3000)}`, `/${"b/".repeat(2000)}x.js`]);
+
+Deno.test("StaticFiles responds with 404 for missing files and for files that must not be served", async () => {
+  await using site = await serve(APP);
+  for (const path of NOT_SERVED) {
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
+  }
+});
+
+Deno.test("StaticFiles responds with 400 for a path that cannot be decoded", async () => {
+  await using site = await serve(APP);
+  for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
+    assertEquals({ path, status: await status(site.respond(get(path))) }, { path, status: 400 });
+  }
+});
+
+Deno.test("StaticFiles responds with 404 at the root if there is no index", async () => {
+  await using site = await serve({ "app.js": SCRIPT, "index.html/app.js": SCRIPT });
+  for (const path of ["/", "/users", "/index.html/"]) {
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
+  }
+});
+
+const REDIRECTS: [path: string, target: string][] = [
+  ["/docs", "/docs/"],
+  ["/docs?next=//evil.example", "/docs/?next=//evil.example"],
+  ["/docs/v1.0", "/docs/v1.0/"],
+  ["/a:b", "/a%3Ab/"],
+  ["/users/../docs", "/docs/"],
+];
+
+Deno.test("StaticFiles redirects a directory's path to the one with a slash, on the same host", async () => {
+  await using site = await serve(APP);
+  for (const [path, target] of REDIRECTS) {
+    const request = get(path);
+    const { status, headers } = await outcome(site.respond(request));
+    const url = new URL(headers.location ?? "", request.url).href;
+    assertEquals({ path, status, url }, { path, status: 308, url: HOST + target });
+  }
+});
+
+Deno.test("StaticFiles redirects to a relative location, so that a proxy may strip a prefix", async () => {
+  await using site = await serve(APP);
+  assertEquals(await outcome(site.respond(get("/docs/v1.0?q=1"))), {
+    status: 308,
+    headers: { "cache-control": "no-cache", "location": "./v1.0/?q=1" },
+    body: "",
+  });
+});
+
+const PAGE_REQUESTS: Record<string, string>[] = [
+  {},
+  { "if-none-match": "*" },
+  { "if-modified-since": "Fri, 01 Jan 2100 00:00:00 GMT" },
+  { "if-match": '"other"' },
+  { "range": "bytes=0-1" },
+  { "range": "bytes=1000000-" },
+  { "accept-encoding": "br, gzip" },
+];
+
+for (const headers of PAGE_REQUESTS) {
+  Deno.test(`StaticFiles sends a complete page for ${JSON.stringify(headers)}`, async () => {
+    await using site = await serve({ "index.html": PAGE, "index.html.br": "BR", "index.html.gz": "GZ" });
+    const complete = { status: 200, headers: await pageHeaders(PAGE), body: PAGE };
+    assertEquals(await outcome(site.respond(get("/", headers))), complete);
+    assertEquals(await outcome(site.respond(get("/users", headers))), complete);
+  });
+}
+
+Deno.test("StaticFiles never makes a page immutable, even with a hash in its name", async () => {
+  await using site = await serve({ "page.3f2a9c1d.html": PAGE });
+  const { headers } = await outcome(site.respond(get("/page.3f2a9c1d.html")));
+  assertEquals(headers, await pageHeaders(PAGE));
+});
+
+Deno.test("StaticFiles makes files with a hash in their name immutable, and no others", async () => {
+  const names = ["index-BxY12_9a.js", "main.3f2a9c1d.css", "my-component.js", "jquery-3.7.1.min.js"];
+  await using site = await serve(Object.fromEntries(names.map((name) => [name, SCRIPT])));
+  const caching = async (name: string) => (await outcome(site.respond(get(`/${name}`)))).headers["cache-control"];
+  assertEquals(await Promise.all(names.map(caching)), [IMMUTABLE, IMMUTABLE, "no-cache", "no-cache"]);
+});
+
+Deno.test("StaticFiles uses the requested name, not the one that a link leads to", async () => {
+  await using site = await serve({ "app-BxY12_9a.js": SCRIPT });
+  await Deno.symlink("app-BxY12_9a.js", join(site.directory, "latest.css"));
+  const { headers } = await outcome(site.respond(get("/latest.css")));
+  assertEquals(headers, { ...await scriptHeaders(SCRIPT), "content-type": "text/css; charset=UTF-8" });
+});
+
+Deno.test("StaticFiles distinguishes two files with the same size and date", async () => {
+  await using one = await serve({ "sw.js": "import 'a.js'", "index.html": "<1>" });
+  await using two = await serve({ "sw.js": "import 'b.js'", "index.html": "<2>" });
+  for (const path of ["/sw.js", "/"]) {
+    const before = await outcome(one.respond(get(path)));
+    const after = await outcome(two.respond(get(path, { "if-none-match": before.headers.etag ?? "" })));
+    assertEquals(after.status, 200);
+  }
+});
+
+const CONDITIONS: [headers: (etag: string) => Record<string, string>, status: number][] = [
+  [(etag) => ({ "if-none-match": etag }), 304],
+  [(etag) => ({ "if-none-match": `"x", W/${etag}` }), 304],
+  [() => ({ "if-none-match": '"x"' }), 200],
+  [() => ({ "if-modified-since": LAST_MODIFIED }), 304],
+  [() => ({ "if-modified-since": "Sun, 06 Nov 1994 08:49:36 GMT" }), 200],
+  [() => ({ "if-none-match": '"x"', "if-modified-since": LAST_MODIFIED }), 200],
+  [(etag) => ({ "if-none-match": etag, "range": "bytes=0-1" }), 304],
+  [(etag) => ({ "if-match": etag }), 200],
+  [() => ({ "if-match": '"x"' }), 412],
+];
+
+Deno.test("StaticFiles evaluates conditional requests for small and large files", async () => {
+  await using site = await serve({ "small.bin": "small", "large.bin": LARGE, "empty.bin": "" });
+  for (const path of ["/small.bin", "/large.bin", "/empty.bin"]) {
+    const { headers: { etag = "" } } = await outcome(site.respond(head(path)));
+    for (const [headers, expected] of CONDITIONS) {
+      const sent = headers(etag);
+      assertEquals({ path, sent, status: await status(site.respond(get(path, sent))) }, {
+        path,
+        sent,
+        status: expected,
+      });
+    }
+  }
+});
+
+Deno.test("StaticFiles sends the headers for caches with a 304", async () => {
+  await using site = await serve({ "index-BxY12_9a.js": SCRIPT, "index-BxY12_9a.js.gz": "GZ" });
+  const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
+  assertEquals(await outcome(site.respond(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" }))), {
+    status: 304,
+    headers: {
+      "cache-control": IMMUTABLE,
+      "content-type": "text/javascript; charset=UTF-8",
+      "etag": etag ?? "",
+      "last-modified": lastModified ?? "",
+      "vary": "Accept-Encoding",
+      "x-content-type-options": "nosniff",
+    },
+    body: "",
+  });
+});
+
+Deno.test("StaticFiles never sends a Last-Modified date in the future", async () => {
+  await using site = await serve({ "app.js": SCRIPT });
+  const clock = { now: () => MODIFIED.getTime() - 60_000 };
+  const files = await StaticFiles.open({ directory: site.directory, clock });
+  const { headers } = await outcome(respondWith(files, get("/app.js")));
+  assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
+});
+
+const RANGES: [headers: Record<string, string>, status: number, range: string | undefined, body: string][] = [
+  [{ range: "bytes=0-0" }, 206, "bytes 0-0/10", "0"],
+  [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
+  [{ range: "bytes=7-" }, 206, "bytes 7-9/10", "789"],
+  [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
+  [{ range: "bytes=0-999" }, 206, "bytes 0-9/10", "0123456789"],
+  [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
+  [{ range: "bytes=4-2" }, 200, undefined, "0123456789"],
+  [{ range: "lines=1-2" }, 200, undefined, "0123456789"],
+  [{ range: "bytes=2-4", "if-range": LAST_MODIFIED }, 206, "bytes 2-4/10", "234"],
+  [{ range: "bytes=2-4", "if-range": "Sun, 06 Nov 1994 08:49:38 GMT" }, 200, undefined, "0123456789"],
+  [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
+  [{ range: "bytes=10-", "if-range": '"x"' }, 200, undefined, "0123456789"],
+];
+
+for (const [headers, expected, range, body] of RANGES) {
+  Deno.test(`StaticFiles responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
+    await using site = await serve({ "a.txt": "0123456789" });
+    const actual = await outcome(site.respond(get("/a.txt", headers)));
+    const { "content-range": contentRange, "content-length": length } = actual.headers;
+    assertEquals({ status: actual.status, contentRange, length, body: actual.body }, {
+      status: expected,
+      contentRange: range,
+      length: `${body.length}`,
+      body,
+    });
+  });
+}
+
+Deno.test("StaticFiles continues a download with the same entity tag", async () => {
+  await using site = await serve({ "a.txt": "0123456789" });
+  const ifRange = await eTag("0123456789");
+  assertEquals((await outcome(site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })))).body, "89");
+});
+
+Deno.test("StaticFiles responds with 416 and the size to a range outside the file", async () => {
+  await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
+  for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
+    assertEquals(await outcome(site.respond(get(`${path}`, { range: "bytes=2000000-" }))), {
+      status: 416,
+      headers: { "content-range": `bytes */${size}` },
+      body: `Cannot send the range "bytes=2000000-": expected one within ${size} bytes`,
+    });
+  }
+});
+
+Deno.test("StaticFiles ignores the range of a HEAD request", async () => {
+  await using site = await serve({ "app.js": SCRIPT });
+  const actual = await outcome(site.respond(head("/app.js", { range: "bytes=0-1" })));
+  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: "" });
+});
+
+const COMPRESSED: [suffixes: string[], accepted: string | undefined, coding: string | undefined, body: string][] = [
+  [[".br", ".gz"], "gzip, deflate, br", "br", "AS BR"],
+  [[".br", ".gz"], "gzip", "gzip", "AS GZ"],
+  [[".gz"], "gzip, br", "gzip", "AS GZ"],
+  [[".br"], "gzip", undefined, SCRIPT],
+  [[".br", ".gz"], "br;q=0, gzip;q=0", undefined, SCRIPT],
+  [[".br", ".gz"], undefined, undefined, SCRIPT],
+];
+
+for (const [suffixes, accepted, coding, body] of COMPRESSED) {
+  const name = `StaticFiles sends ${coding ?? "identity"} of ${suffixes} for Accept-Encoding: ${accepted ?? "(none)"}`;
+  Deno.test(name, async () => {
+    const compressed = suffixes.map((suffix) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
+    await using site = await serve({ "app.js": SCRIPT, ...Object.fromEntries(compressed) });
+    const headers = { ...await scriptHeaders(body), "vary": "Accept-Encoding" };
+    const etag = coding ? `${(await eTag(body)).slice(0, -1)}-${coding}"` : await eTag(body);
+    const request = get("/app.js", accepted === undefined ? {} : { "accept-encoding": accepted });
+    assertEquals(await outcome(site.respond(request)), {
+      status: 200,
+      headers: { ...headers, etag, ...(coding ? { "content-encoding": coding } : {}) },
+      body,
+    });
+  });
+}
+
+Deno.test("StaticFiles sends no Vary if there are no variants", async () => {
+  await using site = await serve({ "app.js": SCRIPT });
+  const { headers } = await outcome(site.respond(get("/app.js", { "accept-encoding": "br, gzip" })));
+  assertEquals(headers, await scriptHeaders(SCRIPT));
+});
+
+Deno.test("StaticFiles sends no compressed variant without the file itself", async () => {
+  await using site = await serve({ "app.js.br": "BR" });
+  assertEquals(await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))), NOT_FOUND);
+});
+
+Deno.test("StaticFiles applies a range to the bytes that are sent, and has an entity tag for each coding", async () => {
+  await using site = await serve({ "app.js": "0123456789", "app.js.gz": "abcdefghij" });
+  const gzip = { "accept-encoding": "gzip", "range": "bytes=0-2" };
+  const first = await outcome(site.respond(get("/app.js", gzip)));
+  const etag = first.headers.etag ?? "";
+  const { "content-encoding": coding, "content-range": range } = first.headers;
+  assertEquals([first.status, coding, range, first.body], [206, "gzip", "bytes 0-2/10", "abc"]);
+  assertEquals(await status(site.respond(get("/app.js", { ...gzip, "if-range": etag }))), 206);
+  assertEquals(await status(site.respond(get("/app.js", { "range": "bytes=0-2", "if-range": etag }))), 200);
+  assertEquals(await status(site.respond(get("/app.js", { "accept-encoding": "gzip", "if-none-match": etag }))), 304);
+  assertEquals(await status(site.respond(get("/app.js", { "if-none-match": etag }))), 200);
+});
+
+const LINKS: [link: string, to: string, path: string, body: string | undefined][] = [
+  ["link.js", "app.js", "/link.js", SCRIPT],
+  ["link", "docs", "/link/", "docs"],
+  ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
+  ["link.txt", "../secret.txt", "/link.txt", undefined],
+  ["link", "../secret.txt", "/link", undefined], // rejected, and so not a route of the app either
+  ["link", "../outside", "/link/secret.txt", undefined],
+  ["link", "../outside", "/link/", undefined],
+  ["link", "../site-old", "/link/secret.txt", undefined], // begins with the path of the directory
+  ["link", "..", "/link/secret.txt", undefined],
+  ["link", "..", "/link/site/app.js", SCRIPT], // leads out and in again: only the end counts
+  ["link.js", "/dev/null", "/link.js", undefined],
+  ["link.js", "link.js", "/link.js", undefined],
+  ["loop", "loop", "/loop", undefined],
+  ["link.js", "missing.js", "/link.js", undefined],
+];
+
+for (const [link, to, path, body] of LINKS) {
+  Deno.test(`StaticFiles ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
+    await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT, "docs/index.html": "docs" });
+    await Deno.symlink(to, join(site.directory, link));
+    const found = await outcome(site.respond(get(path)));
+    assertEquals([found.status, found.body], body ? [200, body] : [404, NOT_FOUND.body]);
+  });
+}
+
+Deno.test("StaticFiles sends no compressed variant from outside the directory", async () => {
+  await using site = await serve({ "app.js": SCRIPT });
+  await Deno.symlink("../secret.txt", join(site.directory, "app.js.br"));
+  const actual = await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })));
+  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: SCRIPT });
+});
+
+Deno.test("StaticFiles serves a mounted ConfigMap, and its new version after a swap", async () => {
+  await using site = await serve({ "..1/index.html": "one", "..2/index.html": "two" });
+  await Deno.symlink("..1", join(site.directory, "..data"));
+  await Deno.symlink("..data/index.html", join(site.directory, "index.html"));
+  assertEquals((await outcome(site.respond(get("/")))).body, "one");
+  await Deno.symlink("..2", join(site.directory, "..data_tmp"));
+  await Deno.rename(join(site.directory, "..data_tmp"), join(site.directory, "..data"));
+  site.clock.jump(1_000);
+  assertEquals((await outcome(site.respond(get("/")))).body, "two");
+  assertEquals(await outcome(site.respond(get("/..data%2findex.html"))), NOT_FOUND);
+});
+
+Deno.test("StaticFiles finds every file while a ConfigMap is swapped", async () => {
+  await using site = await serve({ "..0/index.html": PAGE, "..0/app.js": SCRIPT, "..0/app.js.br": "BR" });
+  const path = (name: string) => join(site.directory, name);
+  await Deno.symlink("..0", path("..data"));
+  for (const name of ["index.html", "app.js", "app.js.br"]) await Deno.symlink(`..data/${name}`, path(name));
+  const files = await StaticFiles.open({ directory: site.directory, clock: site.clock });
+  for (let next = 1; next <= 100; next++) {
+    site.clock.jump(1_000);
+    await write(path(`..${next}`), { "index.html": PAGE, "app.js": SCRIPT, "app.js.br": "BR" });
+    await Deno.symlink(`..${next}`, path("..data_tmp"));
+    const requests = [get("/"), get("/app.js"), get("/app.js", { "accept-encoding": "br" })];
+    const responses = requests.map((request) => outcome(respondWith(files, request)));
+    await Deno.rename(path("..data_tmp"), path("..data"));
+    await Deno.remove(path(`..${next - 1}`), { recursive: true });
+    const statuses = (await Promise.all(responses)).map(({ status }) => status);
+    assertEquals(statuses, [200, 200, 200]);
+  }
+});
+
+Deno.test("StaticFiles serves a link to a release, and the new release after a switch", async () => {
+  await using site = await serve({ "1/index.html": "one", "2/index.html": "two" });
+  const current = join(site.directory, "current");
+  await Deno.symlink("1", current);
+  const files = await StaticFiles.open({ directory: current, clock: site.clock });
+  assertEquals((await outcome(respondWith(files, get("/")))).body, "one");
+  await Deno.remove(current);
+  await Deno.symlink("2", current);
+  site.clock.jump(1_000);
+  assertEquals((await outcome(respondWith(files, get("/")))).body, "two");
+});
+
+Deno.test({
+  name: "StaticFiles never opens a FIFO, which would block",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
+    for (const name of ["pipe.js", "pipe", "app.js.br", "docs/index.html"]) {
+      await Deno.mkdir(dirname(join(site.directory, name)), { recursive: true });
+      await new Deno.Command("mkfifo", { args: [join(site.directory, name)] }).output();
+    }
+    assertEquals(await outcome(site.respond(get("/pipe.js"))), NOT_FOUND);
+    assertEquals(await outcome(site.respond(get("/pipe"))), NOT_FOUND);
+    assertEquals((await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })))).body, SCRIPT);
+    assertEquals((await outcome(site.respond(get("/docs/")))).body, PAGE);
+  },
+});
+
+async function bytes(responding: Promise<Response>): Promise<Uint8Array> {
+  return await (await responding).bytes();
+}
+
+Deno.test("StaticFiles sends a large file and its ranges byte for byte", async () => {
+  await using site = await serve({ "large.bin": LARGE, "large.html": LARGE });
+  assertEquals(await bytes(site.respond(get("/large.bin"))), LARGE);
+  assertEquals(await bytes(site.respond(get("/large.html"))), LARGE);
+  const range = await bytes(site.respond(get("/large.bin", { range: "bytes=100000-499999" })));
+  assertEquals(range, LARGE.slice(100_000, 500_000));
+  assertEquals(await bytes(site.respond(get("/large.bin", { range: "bytes=-1" }))), LARGE.slice(-1));
+});
+
+Deno.test("StaticFiles closes a file whose body is cancelled", async () => {
+  await using site = await serve({ "large.bin": LARGE });
+  const unread = await site.respond(get("/large.bin"));
+  await unread.body?.cancel();
+  const begun = (await site.respond(get("/large.bin", { range: "bytes=5-" }))).body!.getReader();
+  assertEquals((await begun.read()).value?.at(0), 5);
+  await begun.cancel();
+  const reading = (await site.respond(get("/large.bin"))).body!.getReader();
+  const chunk = reading.read();
+  await reading.cancel(); // while a read is pending
+  assertEquals((await chunk).done, true);
+});
+
+Deno.test("StaticFiles sends the file that it opened, even if the file is replaced", async () => {
+  await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
+  const response = await site.respond(get("/large.bin"));
+  await Deno.rename(join(site.directory, "new.bin"), join(site.directory, "large.bin"));
+  site.clock.jump(1_000);
+  assertEquals(await response.bytes(), LARGE);
+  assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
+});
+
+Deno.test("StaticFiles sends no more than Content-Length of a file that grows", async () => {
+  await using site = await serve({ "large.bin": LARGE });
+  const response = await site.respond(get("/large.bin"));
+  await Deno.writeTextFile(join(site.directory, "large.bin"), "more", { append: true });
+  assertEquals(await response.bytes(), LARGE);
+});
+
+Deno.test("StaticFiles ends the body in an error if the file is truncated, and closes the file", async () => {
+  await using site = await serve({ "large.bin": LARGE });
+  const path = join(site.directory, "large.bin");
+  const response = await site.respond(get("/large.bin"));
+  await Deno.truncate(path, 100_000);
+  await assertRejects(() => response.bytes(), Error, `Cannot send all of "${path}": the file was truncated`);
+});
+
+Deno.test({
+  name: "StaticFiles does not report a file without read permission as missing",
+  ignore: Deno.uid() === 0, // root has every permission
+  async fn() {
+    await using site = await serve({ "app.js": SCRIPT, "large.bin": LARGE });
+    for (const path of ["/app.js", "/large.bin"]) {
+      await Deno.chmod(join(site.directory, path), 0o000);
+      await assertRejects(() => site.respond(get(path)), Deno.errors.PermissionDenied);
+    }
+  },
+});
+
+for (const [directory, reason] of [["missing", "NotFound"], ["app.js", "NotADirectory"], ["", "NotFound"]] as const) {
+  Deno.test(`StaticFiles.open() rejects the directory "${directory}"`, async () => {
+    await using site = await serve({ "app.js": SCRIPT });
+    const path = directory && join(site.directory, directory);
+    const message = `Cannot serve --static-dir "${path}": expected a readable directory, got ${reason}: `;
+    await assertRejects(() => StaticFiles.open({ directory: path }), Error, message);
+  });
+}
+
+Deno.test({
+  name: "StaticFiles.open() names the directory that it has no permission to read",
+  permissions: { read: false },
+  async fn() {
+    const message = `Cannot serve --static-dir "site": expected a readable directory, got NotCapable: `;
+    await assertRejects(() => StaticFiles.open({ directory: "site" }), Error, message);
+  },
+});

@@ -1,0 +1,141 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { setVariables } from "../src/config/stored.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
+import { FakeClock, settle } from "../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { fallibleStore } from "./_store.ts";
+
+/** The start of the clock, and the id of the first event. */
+const T = 1_700_000_000_000;
+
+/** A store that can be down. */
+function setUpStore(isDown: boolean) {
+  const clock = new FakeClock(T);
+  const inner = memoryStore();
+  const state = { isDown };
+  const store: Store = fallibleStore(inner, () => state.isDown);
+  return { clock, inner, store, state };
+}
+
+async function cursorOfPage({ gateway }: TestGateway): Promise<string | null> {
+  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
+  const html = await (await gateway.inject(page)).text();
+  return /last_event_id=(\d+)/.exec(html)?.[1] ?? null;
+}
+
+Deno.test("when the store returns, a change that waits is published within a second, not after its pause", async () => {
+  const { clock, store, state } = setUpStore(false);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  const stream = await gate.listen();
+  await stream.pull();
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_A: "2" });
+  await clock.tick(20_000); // the retries are at 1, 3, 7 and 15 s, the next one is at 31 s
+  assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
+  state.isDown = false;
+  await clock.tick(1_000);
+  const [message] = await stream.take(1);
+  assertEquals([message?.data.value, message?.id], ["2", T + 21_000]);
+  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+  await stream.close();
+});
+
+Deno.test("a page with values that were undone before they could be published is corrected when the store returns", async () => {
+  const { clock, store, state } = setUpStore(false);
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1", REP_PUBLIC_C: "new" });
+  const cursor = await cursorOfPage(gate); // the page has A=2 and C=new
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  state.isDown = false;
+  await clock.tick(2_000);
+  const stream = await gate.listen({ "last-event-id": String(cursor) });
+  const messages = await stream.take(2);
+  assertEquals(messages.map(({ data }) => [data.key, data.value]), [["A", "1"], ["C", undefined]]);
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
+  assertEquals((await stream.take(1)).map(({ data }) => [data.key, data.value]), [["A", "3"]]);
+  assertEquals(stream.arrived(), []); // each variable was corrected once
+  await stream.close();
+});
+
+Deno.test("when the store returns, the session keys that were issued meanwhile are counted there", async () => {
+  const { clock, inner, store, state } = setUpStore(false);
+  const variables = { REP_SENSITIVE_S: "x" };
+  await using gate = await setUp(variables, { store, clock });
+  state.isDown = true;
+  const request = async (from: TestGateway) => {
+    const response = await from.ask("/rep/session-key");
+    await response.body?.cancel();
+    return response.status;
+  };
+  for (let issued = 0; issued < 10; issued++) assertEquals(await request(gate), 200);
+  state.isDown = false;
+  await clock.tick(1_000);
+  const saved = gate.lines.filter(({ msg }) => msg === "rep.rate_limit.saved");
+  assertEquals(saved.map(({ clients }) => clients), [1]);
+  await using other = await setUp(variables, { store: inner, clock });
+  assertEquals(await request(other), 429);
+});
+
+Deno.test("variables in the store that could not be read at the start are served when it returns", async () => {
+  const { clock, inner, store, state } = setUpStore(true);
+  await setVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
+  state.isDown = false;
+  await clock.tick(2_000);
+  const stream = await gate.listen({ "last-event-id": "0" });
+  assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "stored"], ["B", "1"]]);
+  assertEquals(stream.arrived(), []); // the value of the environment was never published
+  await stream.close();
+});
+
+Deno.test("a stream that is opened before the store has ever answered is told to reconnect, whatever its cursor", async () => {
+  const { clock, store, state } = setUpStore(true);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  for (const headers of [{}, { "last-event-id": "0" }, { "last-event-id": String(T) }, { "last-event-id": "x" }]) {
+    const response = await gate.ask("/rep/changes", { headers: headers as HeadersInit });
+    assertEquals([response.status, await response.text()], [
+      200,
+      "retry: 5000\n: the store is unavailable; reconnect later\n\n",
+    ]);
+  }
+  state.isDown = false;
+  await clock.tick(2_000);
+  const stream = await gate.listen({ "last-event-id": "0" });
+  assertEquals((await stream.take(1)).map(({ data }) => data.value), ["1"]);
+  await stream.close();
+});
+
+Deno.test("a stream that is opened when the store is back, but its log has not been read yet, waits", async () => {
+  const { clock, store, state } = setUpStore(true);
+  const { promise: read, resolve: endReading } = Promise.withResolvers<void>();
+  const list: Store["list"] = async (...args) => {
+    if (!state.isDown) await read;
+    return await store.list(...args);
+  };
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...store, list }, clock, random: () => 0 });
+  state.isDown = false;
+  await clock.tick(1_000);
+  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+  const opening = [gate.listen(), gate.listen({ "last-event-id": "0" })];
+  await settle();
+  endReading();
+  for (const stream of await Promise.all(opening)) {
+    await stream.pull();
+    assertMatch(stream.text(), /^: connected$/m);
+    await stream.close();
+  }
+});
+
+Deno.test("after a restart, a page's stream begins after the newest event, not at the beginning of the log", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock(T);
+  const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using first = await setUp(variables, { store, clock });
+  assertEquals(await cursorOfPage(first), String(T + 1));
+  await first.gateway.close();
+  clock.jump(60_000);
+  await using second = await setUp(variables, { store, clock });
+  assertEquals(await cursorOfPage(second), String(T + 1));
+});

@@ -1,0 +1,194 @@
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { type EpochOptions, Epochs, UnknownMasterKeyError } from "../../src/keys/epochs.ts";
+import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/keys/hkdf.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { encodeHex } from "../_hex.ts";
+import { kidOf } from "../_kid.ts";
+
+const MASTER = new Uint8Array(32).fill(7);
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/** The start of an epoch of ten minutes. */
+const START = 1_700_000_400_000;
+const EPOCH = "1700000400";
+const KID = await kidOf(EPOCH, MASTER);
+
+function epochsAt(now: number, options: Partial<EpochOptions> = {}): Epochs & { clock: FakeClock } {
+  const clock = new FakeClock(now);
+  const masterKey = () => Promise.resolve(MASTER);
+  const epochs = new Epochs({ clock, masterKey, rotationMs: 10 * MINUTE, retentionMs: 24 * HOUR, ...options });
+  return Object.assign(epochs, { clock });
+}
+
+Deno.test("Epochs.current() returns the second in which the epoch began", () => {
+  const kids = [START - 1, START, START + 1, START + 10 * MINUTE - 1, START + 10 * MINUTE]
+    .map((now) => epochsAt(now).current());
+  assertEquals(kids, ["1699999800", EPOCH, EPOCH, EPOCH, "1700001000"]);
+});
+
+Deno.test("Epochs.current() returns the same in all processes with the same rotation, whenever they were started", async () => {
+  const early = epochsAt(START - 3 * HOUR);
+  const late = epochsAt(START + 7 * MINUTE);
+  await early.clock.tick(3 * HOUR + 9 * MINUTE);
+  assertEquals(early.current(), late.current());
+});
+
+Deno.test("Epochs.current() returns a valid kid at any time, with any rotation", () => {
+  for (const rotationMs of [1_000, 7_000, MINUTE, 24 * HOUR]) {
+    for (const now of [0, 1, 999, 1_000, START, 10_000_000_000_000]) {
+      const epochs = epochsAt(now, { rotationMs, retentionMs: 1_000 });
+      assertEquals([rotationMs, now, epochs.checkKid(epochs.current())], [rotationMs, now, "valid"]);
+    }
+  }
+});
+
+Deno.test("Epochs.checkKid() accepts an epoch until its retention has passed after its end", () => {
+  const end = START + 10 * MINUTE;
+  const checks = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
+  assertEquals(checks, ["valid", "valid", "valid", "expired"]);
+});
+
+Deno.test("Epochs.checkKid() counts the retention from the end of an epoch, however long that is", () => {
+  const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
+  const kid = epochsAt(START, options).current();
+  const end = Number(kid) * 1_000 + 24 * HOUR;
+  const checks = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).checkKid(kid));
+  assertEquals(checks, ["valid", "valid", "expired"]);
+});
+
+Deno.test("Epochs.checkKid() accepts an epoch of another process whose clock is up to a minute ahead", () => {
+  const checks = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
+  assertEquals(checks, ["valid", "malformed"]);
+});
+
+Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in seconds and a fingerprint", () => {
+  const epochs = epochsAt(START);
+  for (
+    const kid of [
+      "",
+      "0",
+      `0${KID}`,
+      `+${KID}`,
+      `-${KID}`,
+      ` ${KID}`,
+      `${KID} `,
+      `${KID}\n`,
+      `${KID}.0`,
+      "1.7e9",
+      "0x65",
+      "NaN",
+      `${KID}0`,
+      `${KID.slice(0, -1)}`,
+      `${KID} `,
+      `${EPOCH}-`,
+      `${EPOCH}-000000000000-`,
+      `${EPOCH}-00000000000A`,
+      `${EPOCH}-00000000000g`,
+      `-${EPOCH}`,
+      KID.replace("-", "_"),
+    ]
+  ) {
+    assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
+  }
+  for (const kid of ["Infinity", "१७००००००००", "k", "1".repeat(12), "9".repeat(10_000), "99999999999", "__proto__"]) {
+    assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
+  }
+});
+
+Deno.test("Epochs.checkKid() checks a kid without a fingerprint, as earlier versions made them, in the same way", () => {
+  assertEquals([epochsAt(START).checkKid(EPOCH), epochsAt(START + 25 * HOUR).checkKid(EPOCH)], ["valid", "expired"]);
+});
+
+Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () => {
+  const epochs = epochsAt(START);
+  const keys = await epochs.keys(EPOCH);
+  assertEquals(keys.kid, KID);
+  assertEquals(await epochs.keysOf(KID) === keys, true);
+});
+
+Deno.test("Epochs.keysOf() rejects a kid of another master key, and one that does not say of which it is", async () => {
+  const other = await kidOf(EPOCH, new Uint8Array(32).fill(8));
+  for (const kid of [other, EPOCH, `${EPOCH}-000000000000`]) {
+    await assertRejects(() => epochsAt(START).keysOf(kid), UnknownMasterKeyError);
+  }
+});
+
+Deno.test("Epochs.keysOf() rejects with the error of the store if the master key cannot be loaded", async () => {
+  const masterKey = () => Promise.reject(new TypeError("The store is down"));
+  await assertRejects(() => epochsAt(START, { masterKey }).keysOf(KID), TypeError, "The store is down");
+});
+
+Deno.test("EpochKeys.kid contains the fingerprint of any master secret", async () => {
+  for (let byte = 0; byte < 50; byte++) {
+    const master = new Uint8Array(32).fill(byte);
+    const { kid } = await epochsAt(START, { masterKey: () => Promise.resolve(master) }).keys(EPOCH);
+    assertEquals(kid, await kidOf(EPOCH, master));
+  }
+});
+
+Deno.test("Epochs.current() returns 1 at the Unix epoch, since 0 is not a valid kid", () => {
+  assertEquals(epochsAt(0).current(), "1");
+});
+
+Deno.test("EpochKeys.kid is URL-safe and the same throughout, with 12 hexadecimal digits that are part of no key", async () => {
+  const epochs = epochsAt(START);
+  const [one, two] = [await epochs.keys("1"), await epochs.keys("22")];
+  assertEquals([one.kid.replace(/^1-/, ""), encodeURIComponent(one.kid)], [two.kid.replace(/^22-/, ""), one.kid]);
+  const fingerprint = one.kid.slice(2);
+  assertEquals(/^[0-9a-f]{12}$/.test(fingerprint), true);
+  for (const key of [MASTER, one.blobKey, one.integrityKey]) assertEquals(encodeHex(key).includes(fingerprint), false);
+});
+
+Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
+  assertEquals(epochsAt(START).checkKid("1"), "expired");
+});
+
+Deno.test("Epochs.keys() derives both keys from the master key and the kid", async () => {
+  assertEquals(await epochsAt(START).keys(EPOCH), {
+    kid: KID,
+    blobKey: await deriveKey(MASTER, { salt: EPOCH, info: BLOB_KEY_INFO }),
+    integrityKey: await deriveKey(MASTER, { salt: EPOCH, info: INTEGRITY_KEY_INFO }),
+  });
+});
+
+Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master key", async () => {
+  const epochs = epochsAt(START);
+  const [one, other] = [await epochs.keys("1700000400"), await epochs.keys("1700001000")];
+  const all = [one.blobKey, one.integrityKey, other.blobKey, other.integrityKey, MASTER];
+  assertEquals(new Set(all.map(encodeHex)).size, 5);
+});
+
+Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {
+  const mine = await epochsAt(START).keys(EPOCH);
+  assertEquals(await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(EPOCH), mine);
+  const masterKey = () => Promise.resolve(new Uint8Array(32).fill(8));
+  assertNotEquals(await epochsAt(START, { masterKey }).keys(EPOCH), mine);
+});
+
+Deno.test("Epochs.keys() loads the master key once for all callers and epochs", async () => {
+  let loads = 0;
+  const epochs = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => loads++) });
+  await Promise.all(["1", "2", "1", "3"].map((kid) => epochs.keys(kid)));
+  await epochs.keys("4");
+  assertEquals(loads, 1);
+});
+
+Deno.test("Epochs.keys() rejects if the master key cannot be loaded, and loads it again the next time", async () => {
+  let loads = 0;
+  const masterKey = () => ++loads < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
+  const epochs = epochsAt(START, { masterKey });
+  await assertRejects(() => epochs.keys(EPOCH), TypeError, "The store is down");
+  await assertRejects(() => epochs.keys(EPOCH), TypeError, "The store is down");
+  assertEquals(await epochs.keys(EPOCH), await epochsAt(START).keys(EPOCH));
+  assertEquals(loads, 3);
+});
+
+Deno.test("Epochs.keys() caches the keys of up to 200 epochs", async () => {
+  const epochs = epochsAt(START);
+  const first = await epochs.keys("1");
+  for (let kid = 2; kid <= 200; kid++) await epochs.keys(String(kid));
+  assertEquals(await epochs.keys("1") === first, true);
+  await epochs.keys("201");
+  assertEquals(await epochs.keys("1") === first, false);
+  assertEquals(await epochs.keys("1"), first);
+});

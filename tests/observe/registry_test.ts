@@ -1,0 +1,77 @@
+import { assertEquals } from "@std/assert";
+import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/instruments.ts";
+import { prometheusName } from "../../src/observe/prometheus.ts";
+import { Registry } from "../../src/observe/registry.ts";
+
+/** Returns the lines of one metric, without its description. */
+function linesOf(registry: Registry, prefix: string): string[] {
+  return registry.format().split("\n").filter((line) => line.startsWith(prefix));
+}
+
+Deno.test("format() writes every counter from the start, with each value of its label", () => {
+  assertEquals(linesOf(new Registry(), "rep_store_errors_total"), [
+    'rep_store_errors_total{operation="read"} 0',
+    'rep_store_errors_total{operation="write"} 0',
+  ]);
+  assertEquals(linesOf(new Registry(), "rep_pages_served_total"), ["rep_pages_served_total 0"]);
+});
+
+Deno.test("format() writes name, description and type of an instrument before its values", () => {
+  const registry = new Registry();
+  registry.count("rep.pages.served", 2);
+  registry.count("rep.pages.served", 1);
+  const { help } = INSTRUMENTS["rep.pages.served"];
+  const family =
+    `# HELP rep_pages_served_total ${help}\n# TYPE rep_pages_served_total counter\nrep_pages_served_total 3\n`;
+  assertEquals(registry.format().includes(family), true);
+});
+
+Deno.test("count() adds to the series of the label", () => {
+  const registry = new Registry();
+  registry.count("rep.session_keys.refused", 1, "origin");
+  registry.count("rep.session_keys.refused", 2, "origin");
+  assertEquals(
+    linesOf(registry, 'rep_session_keys_refused_total{reason="origin"}'),
+    ['rep_session_keys_refused_total{reason="origin"} 3'],
+  );
+});
+
+Deno.test("observe() registers a function that is called whenever the metrics are read", () => {
+  const registry = new Registry();
+  assertEquals(linesOf(registry, "rep_streams_open "), []);
+  let open = 1;
+  registry.observe("rep.streams.open", () => open);
+  registry.observe("rep.rollout.active", () => new Map([['a"\\\n', 1]]));
+  open = 5;
+  assertEquals(linesOf(registry, "rep_streams_open "), ["rep_streams_open 5"]);
+  assertEquals(linesOf(registry, "rep_rollout"), ['rep_rollout_active{configuration="a\\"\\\\\\n"} 1']);
+});
+
+Deno.test("record() counts a duration in every bucket that is not below it", () => {
+  const registry = new Registry();
+  for (const seconds of [0, 0.001, 0.3, 31]) registry.record("rep.upstream.duration", seconds);
+  const counts = ["0.001", "0.25", "0.5", "30", "+Inf"].map((le) =>
+    linesOf(registry, `rep_upstream_duration_seconds_bucket{le="${le}"}`)[0]?.split(" ").at(-1)
+  );
+  assertEquals(counts, ["2", "2", "3", "3", "4"]);
+  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_sum"), ["rep_upstream_duration_seconds_sum 31.301"]);
+  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_count"), ["rep_upstream_duration_seconds_count 4"]);
+});
+
+Deno.test("prometheusName() returns distinct, valid names", () => {
+  const names = INSTRUMENT_NAMES.map((name) => prometheusName(name, INSTRUMENTS[name]));
+  assertEquals(names.filter((name) => !/^[a-z][a-z_]+$/.test(name)), []);
+  assertEquals(new Set(names).size, names.length);
+});
+
+Deno.test("Registry has a help text for every instrument", () => {
+  const helps = [...new Registry().format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
+  assertEquals([helps.length > 0, helps.filter((help) => help === "undefined" || help === "")], [true, []]);
+});
+
+Deno.test("format() writes every histogram from the start, with each value of its label", () => {
+  assertEquals(linesOf(new Registry(), "rep_store_duration_seconds_count"), [
+    'rep_store_duration_seconds_count{operation="read"} 0',
+    'rep_store_duration_seconds_count{operation="write"} 0',
+  ]);
+});

@@ -125,7 +125,7 @@ export class Configuration {
     await this.publish();
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     this.#metrics.count("rep.config.reloads", 1, isUnchanged ? "unchanged" : "applied");
-    // A poll that finds no change is not worth a line, but the end of what `rep.config.refused` has announced is.
+    // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
     const level = isUnchanged && !isRecovery ? "debug" : "info";
     this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
   }
@@ -142,8 +142,8 @@ export class Configuration {
     const rejection = issues.join("\n");
     if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
     this.#rejection = rejection;
-    this.#metrics.count("rep.config.reloads", 1, "refused");
-    this.#options.log.error("rep.config.refused", { detail: "the previous configuration stays active", issues });
+    this.#metrics.count("rep.config.reloads", 1, "rejected");
+    this.#options.log.error("rep.config.rejected", { detail: "the previous configuration stays active", issues });
     return error;
   }
 

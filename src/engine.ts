@@ -33,9 +33,9 @@ const LEAVE_TIMEOUT_MS = 1_000;
 
 /** Constants, so that a request for health creates no list, and compares one with `===`. */
 const NO_PROBLEMS: readonly HealthProblem[] = [];
-const CONFIG_REFUSED: readonly HealthProblem[] = ["config_refused"];
+const CONFIG_REJECTED: readonly HealthProblem[] = ["config_rejected"];
 const STORE_UNAVAILABLE: readonly HealthProblem[] = ["store_unavailable"];
-const BOTH_PROBLEMS: readonly HealthProblem[] = ["config_refused", "store_unavailable"];
+const BOTH_PROBLEMS: readonly HealthProblem[] = ["config_rejected", "store_unavailable"];
 
 /**
  * Everything that changes while the gateway runs: the store, the event log with its tail and its hub of streams, the
@@ -118,7 +118,7 @@ export class LiveConfiguration {
 
   /** Why the gateway is degraded: the last reload was rejected, or the store is unavailable. */
   get problems(): readonly HealthProblem[] {
-    if (this.#configuration.isRejected) return this.#areStoresAvailable ? CONFIG_REFUSED : BOTH_PROBLEMS;
+    if (this.#configuration.isRejected) return this.#areStoresAvailable ? CONFIG_REJECTED : BOTH_PROBLEMS;
     return this.#areStoresAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
   }
 

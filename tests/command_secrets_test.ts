@@ -82,7 +82,7 @@ Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, 
   for (const [index, [envText, manifestText]] of BROKEN.entries()) {
     await write(envText, manifestText);
     command.signal("SIGHUP");
-    await command.logged(() => command.output.filter((line) => line.includes("rep.config.refused")).length > index);
+    await command.logged(() => command.output.filter((line) => line.includes("rep.config.rejected")).length > index);
   }
   answers.push(...await everyAnswer(command));
   await write(ENV.replace(CANARIES.sensitive, CANARIES.changed), MANIFEST);

@@ -141,8 +141,8 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   await assertRejects(() => configuration.reload(), ConfigurationError);
   assertEquals(configuration.snapshot === snapshot, true);
   assertEquals([configuration.isRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
-  assertEquals(world.linesOf("rep.config.refused"), [
-    'error rep.config.refused {"detail":"the previous configuration stays active","issues":["Cannot use REP_PUBLIC_B and ' +
+  assertEquals(world.linesOf("rep.config.rejected"), [
+    'error rep.config.rejected {"detail":"the previous configuration stays active","issues":["Cannot use REP_PUBLIC_B and ' +
     'REP_SERVER_B: expected a name in one tier only"]}',
   ]);
 
@@ -175,7 +175,7 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "1" }, true]);
 });
 
-Deno.test("reload() in strict mode keeps the old value, and counts what it blocked", async () => {
+Deno.test("reload() in strict mode keeps the old value, and counts what it rejected", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.strict = true;
   const configuration = await world.load();
@@ -187,7 +187,7 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it block
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
 
-Deno.test("reload() counts a blocked change once, however often polling finds it", async () => {
+Deno.test("reload() counts a rejected change once, however often polling finds it", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.strict = true;
   const configuration = await world.load();

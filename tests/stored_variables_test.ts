@@ -31,7 +31,7 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
-  const rejected = gate.lines.find(({ msg }) => msg === "rep.config.refused");
+  const rejected = gate.lines.find(({ msg }) => msg === "rep.config.rejected");
   assertEquals(rejected?.issues, [
     "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
   ]);

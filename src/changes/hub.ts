@@ -103,7 +103,7 @@ const REJECTIONS = {
   store_unavailable: "the store is unavailable",
   max_streams: "too many open streams",
   max_streams_per_client: "too many open streams of this client",
-} as const satisfies Record<LabelOf<"rep.streams.refused">, string>;
+} as const satisfies Record<LabelOf<"rep.streams.rejected">, string>;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
@@ -156,7 +156,7 @@ export class Hub {
    * standard §9.2.3).
    */
   reject(reason: keyof typeof REJECTIONS): ReadableStream<Uint8Array> {
-    this.#metrics.count("rep.streams.refused", 1, reason);
+    this.#metrics.count("rep.streams.rejected", 1, reason);
     const comment = `${REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);

@@ -23,7 +23,7 @@ export interface StreamLimitsOptions {
 /** A limit that was reached, as the log and the metrics name it. */
 type StreamLimit = "max_streams" | "max_streams_per_client";
 
-const REFUSED = "rep.streams.refused";
+const REJECTED = "rep.streams.rejected";
 /** Under which the rejections of a full gateway are counted, whoever the client is. No client has this key. */
 const ANY_CLIENT = "";
 
@@ -38,7 +38,7 @@ export class StreamLimits {
   constructor(options: StreamLimitsOptions) {
     this.#options = options;
     const { clock, log } = options;
-    this.#rejections = new RejectionLog({ clock, log, summaryEvent: REFUSED, summaryFields: limitOf });
+    this.#rejections = new RejectionLog({ clock, log, summaryEvent: REJECTED, summaryFields: limitOf });
   }
 
   /** Returns the limit because of which a client cannot have another stream; `undefined` if it can. */
@@ -73,8 +73,8 @@ export class StreamLimits {
   }
 
   #report(key: string, address = key): void {
-    const fields = { ...limitOf(address), refused: 1 };
-    this.#rejections.report({ key, reason: "refused", event: REFUSED, fields });
+    const fields = { ...limitOf(address), rejected: 1 };
+    this.#rejections.report({ key, reason: "rejected", event: REJECTED, fields });
   }
 
   #countOf(rateKey: string): number {

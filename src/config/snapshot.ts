@@ -72,9 +72,9 @@ export async function buildSnapshot({ environment, manifest: text, strict }: Sna
     : await applyManifest(classified.variables, text);
   const { manifest, variables, deprecated } = applied;
   const warnings = scanForSecrets(variables);
-  const blocked = strict ? warnings.map(strictIssue) : [];
-  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
-  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
+  const rejected = strict ? warnings.map(strictIssue) : [];
+  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...rejected];
+  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: rejected.length });
   return {
     public: selectTier(variables, "public"),
     sensitive: selectTier(variables, "sensitive"),

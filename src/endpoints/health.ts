@@ -14,7 +14,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 
 /**
  * Why a gateway is `degraded`:
- * - `config_refused`: the last reload was rejected, and the previous configuration stays active.
+ * - `config_rejected`: the last reload was rejected, and the previous configuration stays active.
  * - `store_unavailable`: the last read or write of the store failed.
  */
 export const HEALTH_PROBLEMS = INSTRUMENTS["rep.health.problem"].values;

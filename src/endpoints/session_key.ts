@@ -30,7 +30,7 @@ interface SessionKeyOptions {
 /** Creates the log of rejected requests. Issued keys are not counted there, but always logged one by one. */
 export function sessionKeyRejectionLog({ clock, log }: Pick<SessionKeyOptions, "clock" | "log">): RejectionLog {
   const summaryFields = (client_ip: string) => ({ client_ip });
-  return new RejectionLog({ clock, log, summaryEvent: "rep.session_key.refused", summaryFields });
+  return new RejectionLog({ clock, log, summaryEvent: "rep.session_key.rejections", summaryFields });
 }
 
 /** Who sent the request. */
@@ -61,7 +61,7 @@ export function handleSessionKey(
 ): Response | Promise<Response> {
   const { originContext, client } = caller;
   const reject: Reject = (reason, status, detail) => {
-    options.metrics?.count("rep.session_keys.refused", 1, reason);
+    options.metrics?.count("rep.session_keys.rejected", 1, reason);
     return new Problem(status, { detail, headers: commonHeaders(originContext) });
   };
 
@@ -104,13 +104,13 @@ function commonHeaders(originContext: OriginContext): Headers {
 }
 
 /** Counts a rejection, and returns its problem. */
-type Reject = (reason: LabelOf<"rep.session_keys.refused">, status: StatusCode, detail: string) => Problem;
+type Reject = (reason: LabelOf<"rep.session_keys.rejected">, status: StatusCode, detail: string) => Problem;
 
 function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, reject: Reject): void {
   const detail = originRejection(caller.originContext);
   if (detail === undefined) return;
   rejections.report(rejection(caller, "origin_mismatch", detail));
-  throw reject("origin", 403, `Cannot issue a session key: ${detail}`);
+  throw reject("origin_mismatch", 403, `Cannot issue a session key: ${detail}`);
 }
 
 /** Like the rate limit, the log takes an IPv6 /64 for one client. */
@@ -144,7 +144,7 @@ function tooManyRequests(
   const fields = { client_ip: client.address, requests_in_window: used };
   const event = "rep.session_key.rate_limited";
   rejections.report({ key: client.rateKey, reason: "rate_limited", event, fields });
-  metrics?.count("rep.session_keys.refused", 1, "rate_limited");
+  metrics?.count("rep.session_keys.rejected", 1, "rate_limited");
   const seconds = Math.ceil(retryAfterMs / 1_000);
   const body = problemBody(429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
   const retryAfter = { "retry-after": String(seconds) }; // RFC 9110 §10.2.3

@@ -13,7 +13,7 @@ export interface Instrument {
 export const INSTRUMENTS = {
   "rep.streams.open": { type: "gauge", help: "Open streams" },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
-  "rep.streams.refused": {
+  "rep.streams.rejected": {
     type: "counter",
     help: "Streams that were told to reconnect later",
     label: "reason",
@@ -23,12 +23,12 @@ export const INSTRUMENTS = {
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
   "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
   "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued" },
-  "rep.session_keys.refused": {
+  "rep.session_keys.rejected": {
     type: "counter",
     help: "Requests for a session key that were rejected",
     label: "reason",
     values: [
-      ...["not_configured", "origin", "malformed", "expired"] as const,
+      ...["not_configured", "origin_mismatch", "malformed", "expired"] as const,
       ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
     ],
   },
@@ -36,13 +36,13 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Reloads of the variables",
     label: "outcome",
-    values: ["applied", "unchanged", "refused"],
+    values: ["applied", "unchanged", "rejected"],
   },
   "rep.health.problem": {
     type: "gauge",
     help: "Whether the health report has this problem",
     label: "type",
-    values: ["config_refused", "store_unavailable"],
+    values: ["config_rejected", "store_unavailable"],
   },
   "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
   "rep.store.errors": {

@@ -536,20 +536,20 @@ Deno.test("rejected streams are logged at once, and then counted in one line per
   const clock = new FakeClock(T);
   await using gate = await setUp({}, { clock, maxStreams: 2, maxStreamsPerClient: 1 });
   const logged = () => {
-    const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
+    const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
     return lines.map(({ time: _, msg: __, ...rest }) => rest);
   };
   const limit = { level: "WARN", limit: "max_streams_per_client", client_ip: "192.0.2.1" };
   const { close } = await commentsFrom(gate, Array(1_001).fill("192.0.2.1"));
-  assertEquals(logged(), [{ ...limit, refused: 1 }]);
+  assertEquals(logged(), [{ ...limit, rejected: 1 }]);
   await clock.tick(60_000);
-  assertEquals(logged(), [{ ...limit, refused: 1 }, { ...limit, refused: 999 }]);
+  assertEquals(logged(), [{ ...limit, rejected: 1 }, { ...limit, rejected: 999 }]);
   await clock.tick(120_000);
   assertEquals(logged().length, 2);
   const again = await commentsFrom(gate, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
   assertEquals(logged().slice(2), [
-    { ...limit, refused: 1 },
-    { level: "WARN", limit: "max_streams", refused: 1 },
+    { ...limit, rejected: 1 },
+    { level: "WARN", limit: "max_streams", rejected: 1 },
   ]);
   await Promise.all([close(), again.close()]);
 });
@@ -559,8 +559,8 @@ Deno.test("close() logs the rejected streams that were only counted so far", asy
   const { close } = await commentsFrom(gate, Array(4).fill("2001:db8::1"));
   await close();
   await gate.gateway.close();
-  const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.refused");
-  assertEquals(lines.map(({ client_ip, refused }) => [client_ip, refused]), [
+  const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
+  assertEquals(lines.map(({ client_ip, rejected }) => [client_ip, rejected]), [
     ["2001:db8::1", 1],
     ["2001:db8:0:0::/64", 2],
   ]);

@@ -123,7 +123,7 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
   variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
   await assertRejects(() => gateway.reload());
   const counts = { public: 1, sensitive: 0, server: 0 };
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_refused"], variables: counts }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_rejected"], variables: counts }));
   variables = good;
   await gateway.reload();
   assertEquals(await ask(gateway), report({ variables: counts }));
@@ -135,7 +135,7 @@ Deno.test("GET /rep/health is degraded when the sources cannot be read", async (
   await using gateway = await start({ variables });
   fails = true;
   await assertRejects(() => gateway.reload());
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_refused"] }));
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_rejected"] }));
 });
 
 Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
@@ -149,7 +149,7 @@ Deno.test("GET /rep/health counts the changes that strict mode has rejected", as
   const counts = { public: 1, sensitive: 0, server: 0 };
   const rejected = report({
     status: "degraded",
-    problems: ["config_refused"],
+    problems: ["config_rejected"],
     variables: counts,
     guardrails: { warnings: 0, blocked: 3 },
   });

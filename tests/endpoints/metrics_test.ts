@@ -42,15 +42,15 @@ Deno.test("GET /metrics counts streams and rejections", async () => {
   assertEquals(await pick(test, "rep_streams"), {
     rep_streams_open: 1,
     rep_streams_opened_total: 1,
-    'rep_streams_refused_total{reason="max_streams"}': 1,
+    'rep_streams_rejected_total{reason="max_streams"}': 1,
   });
   await stream.close();
   await using limited = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 2, maxStreamsPerClient: 1 });
   const first = await limited.listen();
   await first.pull();
   await (await limited.listen()).close();
-  const reasons = await pick(limited, "rep_streams_refused");
-  assertEquals(reasons, { 'rep_streams_refused_total{reason="max_streams_per_client"}': 1 });
+  const reasons = await pick(limited, "rep_streams_rejected");
+  assertEquals(reasons, { 'rep_streams_rejected_total{reason="max_streams_per_client"}': 1 });
   await first.close();
   assertEquals((await pick(test, "rep_streams_open")).rep_streams_open, undefined);
 });
@@ -82,14 +82,14 @@ Deno.test("GET /metrics counts session keys, and rejections by reason", async ()
   await (await test.ask("/rep/session-key", init)).text();
   assertEquals(await pick(test, "rep_session_keys"), {
     rep_session_keys_issued_total: 1,
-    'rep_session_keys_refused_total{reason="rate_limited"}': 1,
-    'rep_session_keys_refused_total{reason="malformed"}': 1,
-    'rep_session_keys_refused_total{reason="expired"}': 1,
-    'rep_session_keys_refused_total{reason="origin"}': 1,
+    'rep_session_keys_rejected_total{reason="rate_limited"}': 1,
+    'rep_session_keys_rejected_total{reason="malformed"}': 1,
+    'rep_session_keys_rejected_total{reason="expired"}': 1,
+    'rep_session_keys_rejected_total{reason="origin_mismatch"}': 1,
   });
   await test.set({});
   await (await test.ask("/rep/session-key")).text();
-  assertEquals((await metricsOf(test))['rep_session_keys_refused_total{reason="not_configured"}'], 1);
+  assertEquals((await metricsOf(test))['rep_session_keys_rejected_total{reason="not_configured"}'], 1);
 });
 
 Deno.test("GET /metrics counts reloads by outcome, and has the problems of the health report", async () => {
@@ -100,9 +100,9 @@ Deno.test("GET /metrics counts reloads by outcome, and has the problems of the h
   assertEquals(await pick(test, "rep_config"), {
     'rep_config_reloads_total{outcome="unchanged"}': 1,
     'rep_config_reloads_total{outcome="applied"}': 1,
-    'rep_config_reloads_total{outcome="refused"}': 1,
+    'rep_config_reloads_total{outcome="rejected"}': 1,
   });
-  assertEquals(await pick(test, "rep_health"), { 'rep_health_problem{type="config_refused"}': 1 });
+  assertEquals(await pick(test, "rep_health"), { 'rep_health_problem{type="config_rejected"}': 1 });
 });
 
 Deno.test("GET /metrics says whether the store answers, how long it takes, and which operations failed", async () => {

@@ -710,8 +710,8 @@ Deno.test("GET /rep/session-key counts further rejections of a client in one lin
   assertEquals(gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({ level, msg, ...fields })), [
     ...Array(3).fill({ ...issued, origin: "none", key_id: KID, expires_at: "2023-11-14T22:20:30.000Z" }),
     { level: "WARN", msg: "rep.session_key.rate_limited", requests_in_window: 3 },
-    { level: "WARN", msg: "rep.session_key.refused", rate_limited: 996, malformed: 1 },
-    { level: "WARN", msg: "rep.session_key.refused", malformed: 1 },
+    { level: "WARN", msg: "rep.session_key.rejections", rate_limited: 996, malformed: 1 },
+    { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
   ]);
 });
 
@@ -728,7 +728,7 @@ Deno.test("GET /rep/session-key counts further rejections of an IPv6 /64 togethe
       origin: "none",
       reason: "malformed",
     },
-    { level: "WARN", msg: "rep.session_key.refused", client_ip: "2001:db8:1:2::/64", malformed: 1 },
+    { level: "WARN", msg: "rep.session_key.rejections", client_ip: "2001:db8:1:2::/64", malformed: 1 },
   ]);
 });
 

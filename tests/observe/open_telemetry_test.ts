@@ -32,13 +32,13 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
   assertEquals(created, INSTRUMENT_NAMES);
   assertEquals(described, INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help));
   metrics.count("rep.events.delivered", 3);
-  metrics.count("rep.session_keys.refused", 1, "origin");
+  metrics.count("rep.session_keys.rejected", 1, "origin_mismatch");
   metrics.record("rep.store.duration", 0.5, "read");
   metrics.observe("rep.streams.open", () => 7);
   metrics.observe("rep.rollout.active", () => new Map([["abc", 1]]));
   assertEquals(measured, [
     ["counter", "rep.events.delivered", 3, {}],
-    ["counter", "rep.session_keys.refused", 1, { reason: "origin" }],
+    ["counter", "rep.session_keys.rejected", 1, { reason: "origin_mismatch" }],
     ["histogram", "rep.store.duration", 0.5, { operation: "read" }],
     ["gauge", "rep.streams.open", 7],
     ["gauge", "rep.rollout.active", 1, { configuration: "abc" }],
@@ -65,6 +65,6 @@ Deno.test("with OTEL_DENO, metrics are exported and spans are named by their rou
   const text = new TextDecoder().decode(stderr);
   assertEquals(success, true, text);
   const spans = ["GET /rep/health", "GET /rep/session-key", "GET /*"];
-  const metrics = ["rep.store.duration", "rep.session_keys.refused"]; // gauges are read at intervals only;
+  const metrics = ["rep.store.duration", "rep.session_keys.rejected"]; // gauges are read at intervals only;
   assertEquals([...spans, ...metrics].filter((name) => !text.includes(name)), [], text);
 });

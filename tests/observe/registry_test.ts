@@ -28,11 +28,11 @@ Deno.test("format() writes name, description and type of an instrument before it
 
 Deno.test("count() adds to the series of the label", () => {
   const registry = new Registry();
-  registry.count("rep.session_keys.refused", 1, "origin");
-  registry.count("rep.session_keys.refused", 2, "origin");
+  registry.count("rep.session_keys.rejected", 1, "origin_mismatch");
+  registry.count("rep.session_keys.rejected", 2, "origin_mismatch");
   assertEquals(
-    linesOf(registry, 'rep_session_keys_refused_total{reason="origin"}'),
-    ['rep_session_keys_refused_total{reason="origin"} 3'],
+    linesOf(registry, 'rep_session_keys_rejected_total{reason="origin_mismatch"}'),
+    ['rep_session_keys_rejected_total{reason="origin_mismatch"} 3'],
   );
 });
 

@@ -9,7 +9,7 @@ const MALFORMED = { event: "rejected", reason: "malformed", fields: { origin: "n
 
 /** The log of a service that describes a key as `client_ip`. */
 function createRejectionLog(options: { log: Log; clock: Clock }): RejectionLog {
-  return new RejectionLog({ ...options, summaryEvent: "refused", summaryFields: (client_ip) => ({ client_ip }) });
+  return new RejectionLog({ ...options, summaryEvent: "rejections", summaryFields: (client_ip) => ({ client_ip }) });
 }
 
 function setUp() {
@@ -33,7 +33,7 @@ function setUp() {
 
 const first = (client_ip: string) => ({ msg: "limited", client_ip, used: 10 });
 const summary = (client_ip: string, counts: Record<string, number>) => ({
-  msg: "refused",
+  msg: "rejections",
   client_ip,
   ...counts,
 });

@@ -139,7 +139,7 @@ export class Service {
    * are any.
    */
   reload(): void {
-    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.refused
+    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.rejected
     this.#reloadTls().catch((error) => {
       this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });

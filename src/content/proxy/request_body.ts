@@ -1,3 +1,11 @@
+import { type Clock, sleep } from "../../values/clock.ts";
+
+/**
+ * How long after the end of a body that no header announces its request may still turn out to be reset. `Deno.serve`
+ * ends such a body without an error, and aborts the request's signal a few milliseconds later.
+ */
+const RESET_NOTICE_MS = 20;
+
 /**
  * Returns the body of a request, or `null` if it has none.
  *
@@ -5,12 +13,17 @@
  * holds one empty chunk. Forwarded as a stream, it would turn a DELETE without a body into one with an empty chunked
  * body, which some servers reject. If the headers do not announce a body (HTTP/2 does not require it), this waits for
  * the first bytes.
+ *
+ * @throws {DOMException} `AbortError` if the client has reset the request; so does the returned stream.
  */
-export async function requestBody({ body, headers }: Request): Promise<ReadableStream<Uint8Array> | null> {
+export async function requestBody(request: Request, clock: Clock): Promise<ReadableStream<Uint8Array> | null> {
+  const { body, headers } = request;
   if (body === null || headers.get("content-length") === "0") return null;
   if (headers.has("content-length") || headers.has("transfer-encoding")) return body;
   const first = await readFirstBytes(body);
-  return first && ReadableStream.from(prepend(first, body));
+  if (first !== null) return ReadableStream.from(withConfirmedEnd(first, body, () => confirmEnd(request, clock)));
+  if (!headers.has("host")) await confirmEnd(request, clock); // HTTP/2: over HTTP/1.1, there is no body (RFC 9112 §6.3)
+  return null;
 }
 
 async function readFirstBytes(body: ReadableStream<Uint8Array>): Promise<Uint8Array | null> {
@@ -25,7 +38,18 @@ async function readFirstBytes(body: ReadableStream<Uint8Array>): Promise<Uint8Ar
   }
 }
 
-async function* prepend(first: Uint8Array, rest: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* withConfirmedEnd(
+  first: Uint8Array,
+  rest: ReadableStream<Uint8Array>,
+  confirmEnd: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
   yield first;
   yield* rest;
+  await confirmEnd();
+}
+
+/** Makes sure that a body has ended because it is complete, and not because the client has reset its stream. */
+async function confirmEnd({ signal }: Request, clock: Clock): Promise<void> {
+  await sleep(RESET_NOTICE_MS, clock, { signal });
+  signal.throwIfAborted();
 }

@@ -189,7 +189,7 @@ export class ReverseProxy {
     const { method, signal } = request;
     const target = this.#targetOf(request);
     const headers = forwardedHeaders(this.#headersFor(request, client), options);
-    const body = await requestBody(request);
+    const body = await requestBody(request, this.#clock);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
     const startedAt = this.#clock.now();

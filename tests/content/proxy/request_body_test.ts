@@ -1,12 +1,13 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { requestBody } from "../../../src/content/proxy/request_body.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 
 function streamOf(...parts: string[]): ReadableStream<Uint8Array<ArrayBuffer>> {
   return ReadableStream.from(parts).pipeThrough(new TextEncoderStream());
 }
 
 async function chunksOf(headers: HeadersInit, body: ReadableStream<Uint8Array<ArrayBuffer>> | null) {
-  const result = await requestBody(new Request("http://host/", { method: "DELETE", headers, body }));
+  const result = await requestBody(new Request("http://host/", { method: "DELETE", headers, body }), systemClock);
   return result && await Array.fromAsync(result.pipeThrough(new TextDecoderStream() as never));
 }
 
@@ -27,7 +28,7 @@ Deno.test("requestBody() returns all chunks, whether the headers announce a body
 Deno.test("requestBody() does not wait for a body that the headers announce", async () => {
   const pending = new ReadableStream<Uint8Array<ArrayBuffer>>();
   const init = { method: "POST", headers: { "transfer-encoding": "chunked" }, body: pending };
-  await (await requestBody(new Request("http://host/", init)))?.cancel();
+  await (await requestBody(new Request("http://host/", init), systemClock))?.cancel();
 });
 
 Deno.test("requestBody() forwards an error of the body", async () => {
@@ -35,4 +36,21 @@ Deno.test("requestBody() forwards an error of the body", async () => {
     start: (controller) => controller.error(new Error("gone")),
   });
   await assertRejects(() => chunksOf({}, broken), Error, "gone");
+});
+
+Deno.test("requestBody() rejects a body without a length that ends because its request was reset", async () => {
+  for (const parts of [[], ["a"]]) {
+    const controller = new AbortController();
+    const init = { method: "POST", body: streamOf(...parts), signal: controller.signal };
+    const request = new Request("http://host/", init);
+    setTimeout(() => controller.abort(), 1); // after the end of the body, as Deno.serve does
+    await assertRejects(
+      async () => {
+        const body = await requestBody(request, systemClock);
+        await Array.fromAsync(body ?? []);
+      },
+      DOMException,
+      "aborted",
+    );
+  }
 });

@@ -1,0 +1,57 @@
+import { assertEquals } from "@std/assert";
+import { once } from "node:events";
+import http2 from "node:http2";
+import { serveProxy, serveUpstream } from "./_servers.ts";
+
+const UPLOADS = 50;
+
+/** Connects over HTTP/2, without TLS. */
+function connect(port: number): http2.ClientHttp2Session {
+  const session = http2.connect(`http://127.0.0.1:${port}`);
+  session.on("error", () => {});
+  return session;
+}
+
+for (const code of ["NGHTTP2_CANCEL", "NGHTTP2_NO_ERROR"] as const) {
+  Deno.test(`uploads without a length that are reset together (${code}) reach the upstream as incomplete`, async () => {
+    const begun = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const results: string[] = [];
+    let arrived = 0;
+    await using upstream = serveUpstream(async (request) => {
+      if (++arrived === UPLOADS) begun.resolve();
+      const result = await request.text().then((text) => `complete: ${text.length}`, () => "incomplete");
+      if (results.push(result) === UPLOADS) ended.resolve();
+      return new Response();
+    });
+    await using proxy = serveProxy(upstream);
+    const session = connect(proxy.port);
+    const uploads = Array.from({ length: UPLOADS }, () => {
+      const upload = session.request({ ":method": "POST", ":path": "/" });
+      upload.on("error", () => {});
+      upload.write("x".repeat(1_000));
+      return upload;
+    });
+    await begun.promise;
+    for (const upload of uploads) upload.close(http2.constants[code]);
+    await ended.promise;
+    assertEquals([...new Set(results)], ["incomplete"]);
+    session.destroy();
+  });
+}
+
+Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was sent", async () => {
+  await using upstream = serveUpstream(async (request) => new Response(await request.text()));
+  await using proxy = serveProxy(upstream);
+  const session = connect(proxy.port);
+  for (const text of ["", "abc"]) {
+    const upload = session.request({ ":method": "POST", ":path": "/" });
+    upload.end(text);
+    let answer = "";
+    upload.on("data", (chunk) => answer += chunk);
+    await once(upload, "end");
+    assertEquals(answer, text);
+  }
+  session.close();
+  await once(session, "close");
+});

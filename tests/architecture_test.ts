@@ -68,23 +68,6 @@ Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => 
   assertEquals(modules.filter(([, imports]) => imports.some((it) => it.startsWith("tests/"))), []);
 });
 
-/** Suites that test a whole folder. */
-const SUITES = [
-  "tests/fuzz/fuzz_test.ts",
-  "tests/fuzz/parse_env_file_test.ts",
-  "tests/model/processes_test.ts",
-  "tests/model/service_test.ts",
-  "tests/rollout/model_test.ts",
-  "tests/store/contract_test.ts",
-];
-
-Deno.test("each test of a folder mirrors a module of src/", async () => {
-  const tests = (await modulesIn("tests")).filter((path) => path.split("/").length > 2 && path.endsWith("_test.ts"));
-  const sources = new Set(await modulesIn("src"));
-  const isMirror = (path: string) => sources.has(path.replace(/^tests/, "src").replace(/_test\.ts$/, ".ts"));
-  assertEquals(tests.filter((path) => !isMirror(path)).sort(), SUITES); // readDir() has no order
-});
-
 Deno.test("deno.json lists npm packages in scopes only: deno task downloads what imports lists before any task", () => {
   const packages: string[] = Object.values(config.imports);
   assertEquals(packages.filter((specifier) => specifier.startsWith("npm:")), []);

@@ -2,9 +2,10 @@ import { type Clock, sleep } from "../../values/clock.ts";
 
 /**
  * How long after the end of a body that no header announces its request may still turn out to be reset. `Deno.serve`
- * ends such a body without an error, and aborts the request's signal a few milliseconds later.
+ * ends such a body without an error, and aborts the request's signal a few milliseconds later, on a busy machine some
+ * tens of milliseconds.
  */
-const RESET_NOTICE_MS = 20;
+const RESET_NOTICE_MS = 100;
 
 /**
  * Returns the body of a request, or `null` if it has none.

@@ -2,7 +2,7 @@ import { BytesResponse } from "../http/bytes_response.ts";
 
 /**
  * A response that is not created yet, whose whole body is known. Deno 2.9 copies the body and the headers of a `Response`
- * when it is created, which takes a tenth of a proxied page: a page is created once, when it is finished.
+ * when it is created: so a page is created once, when it is finished.
  */
 export class BytesContent {
   readonly status: number;

@@ -9,14 +9,13 @@ export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
 
 /**
  * How much is compressed without a pause. In Deno 2.9 both `node:zlib` and `CompressionStream` compress on the main
- * thread, even where they return a promise: 1 MB takes 20 ms with Brotli and 40 ms with gzip, 16 KiB less than a
- * millisecond.
+ * thread, even where they return a promise, so that requests wait for it.
  */
 const SLICE_BYTES = 16 * 1024;
 
 /**
- * Brotli at 5 makes a script of 100 KB as small as at 9, in an eighth of the time. 11 would save another tenth for 40
- * times the CPU: that is worth it once, at build time, and files that are compressed there take precedence.
+ * Brotli at 5 makes a script about as small as at 9. The highest level is worth its time once, when the app is built,
+ * and files that are compressed there take precedence.
  */
 const ENCODERS: Readonly<Record<CompressorCoding, (zlib: typeof import("node:zlib"), size: number) => Transform>> = {
   "br": ({ constants, createBrotliCompress }, size) =>

@@ -2,8 +2,8 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Returns the body with which a response with these bytes takes the least time: a string if all of them are ASCII
- * characters. `Deno.serve` sends a string of 100 KB in half the time (docs/performance.md). With other characters, V8
- * keeps two bytes for each of them.
+ * characters, since `Deno.serve` sends strings faster (docs/performance.md). With other characters, V8 keeps two bytes
+ * for each of them.
  */
 export function fastestBody(bytes: Uint8Array<ArrayBuffer>): string | Uint8Array<ArrayBuffer> {
   const text = decode(bytes);

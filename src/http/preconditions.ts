@@ -55,7 +55,7 @@ function isUnchanged(headers: Headers, { etag, lastModified }: Validators): bool
   return since !== undefined && lastModified !== undefined && toWholeSeconds(lastModified) <= since;
 }
 
-/** Not done by `@std/http/etag`, which takes seconds for a header of 60 KB of spaces. */
+/** Not done by `@std/http/etag`, which takes quadratic time for a header of spaces. */
 function listsTag(header: string | null, matches: (tag: string) => boolean): boolean {
   if (header === null) return false;
   return header.trim() === "*" || header.split(",").some((tag) => matches(tag.trim()));

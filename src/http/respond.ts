@@ -33,7 +33,7 @@ interface ResponderOptions {
 
 /**
  * Responds to a request with the handler of its route. It never throws or rejects. The response is a promise only if
- * the handler's is: each costs `Deno.serve` a tenth of a short request.
+ * the handler's is, since `Deno.serve` answers sooner without one.
  */
 export type Responder = (
   request: Request,

@@ -21,7 +21,7 @@ export interface ListenOptions extends Pick<ServerOptions, "hostname" | "port" |
 
 /** How long to wait after running out of file descriptors: connections that end free some. */
 const RELISTEN_MS = 500;
-/** How long to wait until a listener that was shut down has freed its port; measured: 2 ms. */
+/** How long to wait until a listener that was shut down has freed its port. */
 const REBIND_MS = 1;
 /** How often to try that: another process may have taken the port meanwhile. */
 const MAX_REBINDS = 1_000;
@@ -67,7 +67,7 @@ export class Listener {
 
   /**
    * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a
-   * certificate, so the port is bound again, and for some 2 ms connections to it are refused.
+   * certificate, so the port is bound again, and connections that arrive meanwhile are refused.
    *
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.

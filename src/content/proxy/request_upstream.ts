@@ -82,7 +82,7 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   // Not once(): the parser emits some errors twice, and one without a listener would end the process.
   request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
   request.on("close", () => {
-    if (!hasResponse) reject(new Error("The connection was closed without a response")); // a stack takes 8 µs
+    if (!hasResponse) reject(new Error("The connection was closed without a response")); // a stack is expensive
   });
   if (body === null) request.end();
   else {send(body, request, headerTimeout.restart).catch((error) =>

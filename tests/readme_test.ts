@@ -2,7 +2,6 @@
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { OPTIONS } from "../src/cli/options/option_table.ts";
-import { CLIENT_JS } from "../src/client/bundle.ts";
 import { NUMBER_OPTIONS } from "../src/gateway_options.ts";
 import { testBrowser } from "./_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "./_command.ts";
@@ -163,21 +162,10 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
   assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
 });
 
-async function gzipSize(text: string): Promise<number> {
-  const compressed = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
-  return (await new Response(compressed).bytes()).length;
-}
-
-Deno.test("README.md states the size of the client, and the limit of session keys", async () => {
-  const [, size, compressed] = /has\s+(\d) KB\s+\((\d) KB\s+compressed\)/.exec(README) ?? [];
-  assertEquals([size, compressed].map(Number), [CLIENT_JS.length, await gzipSize(CLIENT_JS)].map(toKilobytes));
+Deno.test("README.md states the limit of session keys", () => {
   assertEquals([/more than (\w+) session keys within a minute/.exec(README)?.[1]], ["ten"]);
   assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
 });
-
-function toKilobytes(bytes: number): number {
-  return Math.round(bytes / 1_000);
-}
 
 Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {
   await using gateway = await setUp({ REP_PUBLIC_A: "1" });

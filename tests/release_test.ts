@@ -180,3 +180,9 @@ Deno.test("CHANGELOG.md has a section for what is unreleased, which prepare turn
   assertEquals(changelog.match(/^## \[Unreleased\]$/gm)?.length, 1);
   assertEquals(releaseNotes(withRelease(changelog, "99.0.0", "2026-01-31"), "99.0.0") === undefined, false);
 });
+
+Deno.test("README.md says that the version is not released, for as long as CHANGELOG.md has no section for it", async () => {
+  const isReleased = releaseNotes(await Deno.readTextFile("CHANGELOG.md"), config.version) !== undefined;
+  const saysSo = (await Deno.readTextFile("README.md")).includes(`> Version ${config.version} is not released yet.`);
+  assertEquals(saysSo, !isReleased);
+});

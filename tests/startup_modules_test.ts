@@ -1,6 +1,5 @@
 /**
- * What a plain start loads. Each module takes some 0.2 ms, and the first of `node:` 20 ms: Deno then loads its Node
- * layer.
+ * What a plain start loads. Each module takes time, and the first of `node:` much of it: Deno then loads its Node layer.
  */
 import { assert, assertEquals } from "@std/assert";
 import { stdFlags } from "../tools/std.ts";

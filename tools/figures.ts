@@ -1,0 +1,63 @@
+/**
+ * Writes each figure that several pages state into all of them, from its only source:
+ *
+ *     deno run $(deno run -A tools/std.ts) -A tools/figures.ts
+ *
+ * A test compares the pages with the sources.
+ */
+import { quantile } from "../bench/_report.ts";
+import { readResults } from "../bench/_results.ts";
+import { CLIENT_JS } from "../src/client/bundle.ts";
+
+/** A figure, and where it stands: the patterns match nothing but the figure. */
+interface Figure {
+  readonly text: string;
+  readonly places: readonly (readonly [path: string, place: RegExp])[];
+}
+
+/** Memory is planned with, so that it is rounded up. */
+const STEP_KIB = 8;
+const STEP_MIB = 5;
+
+/** Returns all figures, as their sources are now. */
+export async function readFigures(): Promise<Figure[]> {
+  const { rows } = await readResults();
+  const medianOf = (name: string) => quantile(rows.find((row) => row.name === name)?.rounds.gateway ?? [], 0.5);
+  return [
+    {
+      text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
+      places: [
+        ["README.md", /(?<=A stream takes some )\d+ KiB/],
+        ["docs/deploy.md", /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/],
+        ["docs/operations.md", /(?<=add replicas or memory \()\d+ KiB/],
+        ["src/cli/options/option_table.ts", /(?<=open streams; each takes )\d+ KiB/],
+      ],
+    },
+    {
+      text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
+      places: [["docs/deploy.md", /(?<=\*\*Memory\*\*: some )\d+ MiB/]],
+    },
+    {
+      text: `${CLIENT_JS.length.toLocaleString("en")} bytes`,
+      places: [["README.md", /(?<=has\s+)[\d,]+ bytes(?= as it is sent)/]],
+    },
+  ];
+}
+
+function roundUp(value: number, step: number): number {
+  return Math.ceil(value / step) * step;
+}
+
+/** Returns a text with a figure in its place. @throws {TypeError} If the text has no such place. */
+export function withFigure(text: string, place: RegExp, figure: string): string {
+  if (!place.test(text)) throw new TypeError(`Cannot write ${figure}: expected a text that matches ${place}`);
+  return text.replace(place, figure);
+}
+
+if (import.meta.main) {
+  for (const { text, places } of await readFigures()) {
+    for (const [path, place] of places) {
+      await Deno.writeTextFile(path, withFigure(await Deno.readTextFile(path), place, text));
+    }
+  }
+}

@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { dirname, join } from "@std/path";
 import { parse, parseAll } from "@std/yaml/parse";
 import config from "../deno.json" with { type: "json" };
 import { readCommand } from "../src/cli/options/command.ts";
@@ -339,21 +338,6 @@ Deno.test("examples/kubernetes: the PodDisruptionBudget, the Service and the Pod
   }]);
   assertEquals(deployment!.spec.template.metadata.annotations?.["prometheus.io/port"], "8081");
 });
-
-/** Returns the name that a heading has in a link. */
-function anchorOf(heading: string): string {
-  return heading.toLowerCase().replace(/[^\w\s-]/g, "").replaceAll(" ", "-");
-}
-
-for (const page of ["docs/deploy.md", "CONTRIBUTING.md", "CHANGELOG.md"]) {
-  Deno.test(`${page} links only to files and headings that exist`, async () => {
-    const text = await Deno.readTextFile(page);
-    const links = [...text.matchAll(/\]\(((?!https?:)[^)]+)\)/g)].map(([, link = ""]) => link);
-    const anchors = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => `#${anchorOf(heading)}`);
-    assertEquals(links.filter((link) => link.startsWith("#") && !anchors.includes(link)), []);
-    for (const link of links.filter((link) => !link.startsWith("#"))) await Deno.stat(join(dirname(page), link));
-  });
-}
 
 Deno.test("docs/deploy.md says for every kind of packaging what was tried and what was not", async () => {
   const text = await Deno.readTextFile("docs/deploy.md");

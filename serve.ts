@@ -30,7 +30,6 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "tls-cert": "expected --cert of deno serve",
   "tls-key": "expected --key of deno serve",
   "stop-delay": "Deno closes the port at the first signal",
-  "server": "it has its own",
 };
 
 const command = await readServeCommand().catch(exitWithStartError);

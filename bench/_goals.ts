@@ -3,8 +3,6 @@ import { ratiosOf, type Row, type Subject } from "./_row.ts";
 
 /** What a row is to reach: a value, or a ratio to another subject's. */
 export interface Goal {
-  /** The gateway that has to reach it. @default {"gateway"} */
-  readonly of?: Subject;
   /** The subject that the gateway is compared with; without one, the value counts. */
   readonly by?: Subject;
   readonly atLeast?: number;
@@ -25,7 +23,7 @@ const GOALS: Readonly<Record<string, readonly Goal[]>> = {
   idle_memory: [{ atMost: 45 }],
   last_delivery: [{ by: "floor", atMost: 1.1 }],
   stream_open: [{ by: "floor", atMost: 1.3 }],
-  stream_memory: [{ of: "gateway --server node", atMost: 28 }],
+  stream_memory: [{ by: "floor", atMost: 1.1 }],
   large_replay: [{ atMost: 300 }],
   start_many: [{ atMost: 1_000 }],
   reload_many: [{ atMost: 1_000 }],
@@ -51,7 +49,7 @@ export function isMet(row: Row, goal: Goal): boolean | undefined {
 }
 
 /** Returns the values, or the ratios, that a goal is about; none if they were not measured. */
-export function valuesFor(row: Row, { by, of = "gateway" }: Goal): readonly number[] {
-  if (by === undefined) return row.rounds[of] ?? [];
+export function valuesFor(row: Row, { by }: Goal): readonly number[] {
+  if (by === undefined) return row.rounds.gateway ?? [];
   return row.rounds[by] === undefined ? [] : ratiosOf(row.rounds, by);
 }

@@ -1,5 +1,4 @@
 import { join } from "@std/path";
-import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 import { finishedResponse } from "./_floor_server.ts";
 import { importFlags } from "./_import_flags.ts";
 import { startNginx } from "./_nginx.ts";
@@ -17,9 +16,6 @@ export async function startCommand(args: readonly string[]): Promise<SubjectProc
 export function startGateway({ envFile }: Site, args: readonly string[]): Promise<SubjectProcess> {
   return startCommand(["--env-file", envFile, ...args]);
 }
-
-/** The options of the gateway on its other server; `undefined` if it has no other. */
-export const NODE_SERVER = (OPTION_NAMES as readonly string[]).includes("server") ? ["--server", "node"] : undefined;
 
 /** Starts the floor that sends the bytes of a response. */
 export async function startFinished(site: Site, response: Response): Promise<SubjectProcess> {

@@ -8,8 +8,6 @@ export interface HttpWork {
   readonly path: string;
   /** The options of the gateway. */
   readonly args: (site: Site, upstreamPort: number) => readonly string[];
-  /** Whether the gateway is measured on its other server as well. */
-  readonly hasBothServers?: boolean;
   /** Whether the gateway passes on what an upstream sends. */
   readonly isProxied?: boolean;
   /** Whether each request comes from another client. */
@@ -28,7 +26,7 @@ const KEY_PATH = "/rep/session-key";
 
 /** The rows of the table that are HTTP requests. */
 export const HTTP_WORK: readonly HttpWork[] = [
-  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded, hasBothServers: true },
+  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded },
   { name: "static_page", work: "static page of 11 KB with payload", path: PAGE_PATH, args: embedded },
   { name: "static_asset", work: "static asset of 100 KB", path: ASSET_PATH, args: embedded },
   {

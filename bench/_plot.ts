@@ -11,7 +11,6 @@ import { isRate, type Row, type Subject } from "./_row.ts";
 const OUR_COLOR = "#2f81f7";
 const COLORS: Readonly<Partial<Record<Subject, string>>> = {
   gateway: OUR_COLOR,
-  "gateway --server node": "#79c0ff",
   fetch: "#8b949e",
   "memory store": "#8b949e",
   "Go gateway": "#db6d28",

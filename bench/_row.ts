@@ -3,7 +3,6 @@ import { type Figure, figure, type Report } from "./_report.ts";
 /** What does the work of a row: the gateway, its floor, and others for comparison. */
 export type Subject =
   | "gateway"
-  | "gateway --server node"
   | "floor"
   | "fetch"
   | "memory store"

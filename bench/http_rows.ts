@@ -9,7 +9,7 @@
  */
 import { type HTTP_SIZES, measureServers } from "./_http_load.ts";
 import { addHttpPeers } from "./_http_peers.ts";
-import { NODE_SERVER, startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
+import { startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
 import { type HttpWork, kvPathOf, TRUSTING } from "./_http_work.ts";
 import { findLoadGenerator } from "./_load_generator.ts";
 import { startNginx } from "./_nginx.ts";
@@ -33,9 +33,6 @@ async function measureSite(site: Site, work: HttpWork, sizes: typeof HTTP_SIZES,
   const upstream = work.isProxied ? stack.use(await startUpstream(site, work.path, context.nginx)) : undefined;
   const gateway = stack.use(await startGateway(site, work.args(site, upstream?.port ?? 0)));
   const servers: Partial<Record<Subject, SubjectProcess>> = { gateway };
-  if (work.hasBothServers && NODE_SERVER !== undefined) {
-    servers["gateway --server node"] = stack.use(await startGateway(site, [...work.args(site, 0), ...NODE_SERVER]));
-  }
   if (upstream !== undefined) {
     servers.floor = stack.use(await startPassThrough("node", upstream));
     servers.fetch = stack.use(await startPassThrough("fetch", upstream));

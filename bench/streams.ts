@@ -11,7 +11,7 @@
 import { quantile } from "./_report.ts";
 import { alternate, type BySubject, mapSubjects, type Row } from "./_row.ts";
 import { createSite, type Site } from "./_site.ts";
-import { NODE_SERVER, startBareStreams, startGateway } from "./_http_subjects.ts";
+import { startBareStreams, startGateway } from "./_http_subjects.ts";
 import { startGoGateway } from "./_go_gateway.ts";
 import { Mercure } from "./_mercure.ts";
 import type { BenchContext } from "./_programs.ts";
@@ -42,7 +42,6 @@ export async function streamRows(sizes: typeof STREAM_SIZES, { peers }: BenchCon
   const { goGateway, mercure } = peers;
   const starts: BySubject<(site: Site) => Promise<StreamServer>> = {
     gateway: startWithStreams,
-    ...NODE_SERVER !== undefined && { "gateway --server node": (site: Site) => startWithStreams(site, NODE_SERVER) },
     floor: startFloor,
     ...goGateway !== undefined && { "Go gateway": (site: Site) => startGo(goGateway, site) },
     ...mercure !== undefined && { mercure: (site: Site) => startMercure(mercure, site) },
@@ -90,9 +89,9 @@ export async function measureStreams(
 }
 
 /** Starts the command, as the others of this benchmark with a site to serve. */
-export async function startWithStreams(site: Site, more: readonly string[] = []): Promise<StreamServer> {
+export async function startWithStreams(site: Site): Promise<StreamServer> {
   const limits = ["--max-streams", "100000", "--max-streams-per-client", "100000"];
-  const args = ["--hot-reload", "--static-dir", site.directory, "--kv", ":memory:", ...limits, ...more];
+  const args = ["--hot-reload", "--static-dir", site.directory, "--kv", ":memory:", ...limits];
   const process = await startGateway(site, args);
   return { process, path: CHANGES_PATH, publish: changeVariable(site, process) };
 }

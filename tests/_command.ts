@@ -40,17 +40,10 @@ export async function startCommand(
   args: readonly string[],
   env: Record<string, string> = {},
   permissions?: readonly string[],
-  maxFiles?: number,
 ): Promise<RunningCommand> {
   const port = args.includes("--port") ? [] : ["--port", "0"];
   const all = commandArgs(["--hostname", "127.0.0.1", ...port, ...args], permissions);
-  return await RunningCommand.start({ ...withMaxFiles(all, maxFiles), env }, listeningUrl);
-}
-
-/** @param maxFiles The limit of open file descriptors. */
-function withMaxFiles(args: string[], maxFiles: number | undefined): Pick<ProcessOptions, "program" | "args"> {
-  if (maxFiles === undefined) return { args };
-  return { program: "bash", args: ["-c", `ulimit -n ${maxFiles}; exec "$0" "$@"`, Deno.execPath(), ...args] };
+  return await RunningCommand.start({ args: all, env }, listeningUrl);
 }
 
 /** The URL in the log line that says that the gateway is ready. */

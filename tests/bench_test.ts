@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { fit } from "../bench/_fit.ts";
 import { hasLoopbackOnly } from "../bench/_go_gateway.ts";
-import { NODE_SERVER, startFinished, startPassThrough } from "../bench/_http_subjects.ts";
+import { startFinished, startPassThrough } from "../bench/_http_subjects.ts";
 import { HTTP_WORK } from "../bench/_http_work.ts";
 import { runBenchmarks } from "../bench/main.ts";
 import { findPeers } from "../bench/_peers.ts";
@@ -190,9 +190,7 @@ Deno.test("streams measures deliveries, openings and memory beside a bare server
   const [delivery, , memory] = reports as [Report, Report, Report];
   assertValid(delivery);
   assertValid(memory);
-  const others = [...OTHER_SERVER, "floor"];
-  const names = ["gateway", ...others, ...others.map((other) => `gateway / ${other}`)];
-  assertEquals(delivery.figures.map(({ name }) => name), names);
+  assertEquals(delivery.figures.map(({ name }) => name), ["gateway", "floor", "gateway / floor"]);
 });
 
 Deno.test("large_replay compares a replay of large events with kv.list", async () => {
@@ -239,16 +237,12 @@ Deno.test("fit() finds the exponent and the slope of exact points", () => {
 /** Without `wrk`, which may not be installed. */
 const TINY_LOAD = ["--connections", "3", "--seconds", "0.05", "--rounds", "2", "--wrk", "0"];
 
-/** The gateway on its other server, if it has one. */
-const OTHER_SERVER = NODE_SERVER === undefined ? [] : ["gateway --server node"];
-
-for (const { name, isProxied, hasDistinctClients, hasBothServers } of HTTP_WORK) {
+for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
   Deno.test(`${name} compares a gateway with its floor`, async () => {
     const [{ title, figures } = { title: "", figures: [] }] = await reportsOf([name, ...TINY_LOAD]);
     const rates = figures.filter(({ name }) => !name.startsWith("CPU, ")); // so few requests take no measurable time
     assertValid({ title, figures: rates });
     const others = [
-      ...hasBothServers ? OTHER_SERVER : [],
       "floor",
       ...isProxied ? ["fetch"] : [],
       ...hasDistinctClients ? ["memory store"] : [],

@@ -53,8 +53,8 @@ function echo(request: Request): Response {
   return response;
 }
 
-function startProxy(server: string, upstream: Upstream, ...flags: string[]): Promise<RunningCommand> {
-  return startCommand(["--server", server, "--upstream", upstream.url, "--kv", ":memory:", ...flags]);
+function startProxy(upstream: Upstream, ...flags: string[]): Promise<RunningCommand> {
+  return startCommand(["--upstream", upstream.url, "--kv", ":memory:", ...flags]);
 }
 
 /** Waits until shutdown has begun. */
@@ -62,108 +62,104 @@ function stopping(command: RunningCommand): Promise<unknown> {
   return command.logged(({ msg }) => msg === "rep.stopping");
 }
 
-for (const server of ["deno", "node"]) {
-  Deno.test(`with --server ${server}, SIGTERM lets a proxied request in flight, and its body, finish`, async () => {
-    await using upstream = startUpstream();
-    await using command = await startProxy(server, upstream);
-    const response = fetch(`${command.url}/slow`);
-    await upstream.asked;
-    command.signal("SIGTERM");
-    await stopping(command);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // far longer than it took to cut requests off
-    upstream.begin();
-    const { status, body } = await response;
-    assertEquals(status, 200);
-    const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
-    let text = (await reader.read()).value ?? "";
-    upstream.finish();
-    for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
-    assertEquals(text, "first,last");
-    assertEquals(await command.ended(), 0);
-  });
+Deno.test("SIGTERM lets a proxied request in flight, and its body, finish", async () => {
+  await using upstream = startUpstream();
+  await using command = await startProxy(upstream);
+  const response = fetch(`${command.url}/slow`);
+  await upstream.asked;
+  command.signal("SIGTERM");
+  await stopping(command);
+  await new Promise((resolve) => setTimeout(resolve, 100)); // far longer than it took to cut requests off
+  upstream.begin();
+  const { status, body } = await response;
+  assertEquals(status, 200);
+  const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = (await reader.read()).value ?? "";
+  upstream.finish();
+  for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
+  assertEquals(text, "first,last");
+  assertEquals(await command.ended(), 0);
+});
 
-  Deno.test(`with --server ${server}, SIGTERM ends a proxied request that does not finish within --drain`, async () => {
-    await using upstream = startUpstream();
-    await using command = await startProxy(server, upstream, "--drain", "300ms");
-    upstream.begin();
-    const response = await fetch(`${command.url}/slow`);
-    const start = performance.now();
-    command.signal("SIGTERM");
-    const text = await response.text().catch(() => "cut off");
-    assertEquals(text, "cut off");
-    assertEquals(await command.ended(), 0);
-    const ms = performance.now() - start;
-    assertGreaterOrEqual(ms, 300);
-    assertLess(ms, 5_000);
-  });
+Deno.test("SIGTERM ends a proxied request that does not finish within --drain", async () => {
+  await using upstream = startUpstream();
+  await using command = await startProxy(upstream, "--drain", "300ms");
+  upstream.begin();
+  const response = await fetch(`${command.url}/slow`);
+  const start = performance.now();
+  command.signal("SIGTERM");
+  const text = await response.text().catch(() => "cut off");
+  assertEquals(text, "cut off");
+  assertEquals(await command.ended(), 0);
+  const ms = performance.now() - start;
+  assertGreaterOrEqual(ms, 300);
+  assertLess(ms, 5_000);
+});
 
-  Deno.test(`with --server ${server}, SIGTERM leaves a proxied WebSocket open for as long as --drain`, async () => {
-    await using upstream = startUpstream();
-    await using command = await startProxy(server, upstream, "--drain", "700ms");
-    const socket = new WebSocket(command.url.replace("http", "ws"));
-    const messages: unknown[] = [];
-    const closed = new Promise<CloseEvent>((resolve) => socket.addEventListener("close", resolve));
-    await new Promise((resolve) => socket.addEventListener("open", resolve));
-    command.signal("SIGTERM");
-    await stopping(command);
-    const answered = new Promise((resolve) => socket.addEventListener("message", resolve));
-    socket.addEventListener("message", ({ data }) => messages.push(data));
-    socket.send("still there?");
-    await answered;
-    assertEquals(messages, ["echo still there?"]);
-    assert((await closed).code !== 1000);
-    assertEquals(await command.ended(), 0);
-  });
+Deno.test("SIGTERM leaves a proxied WebSocket open for as long as --drain", async () => {
+  await using upstream = startUpstream();
+  await using command = await startProxy(upstream, "--drain", "700ms");
+  const socket = new WebSocket(command.url.replace("http", "ws"));
+  const messages: unknown[] = [];
+  const closed = new Promise<CloseEvent>((resolve) => socket.addEventListener("close", resolve));
+  await new Promise((resolve) => socket.addEventListener("open", resolve));
+  command.signal("SIGTERM");
+  await stopping(command);
+  const answered = new Promise((resolve) => socket.addEventListener("message", resolve));
+  socket.addEventListener("message", ({ data }) => messages.push(data));
+  socket.send("still there?");
+  await answered;
+  assertEquals(messages, ["echo still there?"]);
+  assert((await closed).code !== 1000);
+  assertEquals(await command.ended(), 0);
+});
 
-  Deno.test(`with --server ${server}, --stop-delay serves everything while health answers 503 stopping`, async () => {
-    await using command = await startCommand([
-      "--server",
-      server,
-      "--stop-delay",
-      "800ms",
-      "--hot-reload",
-      "--kv",
-      ":memory:",
-    ]);
-    const start = performance.now();
-    command.signal("SIGTERM");
-    await stopping(command);
-    const health = await fetch(`${command.url}/rep/health`);
-    assertEquals([health.status, (await health.json()).status], [503, "stopping"]);
-    const script = await fetch(`${command.url}/rep/client.js`);
-    await script.body?.cancel();
-    assertEquals(script.status, 200);
-    const stream = readSse(await fetch(`${command.url}/rep/changes`));
-    await stream.pull();
-    assert(stream.text().includes("connected"), stream.text()); // a new stream, which is not turned away
-    assertEquals(await stream.next(), undefined);
-    assertEquals(await command.ended(), 0);
-    assertGreaterOrEqual(performance.now() - start, 800);
-  });
+Deno.test("--stop-delay serves everything while health answers 503 stopping", async () => {
+  await using command = await startCommand([
+    "--stop-delay",
+    "800ms",
+    "--hot-reload",
+    "--kv",
+    ":memory:",
+  ]);
+  const start = performance.now();
+  command.signal("SIGTERM");
+  await stopping(command);
+  const health = await fetch(`${command.url}/rep/health`);
+  assertEquals([health.status, (await health.json()).status], [503, "stopping"]);
+  const script = await fetch(`${command.url}/rep/client.js`);
+  await script.body?.cancel();
+  assertEquals(script.status, 200);
+  const stream = readSse(await fetch(`${command.url}/rep/changes`));
+  await stream.pull();
+  assert(stream.text().includes("connected"), stream.text()); // a new stream, which is not turned away
+  assertEquals(await stream.next(), undefined);
+  assertEquals(await command.ended(), 0);
+  assertGreaterOrEqual(performance.now() - start, 800);
+});
 
-  Deno.test(`with --server ${server}, a second signal exits at once, with code 1`, async () => {
-    await using command = await startCommand(["--server", server, "--stop-delay", "1m", "--kv", ":memory:"]);
-    command.signal("SIGTERM");
-    await stopping(command);
-    command.signal("SIGINT");
-    assertEquals(await command.ended(), 1);
-  });
+Deno.test("a second signal exits at once, with code 1", async () => {
+  await using command = await startCommand(["--stop-delay", "1m", "--kv", ":memory:"]);
+  command.signal("SIGTERM");
+  await stopping(command);
+  command.signal("SIGINT");
+  assertEquals(await command.ended(), 1);
+});
 
-  Deno.test(`with --server ${server}, the streams end spread over --drain, and not all at once`, async () => {
-    await using command = await startCommand(["--server", server, "--hot-reload", "--kv", ":memory:", "--drain", "1s"]);
-    const streams = await Promise.all(
-      Array.from({ length: 4 }, async () => readSse(await fetch(`${command.url}/rep/changes`))),
-    );
-    for (const stream of streams) await stream.pull();
-    const start = performance.now();
-    command.signal("SIGTERM");
-    const ends = await Promise.all(streams.map(async (stream) => {
-      await stream.next();
-      return performance.now() - start;
-    }));
-    const spread = Math.max(...ends) - Math.min(...ends);
-    assertGreaterOrEqual(spread, 500);
-    assertLess(Math.max(...ends), 2_000);
-    assertEquals(await command.ended(), 0);
-  });
-}
+Deno.test("the streams end spread over --drain, and not all at once", async () => {
+  await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "1s"]);
+  const streams = await Promise.all(
+    Array.from({ length: 4 }, async () => readSse(await fetch(`${command.url}/rep/changes`))),
+  );
+  for (const stream of streams) await stream.pull();
+  const start = performance.now();
+  command.signal("SIGTERM");
+  const ends = await Promise.all(streams.map(async (stream) => {
+    await stream.next();
+    return performance.now() - start;
+  }));
+  const spread = Math.max(...ends) - Math.min(...ends);
+  assertGreaterOrEqual(spread, 500);
+  assertLess(Math.max(...ends), 2_000);
+  assertEquals(await command.ended(), 0);
+});

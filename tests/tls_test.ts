@@ -13,7 +13,7 @@ interface TlsCommand extends AsyncDisposable {
   fetch(path: string): Promise<Response>;
 }
 
-async function startTlsCommand(server: string, ...flags: string[]): Promise<TlsCommand> {
+async function startTlsCommand(...flags: string[]): Promise<TlsCommand> {
   const directory = await TempDirectory.make({
     "cert.pem": await read("localhost.crt"),
     "key.pem": await read("localhost.key"),
@@ -21,7 +21,7 @@ async function startTlsCommand(server: string, ...flags: string[]): Promise<TlsC
   });
   const files = ["--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
   const sources = ["--env-file", directory.at("app.env"), "--kv", ":memory:", "--hot-reload"];
-  const command = await startCommand(["--server", server, ...files, ...sources, ...flags]);
+  const command = await startCommand([...files, ...sources, ...flags]);
   const client = Deno.createHttpClient({ caCerts: [await read("ca.crt")] });
   return {
     command,
@@ -46,40 +46,38 @@ async function statusOf({ fetch }: TlsCommand): Promise<string> {
 
 const isReloaded = ({ msg }: { msg: string }) => msg === "rep.tls.reloaded";
 
-for (const server of ["deno", "node"]) {
-  Deno.test(`with --server ${server}, SIGHUP reloads a renewed certificate, and open streams stay`, async () => {
-    await using tls = await startTlsCommand(server);
-    const stream = await tls.fetch("/rep/changes");
-    const reader = stream.body!.getReader();
-    await reader.read();
-    await renew(tls);
-    tls.command.signal("SIGHUP");
-    await tls.command.logged(isReloaded);
-    assertEquals(await statusOf(tls), "healthy");
-    await tls.directory.write("app.env", "REP_PUBLIC_A=2\n");
-    tls.command.signal("SIGHUP");
-    const { value } = await reader.read();
-    assertEquals(new TextDecoder().decode(value).split("\n")[0], "event: rep:config:update");
-    await reader.cancel();
-  });
+Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async () => {
+  await using tls = await startTlsCommand();
+  const stream = await tls.fetch("/rep/changes");
+  const reader = stream.body!.getReader();
+  await reader.read();
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+  await tls.directory.write("app.env", "REP_PUBLIC_A=2\n");
+  tls.command.signal("SIGHUP");
+  const { value } = await reader.read();
+  assertEquals(new TextDecoder().decode(value).split("\n")[0], "event: rep:config:update");
+  await reader.cancel();
+});
 
-  Deno.test(`with --server ${server}, file_watch notices a renewed certificate`, async () => {
-    await using tls = await startTlsCommand(server, "--hot-reload-mode", "file_watch");
-    await renew(tls);
-    await tls.command.logged(isReloaded);
-    assertEquals(await statusOf(tls), "healthy");
-  });
+Deno.test("file_watch notices a renewed certificate", async () => {
+  await using tls = await startTlsCommand("--hot-reload-mode", "file_watch");
+  await renew(tls);
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+});
 
-  Deno.test(`with --server ${server}, a certificate that cannot be used is rejected, and the previous one stays`, async () => {
-    await using tls = await startTlsCommand(server);
-    await tls.directory.write("cert.pem", "half a certif");
-    tls.command.signal("SIGHUP");
-    const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
-    assertEquals(
-      detail,
-      `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +
-        `"${tls.directory.at("key.pem")}": No certificates found in certificate data`,
-    );
-    assertEquals(await statusOf(tls), "healthy");
-  });
-}
+Deno.test("a certificate that cannot be used is rejected, and the previous one stays", async () => {
+  await using tls = await startTlsCommand();
+  await tls.directory.write("cert.pem", "half a certif");
+  tls.command.signal("SIGHUP");
+  const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
+  assertEquals(
+    detail,
+    `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +
+      `"${tls.directory.at("key.pem")}": No certificates found in certificate data`,
+  );
+  assertEquals(await statusOf(tls), "healthy");
+});

@@ -55,7 +55,7 @@ const BEFORE = [
     "65 KiB vs. 62 KiB",
     "vs. 28 KiB (mercure 39 KiB)",
     "–",
-    "< 28 KiB, by default or with an option",
+    "≤ 1.1 × floor",
   ],
   ["large_replay", "replay of 820 events of 60 KB from the store", "7 s of CPU", "–", "–", "< 0.3 s"],
   ["start_many", "start with 10,000 variables", "quadratic (90,000: 51 s)", "–", "–", "linear, < 1 s"],
@@ -64,7 +64,6 @@ const BEFORE = [
 
 const SUBJECTS: readonly Subject[] = [
   "gateway",
-  "gateway --server node",
   "floor",
   "fetch",
   "memory store",
@@ -116,10 +115,10 @@ function nowOf(row: Row | undefined): string {
 
 function valueText(row: Row, goal: Goal): string {
   const values = valuesFor(row, goal);
-  const { by, of } = goal;
-  if (values.length === 0) return `${by ?? of} not measured`;
+  const { by } = goal;
+  if (values.length === 0) return `${by ?? "gateway"} not measured`;
   const text = formatFigure(figure("", by === undefined ? row.unit : "", values));
-  return by !== undefined ? `${text} × ${by}` : of !== undefined ? `${text} with \`${of}\`` : text;
+  return by === undefined ? text : `${text} × ${by}`;
 }
 
 function figureBlock({ rows }: Results): string {

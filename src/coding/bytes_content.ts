@@ -1,5 +1,3 @@
-import { BytesResponse } from "../http/bytes_response.ts";
-
 /**
  * A response that is not created yet, whose whole body is known. Deno 2.9 copies the body and the headers of a `Response`
  * when it is created: so a page is created once, when it is finished.
@@ -15,15 +13,11 @@ export class BytesContent {
     this.status = status;
     this.headers = headers;
   }
-
-  /** Creates the response, unchanged. */
-  toResponse(): BytesResponse {
-    const { content, status, headers } = this;
-    return new BytesResponse(content, { status, headers });
-  }
 }
 
 /** Creates the response if it is not created yet. */
 export function createResponse(response: Response | BytesContent): Response {
-  return response instanceof BytesContent ? response.toResponse() : response;
+  if (!(response instanceof BytesContent)) return response;
+  const { content, status, headers } = response;
+  return new Response(content, { status, headers });
 }

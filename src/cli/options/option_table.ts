@@ -186,22 +186,6 @@ export const OPTIONS = {
   "mode": choice(["embedded", "proxy"], {
     help: "Serve --static-dir or --upstream; by default the one that is set",
   }),
-  "server": choice(["deno", "node"], {
-    default: "deno",
-    help: "HTTP server: deno is faster, node bounds connections and needs less memory",
-  }),
-  "max-connections": integer({ min: 1, max: 1_000_000 }, {
-    help: "Maximum number of connections, with --server node; by default what the limit of open files allows",
-  }),
-  "header-timeout": duration({ default: 10_000, min: 1_000, max: 3_600_000 }, {
-    help: "Time for the head of a request, with --server node",
-  }),
-  "request-timeout": duration({ default: 300_000, min: 1_000, max: 86_400_000 }, {
-    help: "Time for a whole request with its body, with --server node",
-  }),
-  "keep-alive-timeout": duration({ default: 75_000, min: 1_000, max: 3_600_000 }, {
-    help: "Time that an idle connection stays open, with --server node",
-  }),
   "base-path": basePath({ help: "Path under which everything is served" }),
   "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
   "static-cache": byteSize(NUMBER_OPTIONS.staticCacheBytes, {

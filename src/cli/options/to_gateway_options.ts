@@ -8,11 +8,6 @@ import type { CommandOptions } from "./option_table.ts";
 type ProcessOption =
   | "port"
   | "hostname"
-  | "server"
-  | "max-connections"
-  | "header-timeout"
-  | "request-timeout"
-  | "keep-alive-timeout"
   | "poll-interval"
   | "kv"
   | "rate-limit-kv"

@@ -1,16 +1,18 @@
 import { BrokenBodyError } from "../../content/proxy/broken_body_error.ts";
+import type { ConnectionInfo } from "../../http/respond.ts";
 import { describeError, type Log } from "../../observe/log.ts";
-import { bindDenoServer } from "../../server/deno_server.ts";
-import type { BindServer, Server, ServerOptions } from "../../server/server.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { Tls } from "./tls.ts";
 
 /** Options of {@linkcode listen}. */
-export interface ListenOptions extends Pick<ServerOptions, "hostname" | "port" | "handler"> {
+export interface ListenOptions {
+  hostname: string;
+  /** 0 picks a free port. */
+  port: number;
+  /** Without it, the port speaks plain HTTP. */
   tls?: Tls | undefined;
-  /** Binds the port. @default {bindDenoServer} */
-  bindServer?: BindServer;
+  handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   clock: Clock;
@@ -18,6 +20,8 @@ export interface ListenOptions extends Pick<ServerOptions, "hostname" | "port" |
   /** When to log `rep.listening`: once the service behind the port is ready. @default {at once} */
   ready?: Promise<unknown>;
 }
+
+type Server = Deno.HttpServer<Deno.NetAddr>;
 
 /** How long to wait after running out of file descriptors: connections that end free some. */
 const RELISTEN_MS = 500;
@@ -33,14 +37,14 @@ const MAX_REBINDS = 1_000;
  * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
  * files.
  */
-export async function listen(options: ListenOptions): Promise<Listener> {
+export function listen(options: ListenOptions): Listener {
   requireNetPermission(hostAndPort(options.hostname, options.port));
-  return new Listener(options, await bind(options, options.port, options.tls));
+  return new Listener(options, bind(options, options.port, options.tls));
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, the servers of Deno
- * stop accepting for good; the listener then serves again on the same port.
+ * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
+ * accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
   readonly #options: ListenOptions;
@@ -54,7 +58,7 @@ export class Listener {
     const { tls, ready } = options;
     this.#tls = tls;
     this.#server = server;
-    this.#options = { ...options, port: server.port };
+    this.#options = { ...options, port: server.addr.port };
     if (ready === undefined) this.#logListening();
     else void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
     void this.#keepServing(this.#server);
@@ -74,7 +78,7 @@ export class Listener {
    */
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
-    await (await bind(this.#options, 0, tls)).shutdown(); // if the certificate cannot be used, the port stays bound
+    await bind(this.#options, 0, tls).shutdown(); // if the certificate cannot be used, the port stays bound
     const replaced = this.#server;
     this.#tls = tls;
     const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));
@@ -126,7 +130,7 @@ export class Listener {
   }
 
   async #serveAgain(): Promise<void> {
-    const server = await bind(this.#options, this.port, this.#tls);
+    const server = bind(this.#options, this.port, this.#tls);
     if (this.#stopping.signal.aborted) return await server.shutdown();
     this.#server = server;
     void this.#keepServing(server);
@@ -145,10 +149,10 @@ function requireNetPermission(host: string): void {
   throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
 }
 
-async function bind(options: ListenOptions, port: number, tls: Tls | undefined): Promise<Server> {
-  const { hostname, handler, log, bindServer = bindDenoServer } = options;
+function bind({ hostname, handler, log }: ListenOptions, port: number, tls: Tls | undefined): Server {
+  const options = { hostname, port, onError: (error: unknown) => logError(error, log), onListen() {} };
   try {
-    return await bindServer({ hostname, port, tls, handler, onError: (error) => logError(error, log) });
+    return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port), tls);
   }

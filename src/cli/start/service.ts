@@ -22,7 +22,6 @@ import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import { checkPermissions } from "./check_permissions.ts";
 import { listen, type Listener } from "./listen.ts";
 import { isOnDeploy } from "./platform.ts";
-import { checkServer, resolveServer } from "./resolve_server.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
@@ -84,12 +83,11 @@ export class Service {
   async bind(): Promise<void> {
     const { hostname, port, "health-port": healthPort } = this.#command.options;
     const tls = await readTls(this.#command.options);
-    const bindServer = await resolveServer(this.#command.options, { clock: this.#clock, log: this.#log });
-    const common = { hostname, bindServer, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
-    this.#listeners = [await listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
+    const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
+    this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
     if (healthPort === undefined) return;
     try {
-      const health = await listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
+      const health = listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
       this.#listeners = [...this.#listeners, health];
     } catch (error) {
       await this.#unbind();
@@ -209,13 +207,12 @@ export class Service {
  * Checks permissions, files and reload triggers, without any effect.
  *
  * @throws {ConfigurationError} If a permission is missing.
- * @throws {UsageError} If a trigger cannot be set up, or the server cannot follow an option.
+ * @throws {UsageError} If a trigger cannot be set up.
  */
 export async function checkStart(options: CommandOptions): Promise<void> {
   const issues = checkPermissions(options);
   if (issues.length > 0) throw new ConfigurationError(issues);
   (await loadTriggers(options))?.checkTriggers(options);
-  checkServer(options);
 }
 
 /** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */

@@ -1,9 +1,10 @@
-import type { Certificate } from "../../server/server.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { readTextFile } from "../sources/sources.ts";
 
-/** A certificate chain and its private key. */
-export interface Tls extends Certificate {
+/** A certificate chain and its private key, both PEM. */
+export interface Tls {
+  readonly cert: string;
+  readonly key: string;
   /** The paths of both, for messages. */
   readonly certFile: string;
   readonly keyFile: string;

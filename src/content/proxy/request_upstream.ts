@@ -96,11 +96,9 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
   }
 }
 
-/** What {@linkcode openRequest} needs to know. */
-type RequestHead = Pick<UpstreamRequestOptions, "upstream" | "agent" | "method" | "target" | "headers" | "body">;
-
 /** Creates a request, whose head is sent with the first bytes of its body. */
-export function openRequest({ upstream, agent, method, target, headers, body }: RequestHead): http.ClientRequest {
+function openRequest(options: UpstreamRequestOptions): http.ClientRequest {
+  const { upstream, agent, method, target, headers, body } = options;
   const { protocol, hostname, port } = upstream;
   return http.request({
     agent,

@@ -174,7 +174,6 @@ export class ReverseProxy {
   async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
     return await proxyWebSocket(request, {
       upstream: this.#upstream,
-      agent: this.#unpooled,
       target: this.#targetOf(request),
       headers: this.#headersFor(request, client),
       timeoutMs: this.#timeoutMs,

@@ -1,13 +1,25 @@
 import { copyHeaders } from "../../http/copy_headers.ts";
 import { parseList, TOKEN } from "../../http/list_field.ts";
 import { Problem } from "../../http/problem.ts";
-import { UpgradableRequest } from "../../http/upgradable_request.ts";
+import type { Clock } from "../../values/clock.ts";
 import type { HeldBytes } from "./held_bytes.ts";
 import { WebSocketPeer } from "./websocket_peer.ts";
-import { type TunnelOptions, tunnelWebSocket } from "./websocket_tunnel.ts";
 
 /** Options of {@linkcode proxyWebSocket}. */
-interface WebSocketProxyOptions extends TunnelOptions {
+interface WebSocketProxyOptions {
+  /** Scheme, host and port to connect to. */
+  upstream: URL;
+  /** The request target, in origin form. */
+  target: string;
+  /** Headers for the upstream, without hop-by-hop headers. */
+  headers: Headers;
+  /** How long the upstream's handshake may take, in milliseconds. */
+  timeoutMs: number;
+  clock: Clock;
+  /** Aborts the handshake, or closes both connections. */
+  shutdown: AbortSignal;
+  /** Called once both connections are closed. */
+  onClose: () => void;
   /** Counts the bytes that are waiting in all bridges. */
   allHeldBytes: HeldBytes;
 }
@@ -23,8 +35,7 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
 /**
  * Bridges a WebSocket: connects to the upstream first, then accepts the client with the subprotocol that the upstream
  * selected. Messages, close codes and reasons are forwarded in both directions; if the upstream's connection breaks,
- * the client sees its own connection break. No extensions are negotiated. An {@linkcode UpgradableRequest} is tunneled
- * instead.
+ * the client sees its own connection break. No extensions are negotiated.
  *
  * @param request The object that the server passed to its handler.
  * @returns A response that has to be returned to the server unchanged.
@@ -35,7 +46,6 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
  */
 export async function proxyWebSocket(request: Request, options: WebSocketProxyOptions): Promise<Response> {
   const protocols = checkHandshake(request.headers);
-  if (request instanceof UpgradableRequest) return await tunnelWebSocket(request, options);
   const upstream = await connect(protocols, AbortSignal.any([request.signal, options.shutdown]), options);
   try {
     const { protocol } = upstream.socket;

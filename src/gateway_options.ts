@@ -154,6 +154,17 @@ export const NUMBER_OPTIONS = {
 
 type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
 
+/** The options that have no default, or one that depends on another option. */
+type WithoutDefault = "manifest" | "maxStreamsPerClient" | "staticDir" | "upstream" | "masterKey" | "instanceId";
+
+/**
+ * All options. None may be missing, but those without a default may be `undefined`: `Required` alone would remove it in
+ * a project that does not set `exactOptionalPropertyTypes`.
+ */
+export type AllOptions =
+  & Readonly<Required<Omit<GatewayOptions, WithoutDefault>>>
+  & { readonly [Name in WithoutDefault]: GatewayOptions[Name] };
+
 /** The options that are resolved to another type or another name. */
 type Converted =
   | "variables"
@@ -165,7 +176,7 @@ type Converted =
   | "basePath";
 
 /** The options after validation, with defaults applied. */
-export interface ResolvedOptions extends Readonly<Required<Omit<GatewayOptions, Converted>>> {
+export interface ResolvedOptions extends Omit<AllOptions, Converted> {
   readonly isTrusted: TrustRule;
   readonly maxStreamsPerClient: number;
   readonly upstream: URL | undefined;

@@ -1,14 +1,17 @@
-import { stdFlags } from "../tools/std.ts";
+import { registryFlags, stdFlags } from "../tools/std.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 
 /** One line of the command's log. */
 export type LogLine = Record<string, unknown> & { msg: string };
 
-const FLAGS = await stdFlags();
+const [FLAGS, REGISTRY_FLAGS] = await Promise.all([stdFlags(), registryFlags()]);
+
+/** The command runs as users run it: from a registry, with a store. */
+const COMMAND_FLAGS = [...REGISTRY_FLAGS, "--unstable-kv"];
 
 /** Returns the arguments for `deno` that run the command. */
 export function commandArgs(args: readonly string[], permissions: readonly string[] = ["-A"]): string[] {
-  return ["run", "--quiet", ...FLAGS, ...permissions, "main.ts", ...args];
+  return ["run", "--quiet", ...COMMAND_FLAGS, ...permissions, "main.ts", ...args];
 }
 
 /** How a command ended that was expected to. */
@@ -25,7 +28,7 @@ export function runCommand(args: readonly string[], env: Record<string, string> 
 
 /** Runs `serve.ts` with `deno serve` to its end. */
 export function runServe(flags: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
-  return runDeno(["serve", ...FLAGS, "-A", "--host", "127.0.0.1", ...flags, "serve.ts"], env);
+  return runDeno(["serve", ...COMMAND_FLAGS, "-A", "--host", "127.0.0.1", ...flags, "serve.ts"], env);
 }
 
 async function runDeno(args: string[], env: Record<string, string>): Promise<CommandOutcome> {
@@ -54,7 +57,7 @@ function listeningUrl(text: string): string | undefined {
 
 /** Starts `serve.ts` with `deno serve`, and waits until it listens. */
 export async function startServe(flags: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
-  const args = ["serve", ...FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
+  const args = ["serve", ...COMMAND_FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
   return await RunningCommand.start({ args, env }, listeningUrl);
 }
 

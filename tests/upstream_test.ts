@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from "node:zlib";
 import { decodeContent } from "../src/coding/decode_content.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
-import { startCommand } from "./_command.ts";
+import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { scriptedUpstream } from "./content/proxy/_servers.ts";
 
@@ -275,4 +275,16 @@ Deno.test("the log of the command consists of JSON lines, also if a client disco
   command.signal("SIGTERM");
   await command.ended();
   assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
+});
+
+Deno.test("the command in front of an upstream logs no warning, run from a registry and with deno serve", async () => {
+  await using upstream = serve(() => page());
+  const options = { REP_GATEWAY_KV: ":memory:", REP_GATEWAY_UPSTREAM: upstream.url };
+  for (const start of [startCommand, startServe]) {
+    await using command = await start([], options);
+    for (const path of ["/", "/a"]) await (await fetch(command.url + path)).text();
+    command.signal("SIGTERM");
+    await command.ended();
+    assertEquals(command.output.filter((line) => !line.includes('"level":"INFO"')), []);
+  }
 });

@@ -2,7 +2,8 @@
  * Prints the flags that `deno` needs to find the `@std` packages on this network: none if JSR is reachable, otherwise
  * an import map to the same modules on npm. The tasks use it: `deno run $(deno run -A tools/std.ts) …`
  *
- * With `--config` it prints a `deno.json` instead that needs no such flags, for the Dockerfile.
+ * With `--config` it prints a `deno.json` instead that needs no such flags, for the Dockerfile. With `--no-config` it
+ * prints flags with which `deno` treats the checkout as a package from a registry, to which `deno.json` does not apply.
  */
 import config from "../deno.json" with { type: "json" };
 
@@ -14,6 +15,19 @@ const TIMEOUT_MS = 3_000;
 /** Returns the flags, one argument each. */
 export async function stdFlags(): Promise<string[]> {
   return await isJsrReachable() ? [] : [`--import-map=${IMPORT_MAP}`];
+}
+
+/** Returns the flags with which neither the unstable features nor the compiler options of `deno.json` apply. */
+export async function registryFlags(): Promise<string[]> {
+  const map = await isJsrReachable() ? `data:application/json,${encodeURIComponent(jsrImportMap())}` : IMPORT_MAP;
+  return ["--no-config", "--no-lock", `--import-map=${map}`];
+}
+
+/** Import maps have no subpaths of packages, unlike `imports` of `deno.json`. */
+function jsrImportMap(): string {
+  const packages = Object.entries(config.imports);
+  const subpaths = packages.map(([name, path]) => [`${name}/`, `${path.replace("jsr:", "jsr:/")}/`]);
+  return JSON.stringify({ imports: Object.fromEntries([...packages, ...subpaths]) });
 }
 
 /** Returns the text of a `deno.json` with which `deno` finds the packages without further flags. */
@@ -36,6 +50,7 @@ async function isJsrReachable(): Promise<boolean> {
 }
 
 if (import.meta.main) {
-  const text = Deno.args.includes("--config") ? await stdConfig() : (await stdFlags()).join(" ");
+  const flags = Deno.args.includes("--no-config") ? registryFlags : stdFlags;
+  const text = Deno.args.includes("--config") ? await stdConfig() : (await flags()).join(" ");
   await Deno.stdout.write(new TextEncoder().encode(text));
 }

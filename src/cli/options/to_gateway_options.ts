@@ -1,4 +1,4 @@
-import type { GatewayOptions } from "../../gateway_options.ts";
+import type { AllOptions } from "../../gateway_options.ts";
 import type { Clock } from "../../values/clock.ts";
 import { createSources, type SourceOptions } from "../sources/sources.ts";
 import { type ContentOptions, resolveContent } from "../start/resolve_content.ts";
@@ -30,7 +30,7 @@ type NotFromCommand =
   | "random";
 
 /** All other options of the gateway. None may be missing. */
-type FromCommand = Readonly<Required<Omit<GatewayOptions, NotFromCommand>>>;
+type FromCommand = Omit<AllOptions, NotFromCommand>;
 
 /**
  * Converts the options of the command to options of the gateway. A new option of either does not compile until it is

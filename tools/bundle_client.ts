@@ -3,6 +3,7 @@
  *
  *     deno run -A tools/bundle_client.ts
  */
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const ENTRY = new URL("../src/client/mod.ts", import.meta.url);
 const TARGET = new URL("../src/client/bundle.ts", import.meta.url);
@@ -20,12 +21,21 @@ export async function bundleClient(): Promise<string> {
   return text;
 }
 
-/** Returns the source of the module that exports a bundle. */
+/** Returns the source of the module that exports a bundle, as it is and compressed. */
 function createModule(bundle: string): string {
+  const brotli = brotliCompressSync(bundle, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bundle.length } });
   return `// deno-fmt-ignore-file -- made by tools/bundle_client.ts
 
 /** The client as a minified ES module, for pages that have no bundler. */
 export const CLIENT_JS: string = ${JSON.stringify(bundle)};
+
+/** {@linkcode CLIENT_JS} in the content coding \`br\`. */
+export const CLIENT_BR: Uint8Array<ArrayBuffer> = /* @__PURE__ */ Uint8Array.fromBase64("${brotli.toString("base64")}");
+
+/** {@linkcode CLIENT_JS} in the content coding \`gzip\`. */
+export const CLIENT_GZIP: Uint8Array<ArrayBuffer> = /* @__PURE__ */ Uint8Array.fromBase64("${
+    gzipSync(bundle, { level: 9 }).toString("base64")
+  }");
 `;
 }
 

@@ -2,7 +2,10 @@ import type { ClientEnvironment, EventStream } from "./environment.ts";
 
 /** The state of the stream of changes. */
 export interface StreamStatus {
-  /** `closed` without subscribers; `connecting` also during the pause before the next attempt. */
+  /**
+   * `closed` without subscribers and while the page is hidden; `connecting` also during the pause before the next
+   * attempt.
+   */
   readonly state: "closed" | "connecting" | "open";
   /** The id of the last change that the page has received; `null` if it is unknown. */
   readonly lastEventId: string | null;
@@ -24,6 +27,8 @@ interface ChangeStreamOptions {
 interface ChangeStream {
   /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
   readonly refresh: () => void;
+  /** Keeps the connection open while the page is hidden. */
+  readonly listenInBackground: () => void;
   readonly status: () => StreamStatus;
 }
 
@@ -33,6 +38,8 @@ const UPDATE = "rep:config:update";
 export const DELETE = "rep:config:delete";
 
 const CURSOR = "last_event_id";
+/** The digest of the values that the page was generated with, which an event makes invalid. */
+const STATE = "state";
 
 /** `EventSource.OPEN` and `EventSource.CLOSED` (HTML, "Server-sent events"). */
 const OPEN = 1;
@@ -42,13 +49,19 @@ const CLOSED = 2;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
+/** Switching between tabs for a moment does not cost a connection. */
+const HIDDEN_PAUSE_MS = 1_500;
+
 /**
- * Creates the stream of changes. While there are subscribers, it reconnects after every failure and resumes at its
- * cursor. An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when
+ * Creates the stream of changes. While there are subscribers and the page is visible, it reconnects after every failure
+ * and resumes at its cursor. A hidden page has no stream: over HTTP/1.1, a browser opens only six connections to a host.
+ * An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when
  * the page returns from the back/forward cache.
  */
 export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions): ChangeStream {
-  const { url, isWanted, onEvent, onStatus } = options;
+  const { url, onEvent, onStatus } = options;
+  let isHeard = () => !environment.document?.hidden;
+  const isWanted = () => isHeard() && options.isWanted();
   let source: EventStream | undefined;
   let failures = 0;
 
@@ -76,6 +89,7 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
   function receive(event: MessageEvent<string>) {
     // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
     if (event.lastEventId) url.searchParams.set(CURSOR, event.lastEventId);
+    url.searchParams.delete(STATE);
     onEvent(event);
     onStatus();
   }
@@ -97,9 +111,17 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
   environment.addEventListener("pageshow", refresh);
   // A connection from before the network was lost may be dead without an error.
   environment.addEventListener("online", () => isWanted() && connect());
+  environment.addEventListener(
+    "visibilitychange",
+    () => environment.setTimeout(refresh, isHeard() ? 0 : HIDDEN_PAUSE_MS),
+  );
 
   return {
     refresh,
+    listenInBackground() {
+      isHeard = () => true;
+      refresh();
+    },
     status: () => ({
       state: !source ? "closed" : source.readyState === OPEN ? "open" : "connecting",
       lastEventId: url.searchParams.get(CURSOR),

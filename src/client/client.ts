@@ -31,7 +31,8 @@ export interface Client {
   getAll(): Values;
   /**
    * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at
-   * most 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory.
+   * most 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory. If the gateway has
+   * issued too many keys to this client, it waits once, for as long as the gateway says, at most a minute.
    *
    * @throws {REPError} If the variable is not set, the gateway rejects the request for the key, or the page is not a
    * secure context. The message says which; `cause` is the underlying error, if any.
@@ -46,7 +47,8 @@ export interface Client {
   meta(): REPMeta | null;
   /**
    * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with
-   * the changes since the page was generated; the end of the last one closes it.
+   * the changes since the page was generated; the end of the last one closes it. So does hiding the page, for as long as
+   * it is hidden: what changed meanwhile arrives when it is shown.
    *
    * @returns A function that ends the subscription.
    */
@@ -57,6 +59,8 @@ export interface Client {
    * @returns A function that ends the subscription.
    */
   onAnyChange(callback: AnyChangeCallback): () => void;
+  /** Keeps the stream of changes open while the page is hidden, for apps that have to hear of changes at once. */
+  listenInBackground(): void;
   /** Returns the state of the stream of changes. @experimental */
   status(): StreamStatus;
   /**

@@ -1,7 +1,7 @@
 /** The parts of a browser's `globalThis` that the client uses. Tests replace them. */
 export interface ClientEnvironment {
   /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
-  readonly document?: { getElementById(id: string): PageElement | null };
+  readonly document?: { readonly hidden: boolean; getElementById(id: string): PageElement | null };
   /** URLs are resolved against it: a `<base>` element in the page could lead them to another origin. */
   readonly location: { readonly origin: string };
   readonly EventSource: new (url: string) => EventStream;
@@ -12,9 +12,12 @@ export interface ClientEnvironment {
   /** Reports an error without a caller to the `error` listeners and the console of the page. */
   reportError(error: unknown): void;
   fetch(url: string): Promise<Response>;
-  addEventListener(type: "online" | "pagehide" | "pageshow", listener: () => void): void;
+  addEventListener(type: PageEvent, listener: () => void): void;
   setTimeout(callback: () => void, ms: number): unknown;
 }
+
+/** An event of the page that the client listens to; `visibilitychange` bubbles from the document. */
+export type PageEvent = "online" | "pagehide" | "pageshow" | "visibilitychange";
 
 /** The part of the element with the payload that the client uses. */
 export interface PageElement {

@@ -14,6 +14,7 @@ interface LiveValues {
   readonly getAll: () => Values;
   readonly onChange: (key: string, callback: ChangeCallback) => () => void;
   readonly onAnyChange: (callback: AnyChangeCallback) => () => void;
+  readonly listenInBackground: () => void;
   readonly status: () => StreamStatus;
   readonly onStatus: (callback: (status: StreamStatus) => void) => () => void;
 }
@@ -59,6 +60,7 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
     onChange: (key, callback) =>
       onAnyChange((changedKey, newValue, oldValue) => changedKey === key && callback(newValue, oldValue)),
     onAnyChange,
+    listenInBackground: () => stream?.listenInBackground(),
     status,
     onStatus: statuses.add,
   };

@@ -5,6 +5,11 @@ import { REPError } from "./rep_error.ts";
 /** The size of the nonce at the beginning of the blob (REP-RFC-0001 §8.2). */
 const NONCE_BYTES = 12;
 
+/** The longest pause before a second request for a key, in seconds: the window of the gateway's rate limit. */
+const LONGEST_PAUSE_S = 60;
+/** Added at random, so that pages that were rejected together do not come back together, in seconds. */
+const JITTER_S = 5;
+
 /**
  * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, with one
  * request for all concurrent callers; after a failure, the next call tries again.
@@ -40,7 +45,15 @@ async function decryptAll(payload: Payload | undefined, environment: ClientEnvir
 }
 
 async function requestKey(path: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
-  const response = await environment.fetch(new URL(path, environment.location.origin).href);
+  const url = new URL(path, environment.location.origin).href;
+  let response = await environment.fetch(url);
+  if (response.status === 429) {
+    const retryAfter = Number(response.headers.get("retry-after")) || 0; // the gateway sends no date
+    const seconds = Math.min(retryAfter, LONGEST_PAUSE_S) + JITTER_S * environment.Math.random();
+    environment.console.warn(`[REP] Waiting ${Math.ceil(seconds)} s for a session key`);
+    await new Promise<void>((resolve) => environment.setTimeout(resolve, seconds * 1_000));
+    response = await environment.fetch(url);
+  }
   const { status } = response;
   if (status !== 200) {
     const advice = status === 410 ? ", reload the page" : ""; // the key of the page has expired

@@ -21,9 +21,19 @@ Deno.test("GET /rep/client.js returns the client module with an entity tag", asy
     ["cache-control", "no-cache"],
     ["content-type", "text/javascript; charset=utf-8"],
     ["etag", etag],
+    ["vary", "accept-encoding"],
   ]]);
   assertEquals(await response.text(), CLIENT_JS);
 });
+
+for (const [coding, format] of [["br", "brotli"], ["gzip", "gzip"]] as const) {
+  Deno.test(`GET /rep/client.js is sent as ${coding} to a client that accepts it, with a tag of its own`, async () => {
+    const response = await handleClientScript(request({ "accept-encoding": coding }));
+    assertEquals(response.headers.get("content-encoding"), coding);
+    assertEquals(response.headers.get("etag"), (await currentTag()).replace(/"$/, `-${coding}"`));
+    assertEquals(await new Response(response.body?.pipeThrough(new DecompressionStream(format))).text(), CLIENT_JS);
+  });
+}
 
 Deno.test("HEAD /rep/client.js returns the headers of GET without a body", async () => {
   const get = await handleClientScript(request());

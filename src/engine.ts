@@ -4,7 +4,7 @@ import type { Publication } from "./changes/publisher.ts";
 import { type ActiveConfiguration, Replica } from "./changes/replica.ts";
 import { Tail } from "./changes/tail.ts";
 import type { Snapshot, SnapshotInput } from "./config/snapshot.ts";
-import { HEAD_KEY as VARIABLES_HEAD_KEY } from "./config/stored.ts";
+import { VARIABLES_HEAD_KEY } from "./config/stored.ts";
 import { StoredSource } from "./config/stored_source.ts";
 import { type PollNewestWrite, watchVariables } from "./config/watch_stored.ts";
 import { Configuration, type Publish } from "./configuration.ts";

@@ -1,18 +1,27 @@
 import config from "../deno.json" with { type: "json" };
 import { type Content, openContent } from "./content/content.ts";
-import { handleChanges } from "./endpoints/changes.ts";
+import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
-import { handleSessionKey, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
+import { handleSessionKey, sessionKeyHeaders, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
 import { LiveConfiguration } from "./engine.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
-import type { OriginContext } from "./http/origin.ts";
+import { corsHeaders, type OriginContext } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { RequestUrls } from "./http/request_urls.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
-import { type Handler, notFound, type RouteContext, Router, type Routes } from "./http/routes.ts";
+import {
+  CORS_METHODS,
+  type Endpoint,
+  type Handler,
+  notFound,
+  READ_METHODS,
+  type RouteContext,
+  Router,
+  type RouteTable,
+} from "./http/routes.ts";
 import type { RejectionLog } from "./observe/rejection_log.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
@@ -142,13 +151,13 @@ class RunningGateway implements Gateway {
     const { clock, allowedHosts, basePath } = settings;
     this.#health = new HealthEndpoint({ clock, version: config.version });
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
-    this.#respond = createResponder({ ...settings, isAllowedHost, onRequest: createProxyWarning(settings) });
-    this.#respondHealth = createResponder({ ...settings, accessLog: false }); // probes and scrapes come every few seconds
+    const common = { ...settings, urls: this.#urls };
+    this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });
+    this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
     this.#rejections = sessionKeyRejectionLog(settings);
-    // Load balancers and orchestrators request health by address, so that it is answered for any host.
-    const own = { routes: this.#publicRoutes(), forAnyHost: [HEALTH_PATH], fallback: notFound, basePath };
-    this.#router = new Router(content ? { ...own, fallback: this.#page(content) } : own);
-    this.#internalRouter = new Router({ routes: this.#internalRoutes(), fallback: notFound });
+    const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
+    this.#router = new Router({ table: this.#publicTable(settings), fallback, basePath });
+    this.#internalRouter = new Router({ table: this.#internalTable(settings), fallback: { handler: notFound } });
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#findRoute);
@@ -193,25 +202,53 @@ class RunningGateway implements Gateway {
     await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
-  #publicRoutes(): Routes {
+  #publicTable({ separateHealth, hotReload }: ResolvedOptions): RouteTable {
     return {
-      [HEALTH_PATH]: this.#settings.separateHealth ? notFound : (request) => this.#respondWithHealth(request),
-      "/rep/session-key": (request, context) => this.#sessionKey(request, context),
-      "/rep/changes": (request, context) => this.#changes(request, context),
-      "/rep/client.js": async (request) => {
-        const { handleClientScript } = await import("./endpoints/client_script.ts");
-        return await handleClientScript(request);
+      // Load balancers and orchestrators request health by address, so that it is answered for any host.
+      [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
+      "/rep/session-key": {
+        methods: CORS_METHODS,
+        handler: (request, context) => this.#sessionKey(request, context),
+        headersOf405: (request, context) => sessionKeyHeaders(this.#originContext(request, context)),
+      },
+      "/rep/changes": hotReload ? this.#changesEndpoint() : {
+        handler: (request, context) => rejectChanges(this.#originContext(request, context)),
+      },
+      "/rep/client.js": {
+        methods: READ_METHODS,
+        handler: async (request) => {
+          const { handleClientScript } = await import("./endpoints/client_script.ts");
+          return await handleClientScript(request);
+        },
       },
     };
   }
 
-  #internalRoutes(): Routes {
+  #internalTable({ registry }: ResolvedOptions): RouteTable {
     return {
-      [HEALTH_PATH]: (request) => this.#respondWithHealth(request),
-      [LIVE_PATH]: handleLive,
-      [READY_PATH]: (request) => handleReady(request, this.#status),
-      [METRICS_PATH]: (request) => handleMetrics(request, this.#settings.registry),
+      [HEALTH_PATH]: this.#healthEndpoint(),
+      [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
+      [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, this.#status) },
+      [METRICS_PATH]: { methods: READ_METHODS, handler: (request) => handleMetrics(request, registry) },
     };
+  }
+
+  #healthEndpoint(): Endpoint {
+    return { methods: READ_METHODS, handler: (request) => this.#respondWithHealth(request) };
+  }
+
+  #changesEndpoint(): Endpoint {
+    return {
+      methods: CORS_METHODS,
+      handler: (request, context) => this.#changes(request, context),
+      headersOf405: (request, context) => corsHeaders(this.#originContext(request, context)),
+    };
+  }
+
+  /** An upstream decides about methods itself. */
+  #contentEndpoint(content: Content): Endpoint {
+    const handler: Handler = (request, context) => content.respond(request, context, this.#configScript);
+    return this.#settings.staticDir === undefined ? { handler } : { handler, methods: READ_METHODS };
   }
 
   readonly #findRoute = (path: string) => this.#router.find(path);
@@ -241,33 +278,27 @@ class RunningGateway implements Gateway {
     return this.#live.problems.length > 0 ? "degraded" : "healthy";
   }
 
-  #sessionKey(request: Request, { client, search }: RouteContext): Response | Promise<Response> {
+  #sessionKey(request: Request, context: RouteContext): Response | Promise<Response> {
     const { epochs, rateLimit, snapshot } = this.#live;
     const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
-    const caller = { client, search, originContext: this.#originContext(request, client.origin) };
+    const caller = {
+      client: context.client,
+      search: context.url.search,
+      originContext: this.#originContext(request, context),
+    };
     const rejections = this.#rejections;
     const common = { epochs, rateLimit, rejections, clock, log, metrics, ttlMs };
     const options = { ...common, sensitiveCount: snapshot.sensitive.size };
     return handleSessionKey(request, caller, options);
   }
 
-  #changes(request: Request, { client, search }: RouteContext): Promise<Response> {
+  #changes(request: Request, context: RouteContext): Promise<Response> {
     const { hub, tail } = this.#live;
-    const { hotReload } = this.#settings;
-    return handleChanges(request, this.#originContext(request, client.origin), {
-      hotReload,
-      client,
-      search,
-      hub,
-      tail,
-    });
+    const { client, url: { search } } = context;
+    return handleChanges(request, this.#originContext(request, context), { client, search, hub, tail });
   }
 
-  #page(content: Content): Handler {
-    return (request, context) => content.respond(request, context, this.#configScript);
-  }
-
-  #originContext({ headers }: Request, own: string): OriginContext {
+  #originContext({ headers }: Request, { client: { origin: own } }: RouteContext): OriginContext {
     const { allowedOrigins: allowed } = this.#settings;
     return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed };
   }

@@ -46,14 +46,14 @@ export class ConflictError extends Error {
 }
 
 /** The head of the history. Every write checks and replaces it, so all writes of all processes form one sequence. */
-interface Head {
+interface VariablesHead {
   /** The id of the newest write. */
   readonly id: number;
   /** How many writes the history contains. */
   readonly writes: number;
 }
 
-interface Change {
+interface RequestedWrite {
   readonly name: string;
   readonly value?: string;
 }
@@ -71,10 +71,10 @@ interface HistoryEntry {
   readonly at: number;
 }
 
-const NO_HEAD: Head = { id: 0, writes: 0 };
+const NO_WRITES: VariablesHead = { id: 0, writes: 0 };
 
 /** The key of the head of the history, which changes with every write. */
-export const HEAD_KEY: Key = ["variables"];
+export const VARIABLES_HEAD_KEY: Key = ["variables"];
 const VARIABLES = ["variable"];
 const WRITES = ["write"];
 
@@ -114,7 +114,7 @@ export function unsetVariables(
 
 async function writeAll(
   store: Store,
-  changes: readonly Change[],
+  changes: readonly RequestedWrite[],
   { clock, random, ifId }: WriteOptions,
 ): Promise<StoredWrite[]> {
   if (ifId !== undefined && changes.length !== 1) {
@@ -133,10 +133,10 @@ async function writeAll(
  */
 async function tryToWrite(
   store: Store,
-  changes: readonly Change[],
+  changes: readonly RequestedWrite[],
   { clock, ifId }: { clock: Clock; ifId: number | undefined },
 ): Promise<StoredWrite[] | undefined> {
-  const head = await store.get<Head>(HEAD_KEY);
+  const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
   const before = await Promise.all(changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])));
   if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
   const effective = changes.filter(({ value }, index) => value !== undefined || before[index] !== undefined);
@@ -156,14 +156,14 @@ function checkId(name: string, expected: number, entry: Entry<StoredValue> | und
 async function commit(
   store: Store,
   writes: readonly StoredWrite[],
-  head: Entry<Head> | undefined,
+  head: Entry<VariablesHead> | undefined,
 ): Promise<boolean> {
-  const { writes: kept } = head?.value ?? NO_HEAD;
+  const { writes: kept } = head?.value ?? NO_WRITES;
   const surplus = Math.max(0, kept + writes.length - MAX_HISTORY);
   const old = await store.list<HistoryEntry>(WRITES, { limit: surplus });
-  const value: Head = { id: writes.at(-1)?.id ?? 0, writes: kept + writes.length - old.length };
-  const version = await store.commit([{ key: HEAD_KEY, version: head?.version ?? null }], [
-    { key: HEAD_KEY, value },
+  const value: VariablesHead = { id: writes.at(-1)?.id ?? 0, writes: kept + writes.length - old.length };
+  const version = await store.commit([{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }], [
+    { key: VARIABLES_HEAD_KEY, value },
     ...writes.flatMap(createEntries),
     ...old.map(({ key }) => ({ key })),
   ]);
@@ -203,7 +203,7 @@ export async function readWrites(store: Store, after: number): Promise<StoredWri
 
 /** Returns the id of the newest write; 0 if there has never been one. */
 export async function newestWrite(store: Store): Promise<number> {
-  return (await store.get<Head>(HEAD_KEY))?.value.id ?? 0;
+  return (await store.get<VariablesHead>(VARIABLES_HEAD_KEY))?.value.id ?? 0;
 }
 
 const encoder = new TextEncoder();

@@ -1,6 +1,6 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import { HEAD_KEY, newestWrite } from "./stored.ts";
+import { newestWrite, VARIABLES_HEAD_KEY } from "./stored.ts";
 
 /** Options of {@linkcode watchVariables}. */
 export interface WatchVariablesOptions {
@@ -50,7 +50,7 @@ export async function watchVariables(
     known = newest;
   }
 
-  const stopWatching = store.watch(HEAD_KEY, pollNow);
+  const stopWatching = store.watch(VARIABLES_HEAD_KEY, pollNow);
   const stopPolling = pollTogether?.((newest) => newest === known || pollNow());
   signal.addEventListener("abort", pollNow);
   try {

@@ -2,12 +2,11 @@ import type { Hub, Position } from "../changes/hub.ts";
 import type { StreamClient } from "../changes/stream_limits.ts";
 import type { Tail } from "../changes/tail.ts";
 import { corsHeaders, type OriginContext } from "../http/origin.ts";
-import { methodNotAllowed, Problem } from "../http/problem.ts";
+import { Problem } from "../http/problem.ts";
+import { CORS_METHODS } from "../http/routes.ts";
 
 /** Options of {@linkcode handleChanges}. */
 interface ChangesOptions {
-  /** Whether the endpoint exists. */
-  hotReload: boolean;
   client: StreamClient;
   /** The query of the request's URL. */
   search: string;
@@ -15,32 +14,33 @@ interface ChangesOptions {
   tail: Tail;
 }
 
-const METHODS = ["GET", "OPTIONS"];
+/**
+ * Responds to requests for changes without hot reload.
+ *
+ * @throws {Problem} 404.
+ */
+export function rejectChanges(originContext: OriginContext): never {
+  throw new Problem(404, { detail: "Hot reload is not enabled", headers: corsHeaders(originContext) });
+}
 
 /**
  * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
- * standard §9.2).
+ * standard §9.2). The response is always a stream, since an `EventSource` does not reconnect after any status but 200.
  *
- * - 404 without hot reload, 405 for other methods. In all other cases the response is a stream, since an `EventSource`
- *   does not reconnect after any status but 200.
  * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Else, a stream with
  *   `?last_event_id=` begins with the newest event of each variable that changed after it, in order; without it, with
  *   the next event. For an invalid id it begins with the whole public state. If the log has to be read first, because
  *   it never was or to validate the id, and the store is unavailable, the stream ends at once and asks the client to
  *   reconnect.
- *
- * @throws {Problem} 404 or 405.
  */
 export async function handleChanges(
   request: Request,
   originContext: OriginContext,
   options: ChangesOptions,
 ): Promise<Response> {
-  const { hotReload, client, search, hub, tail } = options;
+  const { client, search, hub, tail } = options;
   const headers = corsHeaders(originContext);
-  if (!hotReload) throw new Problem(404, { detail: "Hot reload is not enabled", headers });
   if (request.method === "OPTIONS") return preflight(headers);
-  if (request.method !== "GET") throw methodNotAllowed(request.method, METHODS, headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const position = await readPosition(request.headers, search, tail);
   // Not the public state, which may be older in this process than what the client has.
@@ -62,7 +62,7 @@ function preflight(headers: Headers): Response {
     headers.set("access-control-allow-headers", "last-event-id, cache-control");
     headers.set("access-control-max-age", "600");
   }
-  headers.set("allow", METHODS.join(", "));
+  headers.set("allow", CORS_METHODS.join(", "));
   return new Response(null, { status: 204, headers });
 }
 

@@ -3,21 +3,15 @@ import { CLIENT_BR, CLIENT_GZIP, CLIENT_JS } from "../client/bundle.ts";
 import { preferredCoding } from "../coding/content_coding.ts";
 import { codedEtag } from "../coding/representations.ts";
 import { ifNoneMatchFails } from "../http/preconditions.ts";
-import { methodNotAllowed } from "../http/problem.ts";
 
 const BODIES = { identity: CLIENT_JS, br: CLIENT_BR, gzip: CLIENT_GZIP };
-
-const METHODS = ["GET", "HEAD"];
 
 /**
  * Handles `GET /rep/client.js`: the browser module `@rep/gateway/client` as one script, for pages without a bundler,
  * compressed if the client accepts that.
  * The spec permits endpoints of our own.
- *
- * @throws {Problem} 405 for methods other than GET and HEAD.
  */
 export async function handleClientScript(request: Request): Promise<Response> {
-  if (!METHODS.includes(request.method)) throw methodNotAllowed(request.method, METHODS);
   const coding = preferredCoding(request.headers.get("accept-encoding"), ["br", "gzip"]) ?? "identity";
   const etag = codedEtag(await eTag(CLIENT_JS), coding) ?? "";
   const headers = {

@@ -1,6 +1,5 @@
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { Tier } from "../config/tier.ts";
-import { methodNotAllowed } from "../http/problem.ts";
 import { INSTRUMENTS } from "../observe/instruments.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -55,8 +54,6 @@ export const STARTING: HealthState = { status: "starting", snapshot: EMPTY_SNAPS
 /** Where the report is served (endpoint specification, GET /rep/health). */
 export const HEALTH_PATH = "/rep/health";
 
-const METHODS = ["GET", "HEAD"];
-
 /** Whether a load balancer should send requests elsewhere. */
 export function isUnavailable(status: HealthStatus): boolean {
   return status === "starting" || status === "stopping";
@@ -92,13 +89,8 @@ export class HealthEndpoint {
     this.#startedAt = clock.now();
   }
 
-  /**
-   * Responds with the report of a state.
-   *
-   * @throws {Problem} 405 for methods other than GET and HEAD.
-   */
+  /** Responds with the report of a state. */
   respond({ method }: Request, state: HealthState): Response {
-    if (!METHODS.includes(method)) throw methodNotAllowed(method, METHODS);
     const init = isUnavailable(state.status) ? UNAVAILABLE : AVAILABLE;
     return new Response(method === "HEAD" ? null : this.#serialize(state), init);
   }

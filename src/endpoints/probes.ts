@@ -1,12 +1,9 @@
-import { methodNotAllowed } from "../http/problem.ts";
 import { type HealthStatus, isUnavailable } from "./health.ts";
 
 /** Where the probes are served, on the health port only. */
 export const LIVE_PATH = "/livez";
 /** See {@linkcode LIVE_PATH}. */
 export const READY_PATH = "/readyz";
-
-const METHODS = ["GET", "HEAD"];
 
 /** Handles `GET /livez`: 200 for as long as the process answers. */
 export function handleLive(request: Request): Response {
@@ -22,7 +19,6 @@ export function handleReady(request: Request, status: HealthStatus): Response {
 }
 
 function probe({ method }: Request, text: string, status: number): Response {
-  if (!METHODS.includes(method)) throw methodNotAllowed(method, METHODS);
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   return new Response(method === "HEAD" ? null : `${text}\n`, { status, headers });
 }

@@ -2,7 +2,8 @@ import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
 import type { Client } from "../http/client_address.ts";
 import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
-import { methodNotAllowed, Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
+import { Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
+import { CORS_METHODS } from "../http/routes.ts";
 import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
 import type { RateDecision } from "../keys/sliding_window.ts";
@@ -41,7 +42,6 @@ interface SessionKeyCaller {
   readonly originContext: OriginContext;
 }
 
-const METHODS = ["GET", "OPTIONS"];
 /** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 
@@ -50,7 +50,7 @@ const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
  * GET /rep/session-key).
  *
  * @returns The key, or 429 over the rate limit.
- * @throws {Problem} In this order: 405; 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
+ * @throws {Problem} In this order: 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
  * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410 if
  * the `?kid=` is of another master key.
  */
@@ -62,12 +62,8 @@ export function handleSessionKey(
   const { originContext, client } = caller;
   const reject: Reject = (reason, status, detail) => {
     options.metrics?.count("rep.session_keys.rejected", 1, reason);
-    return new Problem(status, { detail, headers: commonHeaders(originContext) });
+    return new Problem(status, { detail, headers: sessionKeyHeaders(originContext) });
   };
-
-  if (!METHODS.includes(request.method)) {
-    throw methodNotAllowed(request.method, METHODS, commonHeaders(originContext));
-  }
   if (options.sensitiveCount === 0) throw reject("not_configured", 404, "No SENSITIVE variables are configured");
   checkOrigin(caller, options.rejections, reject);
   if (request.method === "OPTIONS") return preflight(originContext);
@@ -97,7 +93,8 @@ function responseHeaders({ origin }: OriginContext, contentType: string): Record
   return origin === null ? headers : { ...headers, "access-control-allow-origin": origin };
 }
 
-function commonHeaders(originContext: OriginContext): Headers {
+/** Returns the headers that every response has. */
+export function sessionKeyHeaders(originContext: OriginContext): Headers {
   const headers = corsHeaders(originContext);
   headers.set("cache-control", CACHE_CONTROL);
   return headers;
@@ -195,10 +192,10 @@ async function loadKeys(
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
 function preflight(originContext: OriginContext): Response {
-  const headers = commonHeaders(originContext);
+  const headers = sessionKeyHeaders(originContext);
   headers.set("access-control-allow-methods", "GET");
   headers.set("access-control-max-age", "600");
-  headers.set("allow", METHODS.join(", "));
+  headers.set("allow", CORS_METHODS.join(", "));
   return new Response(null, { status: 204, headers });
 }
 

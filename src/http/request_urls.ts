@@ -1,16 +1,22 @@
-/** The parts of a request's URL, as the URL standard normalizes them. */
+/** The parts of a request's URL. Origin and path are normalized by the URL standard. */
 export interface RequestUrl {
   /** Scheme and host, such as `http://127.0.0.1:8080`. */
   readonly origin: string;
   readonly path: string;
-  /** With its `?`; empty if there is no query. */
+  /**
+   * The query with its `?`, empty if there is none: as it was sent, or normalized if it has characters that are not
+   * allowed in a request line.
+   */
   readonly search: string;
   /** Whether the URL is nothing but scheme, host and a path that the standard does not change. */
   readonly isPlain: boolean;
 }
 
 /** Scheme, host, path and query, if the host has no delimiter that would belong to another part. */
-const PARTS = /^([a-z][a-z+]*:\/\/[\w.:[\]%-]+)(\/[^?#]*)(\?[^#]*)?/;
+const PARTS = /^([a-z][a-z+]*:\/\/[\w.:[\]%-]+)(\/[^?#]*)(\?[!"$-~]*)?(?:#|$)/;
+
+/** A query without characters that are not allowed in a request line. */
+const QUERY = /^[^?#]*(\?[!"$-~]*)?(?:#|$)/;
 
 /**
  * Paths that normalizing leaves as they are: no character that has to be encoded, and no segment that begins with a
@@ -56,7 +62,8 @@ export class RequestUrls {
 function parse(text: string): RequestUrl | undefined {
   const url = URL.parse(text);
   if (url === null) return undefined;
-  const { protocol, host, pathname: path, search } = url;
+  const { protocol, host, pathname: path } = url;
+  const [, search = ""] = QUERY.exec(text) ?? ["", url.search];
   // `url.origin` is "null" for the scheme of a Unix socket.
   return { origin: `${protocol}//${host}`, path, search, isPlain: false };
 }

@@ -6,7 +6,7 @@ import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
 import { Problem, problemResponse } from "./problem.ts";
-import { type RequestUrl, RequestUrls } from "./request_urls.ts";
+import type { RequestUrl, RequestUrls } from "./request_urls.ts";
 import type { Route, RouteContext } from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
@@ -17,6 +17,7 @@ export interface ConnectionInfo {
 
 /** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
+  urls: RequestUrls;
   isTrusted: TrustRule;
   log: Log;
   /** The hosts that requests are served for; a {@linkcode Route} may be for any host. @default {any host} */
@@ -43,9 +44,8 @@ export type Responder = (
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { isTrusted, log, isAllowedHost, onRequest, accessLog = false } = options;
+  const { urls, isTrusted, log, isAllowedHost, onRequest, accessLog = false } = options;
   const { telemetry = noTelemetry, clock = systemClock } = options;
-  const urls = new RequestUrls();
   const fail = (error: unknown) => problemResponse(error instanceof Problem ? error : internalError(error, log));
 
   function handle(request: Request, context: RequestContext, routeFor: (path: string) => Route) {
@@ -80,7 +80,8 @@ export function createResponder(options: ResponderOptions): Responder {
   async function respondAndLog(request: Request, context: RequestContext, routeFor: (path: string) => Route) {
     const startedAt = clock.now();
     const pending = respond(request, context, routeFor);
-    const { path, address } = context; // at once: Deno forgets them when the client has left
+    const { url, address } = context; // at once: Deno forgets them when the client has left
+    const path = url === NO_URL ? undefined : url.path;
     const response = await pending;
     logAccess({ method: request.method, path, address, startedAt }, response, { log, clock });
     return response;
@@ -90,6 +91,9 @@ export function createResponder(options: ResponderOptions): Responder {
   return (request, info, routeFor) => answer(request, new RequestContext(request, info, isTrusted), routeFor);
 }
 
+/** The URL of a request before it is known to be valid. */
+const NO_URL: RequestUrl = { origin: "", path: "", search: "", isPlain: false };
+
 /** What is known about a request. Looking up the peer and the client takes time, so it is done once somebody asks. */
 class RequestContext implements RouteContext {
   readonly #request: Request;
@@ -98,20 +102,12 @@ class RequestContext implements RouteContext {
   #peer: string | undefined;
   #client: Client | undefined;
   /** Set as soon as it is known to be valid. */
-  url: RequestUrl | undefined;
+  url = NO_URL;
 
   constructor(request: Request, info: ConnectionInfo | undefined, isTrusted: TrustRule) {
     this.#request = request;
     this.#info = info;
     this.#isTrusted = isTrusted;
-  }
-
-  get path(): string | undefined {
-    return this.url?.path;
-  }
-
-  get search(): string {
-    return this.url?.search ?? "";
   }
 
   get peer(): string {
@@ -124,11 +120,11 @@ class RequestContext implements RouteContext {
 
   /** The address for the log: that of the peer if the URL is invalid. */
   get address(): string {
-    return this.url ? this.client.address : this.peer;
+    return this.url === NO_URL ? this.peer : this.client.address;
   }
 
   #resolveClient(): Client {
-    const { origin = "" } = this.url ?? {};
+    const { origin } = this.url;
     return resolveClient(this.#request, { origin, peer: this.peer, isTrusted: this.#isTrusted });
   }
 }

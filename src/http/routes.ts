@@ -1,37 +1,52 @@
 import type { Client } from "./client_address.ts";
-import { Problem } from "./problem.ts";
+import { methodNotAllowed, Problem } from "./problem.ts";
+import type { RequestUrl } from "./request_urls.ts";
 
 /** The second argument of a {@linkcode Handler}. */
 export interface RouteContext {
+  /** The URL of the request, which is read once. */
+  readonly url: RequestUrl;
   /** Looked up when a handler asks for it. */
   readonly client: Client;
-  /** The query of the request's URL, with its `?`; empty if there is none. */
-  readonly search: string;
 }
 
 /** Responds to a request, or throws a {@linkcode Problem}. */
 export type Handler = (request: Request, context: RouteContext) => Response | Promise<Response>;
 
-/** Handlers by path. */
-export type Routes = Readonly<Record<string, Handler>>;
+/** How requests for a path are handled. */
+export interface Endpoint {
+  readonly handler: Handler;
+  /** Other methods are answered with 405. @default {any method} */
+  readonly methods?: readonly string[];
+  /** Returns further headers of the 405. @default {none} */
+  readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
+  /** Whether the handler responds for any host, and without a look at the headers. @default {false} */
+  readonly isForAnyHost?: boolean;
+}
+
+/** The methods of an endpoint that is only read. */
+export const READ_METHODS: readonly string[] = ["GET", "HEAD"];
+/** The methods of an endpoint that answers the preflights of other origins. */
+export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
+
+/** Endpoints by path, without the base path. */
+export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
 export interface Route {
   readonly handler: Handler;
   /** The pattern of the paths that the handler responds to, for spans: `/rep/health`, `/*`. */
   readonly pattern: string;
-  /** Whether the handler responds for any host, and without a look at the headers. @default {false} */
+  /** As in {@linkcode Endpoint}. */
   readonly isForAnyHost?: boolean;
 }
 
-/** The handlers of a gateway. */
-interface RouteTable {
-  /** The handlers of the gateway's own paths, without the base path. */
-  readonly routes: Routes;
-  /** Those of the paths that are for any host. @default {[]} */
-  readonly forAnyHost?: readonly string[];
+/** Options of {@linkcode Router}. */
+interface RouterOptions {
+  /** The gateway's own endpoints. */
+  readonly table: RouteTable;
   /** Handles all other paths. */
-  readonly fallback: Handler;
+  readonly fallback: Endpoint;
   /** The path under which everything is served: empty, or such as `/app`. @default {""} */
   readonly basePath?: string;
 }
@@ -41,20 +56,16 @@ const OWN_PREFIX = "/rep/";
 
 /** Finds the handler for a path. All routes are created once, not for each request. */
 export class Router {
-  readonly #routes: ReadonlyMap<string, Route>;
+  readonly #routes: Routes;
   readonly #basePath: string;
   readonly #fallback: Route;
   readonly #unknown: Route;
 
-  constructor({ routes, forAnyHost = [], fallback, basePath = "" }: RouteTable) {
+  constructor({ table, fallback, basePath = "" }: RouterOptions) {
     this.#basePath = basePath;
-    const known = Object.entries(routes).map(([path, handler]) => {
-      const pattern = basePath + path;
-      return [pattern, { handler, pattern, isForAnyHost: forAnyHost.includes(path) }] as const;
-    });
-    const base = { handler: redirectToDirectory, pattern: basePath };
-    this.#routes = new Map<string, Route>(basePath === "" ? known : [...known, [basePath, base]]);
-    this.#fallback = { handler: fallback, pattern: `${basePath}/*` };
+    const directory: RouteTable = basePath === "" ? {} : { "": { handler: redirectToDirectory } };
+    this.#routes = createRoutes({ ...table, ...directory }, basePath);
+    this.#fallback = createRoute(fallback, `${basePath}/*`);
     this.#unknown = { handler: notFound, pattern: `${basePath}${OWN_PREFIX}*` };
   }
 
@@ -72,10 +83,31 @@ export class Router {
   }
 }
 
+/** Routes by path. */
+export type Routes = ReadonlyMap<string, Route>;
+
+/** Returns the routes of a table below a base path. */
+export function createRoutes(table: RouteTable, basePath = ""): Routes {
+  const paths = Object.entries(table).map(([path, endpoint]) => [basePath + path, endpoint] as const);
+  return new Map(paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]));
+}
+
+function createRoute(endpoint: Endpoint, pattern: string): Route {
+  return { handler: checkingMethod(endpoint), pattern, isForAnyHost: endpoint.isForAnyHost ?? false };
+}
+
+/** Returns a handler that rejects other methods than those of the endpoint, before it looks at anything else. */
+function checkingMethod({ handler, methods, headersOf405 }: Endpoint): Handler {
+  if (methods === undefined) return handler;
+  return (request, context) => {
+    if (methods.includes(request.method)) return handler(request, context);
+    throw methodNotAllowed(request.method, methods, headersOf405?.(request, context));
+  };
+}
+
 /** Redirects the base path to the page in it. With 308, the method stays the same. */
-function redirectToDirectory({ url }: Request): Response {
-  const { pathname, search } = new URL(url);
-  const headers = { location: `${pathname}/${search}`, "cache-control": "no-cache" };
+function redirectToDirectory(_request: Request, { url: { path, search } }: RouteContext): Response {
+  const headers = { location: `${path}/${search}`, "cache-control": "no-cache" };
   return new Response(null, { status: 308, headers });
 }
 

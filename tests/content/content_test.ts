@@ -4,7 +4,10 @@ import { silentLog } from "../../src/observe/log.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
-const CLIENT = { address: "127.0.0.1", rateKey: "127.0.0.1", origin: "http://gateway.test" };
+const CONTEXT = {
+  client: { address: "127.0.0.1", rateKey: "127.0.0.1", origin: "http://gateway.test" },
+  url: { origin: "http://gateway.test", path: "/", search: "", isPlain: true },
+};
 
 const SCRIPT = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
 
@@ -40,7 +43,7 @@ Deno.test("drain() of an upstream waits for a body, and close() ends it", async 
     () => new Response(new ReadableStream()),
   );
   const content = await open({ upstream: new URL(`http://127.0.0.1:${server.addr.port}/`) });
-  const response = await content?.respond(new Request("http://gateway.test/"), { client: CLIENT }, () => SCRIPT);
+  const response = await content?.respond(new Request("http://gateway.test/"), CONTEXT, () => SCRIPT);
   let isDrained = false;
   const drained = content?.drain().then(() => isDrained = true);
   await new Promise(setImmediate);

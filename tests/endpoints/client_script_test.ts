@@ -1,7 +1,6 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals } from "@std/assert";
 import { CLIENT_JS } from "../../src/client/bundle.ts";
 import { handleClientScript } from "../../src/endpoints/client_script.ts";
-import { Problem } from "../../src/http/problem.ts";
 
 function request(headers: Record<string, string> = {}, method = "GET"): Request {
   return new Request("http://gateway.test/rep/client.js", { method, headers });
@@ -61,8 +60,3 @@ for (const [condition, status] of CONDITIONS) {
     assertEquals(await response.text(), status === 200 ? CLIENT_JS : "");
   });
 }
-
-Deno.test("POST /rep/client.js is 405 with the allowed methods", async () => {
-  const problem = await assertRejects(() => handleClientScript(request({}, "POST")), Problem);
-  assertEquals([problem.status, problem.headers.get("allow")], [405, "GET, HEAD"]);
-});

@@ -10,7 +10,7 @@ function expected(text: string) {
 }
 
 function partsOf({ origin, path, search }: RequestUrl) {
-  return { origin, path, search: search.replace(/^\?$/, "") };
+  return { origin, path, search: new URL(`http://a/${search}`).search }; // without what it keeps as it was sent
 }
 
 const BASES = [
@@ -43,6 +43,24 @@ Deno.test("read() returns the parts that the URL standard defines, whatever it h
     }
   }
   assertEquals(valid > 5_000, true);
+});
+
+Deno.test("read() returns the query as it was sent, encoded only if a request line could not contain it", () => {
+  const urls = new RequestUrls();
+  const sent = [
+    "",
+    "?",
+    "?a=%2f%zz&b='\"<>|[]{}`^\\",
+    "??x=http://evil/",
+    "?\u00e9 ",
+    "?\u0000b",
+    "?a\tb#?c",
+    "?a#b?c",
+  ];
+  const expected = [...sent.slice(0, 4), "?%C3%A9", "?%00b", "?ab", "?a"];
+  for (const path of ["/a", "/\u00e9"]) { // with a plain path and with one that has to be parsed
+    assertEquals(sent.map((query) => urls.read(`http://host${path}${query}`)?.search), expected);
+  }
 });
 
 Deno.test("read() returns the origin of each URL, not that of the one before", () => {

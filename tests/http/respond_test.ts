@@ -1,5 +1,6 @@
 import { assertEquals, assertInstanceOf } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
+import { RequestUrls } from "../../src/http/request_urls.ts";
 import { createResponder } from "../../src/http/respond.ts";
 import type { Route } from "../../src/http/routes.ts";
 import { silentLog } from "../../src/observe/log.ts";
@@ -31,7 +32,7 @@ Deno.test("GET /rep/health is answered without a promise, and without a look at 
 });
 
 Deno.test("createResponder() returns a response as it is, and a promise only for a promise", async () => {
-  const respond = createResponder({ isTrusted: () => false, log: silentLog });
+  const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: silentLog });
   const route = (handler: Route["handler"]): () => Route => () => ({ handler, pattern: "/*" });
   const request = new Request("http://gateway.test/");
   assertInstanceOf(respond(request, undefined, route(() => new Response())), Response);
@@ -58,9 +59,9 @@ Deno.test("createResponder() looks up the client once, for a handler that asks f
       return { transport: "tcp", hostname: "192.0.2.1", port: 1 };
     },
   };
-  const respond = createResponder({ isTrusted: () => false, log: silentLog });
+  const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: silentLog });
   const handler: Route["handler"] = (_request, context) =>
-    Response.json([context.client.address, context.client.origin, context.search]);
+    Response.json([context.client.address, context.client.origin, context.url.search]);
   const request = new Request("http://gateway.test:8080/a?b=c");
   const response = await respond(request, info, () => ({ handler, pattern: "/*" }));
   assertEquals([await response.json(), lookUps], [["192.0.2.1", "http://gateway.test:8080", "?b=c"], 1]);

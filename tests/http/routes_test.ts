@@ -2,19 +2,20 @@ import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
 import { Problem } from "../../src/http/problem.ts";
-import { notFound, Router } from "../../src/http/routes.ts";
+import { notFound, type RouteContext, Router } from "../../src/http/routes.ts";
 import { answerOf } from "../_answer.ts";
 
 const handler = () => new Response();
 
 function patternsOf(paths: readonly string[], basePath = ""): (readonly [path: string, pattern: string])[] {
-  const router = new Router({ routes: { "/rep/health": handler }, fallback: () => new Response(), basePath });
+  const fallback = { handler: () => new Response() };
+  const router = new Router({ table: { "/rep/health": { handler } }, fallback, basePath });
   return paths.map((path) => [path, router.find(path).pattern] as const);
 }
 
 Deno.test("find() returns the handler of exactly this path", () => {
-  const routes = { "/rep/health": handler, "/rep/changes": () => new Response() };
-  const router = new Router({ routes, forAnyHost: ["/rep/health"], fallback: notFound });
+  const table = { "/rep/health": { handler, isForAnyHost: true }, "/rep/changes": { handler: () => new Response() } };
+  const router = new Router({ table, fallback: { handler: notFound } });
   assertEquals(router.find("/rep/health"), { handler, pattern: "/rep/health", isForAnyHost: true });
   assertEquals(router.find("/rep/changes").isForAnyHost, false);
   assertStrictEquals(router.find("/rep/health/").handler, notFound);
@@ -42,8 +43,18 @@ Deno.test("find() finds nothing outside of the base path, and redirects the base
   ]);
 });
 
+Deno.test("a handler is called with the methods of its endpoint only, and the 405 has the headers of the endpoint", () => {
+  const endpoint = { handler, methods: ["GET", "OPTIONS"], headersOf405: () => new Headers({ vary: "Origin" }) };
+  const { handler: route } = new Router({ table: {}, fallback: endpoint }).find("/");
+  const context = {} as RouteContext;
+  const ask = (method: string) => route(new Request("http://gateway.test/", { method }), context);
+  assertEquals((ask("OPTIONS") as Response).status, 200);
+  const { status, headers } = assertThrows(() => ask("HEAD"), Problem, "Cannot use method HEAD here");
+  assertEquals([status, headers.get("allow"), headers.get("vary")], [405, "GET, OPTIONS", "Origin"]);
+});
+
 Deno.test("owns() is true below the base path only", () => {
-  const router = new Router({ routes: {}, fallback: notFound, basePath: "/app" });
+  const router = new Router({ table: {}, fallback: { handler: notFound }, basePath: "/app" });
   const paths = ["/app/rep/health", "/app/rep/", "/app/rep", "/rep/health", "/app"];
   assertEquals(paths.filter((path) => router.owns(path)), ["/app/rep/health", "/app/rep/"]);
 });
@@ -158,6 +169,7 @@ const METHODS: Record<string, { allow: string; statuses: Record<string, number> 
   "/rep/health": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
   "/rep/session-key": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
   "/rep/changes": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
+  "/rep/client.js": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
 };
 
 for (const [path, { allow, statuses }] of Object.entries(METHODS)) {

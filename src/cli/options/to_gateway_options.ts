@@ -1,7 +1,7 @@
 import type { AllOptions } from "../../gateway_options.ts";
 import type { Clock } from "../../values/clock.ts";
 import { createSources, type SourceOptions } from "../sources/sources.ts";
-import { type ContentOptions, resolveContent } from "../start/resolve_content.ts";
+import { type ContentSelection, resolveContent } from "../start/resolve_content.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** The options of the command that configure the process and not the gateway. */
@@ -60,7 +60,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
     "health-port": healthPort,
     "access-log": accessLog,
     ...others
-  }: Omit<typeof options, keyof SourceOptions | keyof ContentOptions> = options;
+  }: Omit<typeof options, keyof SourceOptions | keyof ContentSelection> = options;
   others satisfies Record<string, never>;
   return {
     ...createSources(options, clock),

@@ -2,7 +2,7 @@ import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 
 /** The options that decide what is served. */
-export type ContentOptions = Pick<CommandOptions, "mode" | "static-dir" | "upstream">;
+export type ContentSelection = Pick<CommandOptions, "mode" | "static-dir" | "upstream">;
 
 /** What is served besides the endpoints: a directory, an upstream, or neither. */
 interface ServedContent {
@@ -20,7 +20,7 @@ const DEFAULT_UPSTREAM = "http://localhost:80/";
  *
  * @throws {UsageError} If both are set and `--mode` is not.
  */
-export function resolveContent({ mode, "static-dir": staticDir, upstream }: ContentOptions): ServedContent {
+export function resolveContent({ mode, "static-dir": staticDir, upstream }: ContentSelection): ServedContent {
   if (mode === "embedded") return { staticDir: staticDir ?? DEFAULT_STATIC_DIR, upstream: undefined };
   if (mode === "proxy") return { staticDir: undefined, upstream: upstream ?? new URL(DEFAULT_UPSTREAM) };
   if (staticDir !== undefined && upstream !== undefined) {

@@ -4,8 +4,9 @@ import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../../gateway.ts";
 import { Problem } from "../../http/problem.ts";
+import { RequestUrls } from "../../http/request_urls.ts";
 import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
-import type { Handler, Routes } from "../../http/routes.ts";
+import { createRoutes, type Endpoint, READ_METHODS, type Routes, type RouteTable } from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import type { Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
@@ -58,11 +59,14 @@ export class Service {
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
   #stores: readonly Store[] = [];
-  readonly #startingHealth: Handler = (request) => this.#health.respond(request, STARTING);
-  readonly #startingProbes: Routes = {
+  readonly #startingHealth: Endpoint = {
+    methods: READ_METHODS,
+    handler: (request) => this.#health.respond(request, STARTING),
+  };
+  readonly #startingProbes: RouteTable = {
     [HEALTH_PATH]: this.#startingHealth,
-    [LIVE_PATH]: handleLive,
-    [READY_PATH]: (request) => handleReady(request, "starting"),
+    [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
+    [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, "starting") },
   };
   #stopTriggers = () => {};
 
@@ -122,15 +126,14 @@ export class Service {
   readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
     const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
-    const path = `${basePath}${HEALTH_PATH}`;
-    const routes: Routes = healthPort === undefined ? { [path]: this.#startingHealth } : {};
-    return this.#fetchWhileStarting(request, routes, (gateway) => gateway.fetch(request, info));
+    const table: RouteTable = healthPort === undefined ? { [HEALTH_PATH]: this.#startingHealth } : {};
+    return this.#fetchWhileStarting(request, createRoutes(table, basePath), (gateway) => gateway.fetch(request, info));
   };
 
   /** Answers health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Response | Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
-      this.#fetchWhileStarting(request, this.#startingProbes, (gateway) => gateway.fetchHealth(request));
+      this.#fetchWhileStarting(request, createRoutes(this.#startingProbes), (gateway) => gateway.fetchHealth(request));
 
   /**
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
@@ -181,10 +184,9 @@ export class Service {
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
-    const respond = createResponder({ isTrusted: () => false, log: this.#log });
-    return respond(request, undefined, (path) => {
-      return { handler: Object.hasOwn(routes, path) ? routes[path]! : () => this.#whenReady(fetch), pattern: "/*" };
-    });
+    const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: this.#log });
+    const other = { handler: () => this.#whenReady(fetch), pattern: "/*" };
+    return respond(request, undefined, (path) => routes.get(path) ?? other);
   }
 
   async #whenReady(fetch: GatewayFetch): Promise<Response> {

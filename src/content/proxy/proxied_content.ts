@@ -1,5 +1,5 @@
 import type { BytesContent } from "../../coding/bytes_content.ts";
-import type { Client } from "../../http/client_address.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Metrics } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
@@ -24,8 +24,8 @@ export function createProxiedContent(options: ProxiedContentOptions) {
   const proxy = new ReverseProxy(options);
   const { log } = options;
   return {
-    respond: (request: Request, { client }: { readonly client: Client }, getConfigScript: GetConfigScript) =>
-      proxyPage(proxy, { request, client, getConfigScript, log }),
+    respond: (request: Request, context: RouteContext, getConfigScript: GetConfigScript) =>
+      proxyPage(proxy, { request, context, getConfigScript, log }),
     drain: () => proxy.drain(),
     drainWebSockets: () => proxy.drainWebSockets(),
     close: () => proxy.close(),
@@ -34,7 +34,7 @@ export function createProxiedContent(options: ProxiedContentOptions) {
 
 interface ProxiedRequest {
   readonly request: Request;
-  readonly client: Client;
+  readonly context: RouteContext;
   readonly getConfigScript: GetConfigScript;
   readonly log: Log;
 }
@@ -44,7 +44,7 @@ interface ProxiedRequest {
  * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
  * both a secret and text of an attacker (BREACH).
  */
-async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript, log }: ProxiedRequest) {
+async function proxyPage(proxy: ReverseProxy, { request, context, getConfigScript, log }: ProxiedRequest) {
   let coding: string | null = null;
   const shouldDecode = (response: Response | BytesContent) => {
     if (!isPage(response) || isFragmentRequest(request.headers)) return false;
@@ -52,7 +52,7 @@ async function proxyPage(proxy: ReverseProxy, { request, client, getConfigScript
     return true;
   };
   const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-  const response = await proxy.forward(request, client, { shouldDecode, omitHeaders: headersToOmit(request) });
+  const response = await proxy.forward(request, context, { shouldDecode, omitHeaders: headersToOmit(request) });
   const page = await injectPage(response, request, getConfigScript, log);
   const wasDecoded = coding !== null && !page.headers.has("content-encoding");
   if (!wasDecoded) return page;

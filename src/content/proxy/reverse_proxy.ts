@@ -2,8 +2,8 @@ import http, { type IncomingMessage } from "node:http";
 import { type BytesContent, createResponse } from "../../coding/bytes_content.ts";
 import { isEncoded } from "../../coding/content_coding.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
-import type { Client } from "../../http/client_address.ts";
 import { Problem } from "../../http/problem.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import type { LabelOf } from "../../observe/instruments.ts";
 import { type Log, silentLog } from "../../observe/log.ts";
 import { type Metrics, noMetrics, secondsSince } from "../../observe/metrics.ts";
@@ -114,17 +114,17 @@ export class ReverseProxy {
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
    * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
-  async respond(request: Request, client: Client, options?: ProxyRequestOptions): Promise<Response> {
-    return createResponse(await this.forward(request, client, options));
+  async respond(request: Request, context: RouteContext, options?: ProxyRequestOptions): Promise<Response> {
+    return createResponse(await this.forward(request, context, options));
   }
 
   /** Does what {@linkcode respond} does, but may leave it to the caller to create the response. */
   async forward(
     request: Request,
-    client: Client,
+    context: RouteContext,
     options: ProxyRequestOptions = {},
   ): Promise<Response | BytesContent> {
-    const fields = fieldsOf(request); // now: a request that Deno.serve has responded to cannot be read
+    const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
     const release = this.#inFlight.add();
     const onEnd = (error?: Error) => {
       release();
@@ -132,8 +132,8 @@ export class ReverseProxy {
     };
     try {
       rejectTunnels(request.method);
-      if (isWebSocketRequest(request)) return await this.#bridge(request, client, release);
-      return await this.#forward(request, client, { ...options, onEnd });
+      if (isWebSocketRequest(request)) return await this.#bridge(request, context, release);
+      return await this.#forward(request, context, { ...options, onEnd });
     } catch (error) {
       release();
       throw this.#toProblem(error, fields, request.signal);
@@ -157,25 +157,25 @@ export class ReverseProxy {
     return this.#webSockets.idle();
   }
 
-  async #bridge(request: Request, client: Client, release: () => void): Promise<Response> {
+  async #bridge(request: Request, context: RouteContext, release: () => void): Promise<Response> {
     const releaseWebSocket = this.#webSockets.add();
     const onClose = () => {
       releaseWebSocket();
       release();
     };
     try {
-      return await this.#connectWebSockets(request, client, onClose);
+      return await this.#connectWebSockets(request, context, onClose);
     } catch (error) {
       releaseWebSocket();
       throw error;
     }
   }
 
-  async #connectWebSockets(request: Request, client: Client, onClose: () => void): Promise<Response> {
+  async #connectWebSockets(request: Request, context: RouteContext, onClose: () => void): Promise<Response> {
     return await proxyWebSocket(request, {
       upstream: this.#upstream,
-      target: this.#targetOf(request),
-      headers: this.#headersFor(request, client),
+      target: this.#targetOf(context),
+      headers: this.#headersFor(request, context),
       timeoutMs: this.#timeoutMs,
       clock: this.#clock,
       shutdown: this.#shutdown.signal,
@@ -184,10 +184,10 @@ export class ReverseProxy {
     });
   }
 
-  async #forward(request: Request, client: Client, options: ForwardOptions): Promise<Response | BytesContent> {
+  async #forward(request: Request, context: RouteContext, options: ForwardOptions): Promise<Response | BytesContent> {
     const { method, signal } = request;
-    const target = this.#targetOf(request);
-    const headers = forwardedHeaders(this.#headersFor(request, client), options);
+    const target = this.#targetOf(context);
+    const headers = forwardedHeaders(this.#headersFor(request, context), options);
     const body = await requestBody(request, this.#clock);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
@@ -204,12 +204,13 @@ export class ReverseProxy {
     }
   }
 
-  #targetOf({ url }: Request): string {
+  #targetOf({ url }: RouteContext): string {
     return upstreamTarget(this.#upstream, url, this.#basePath);
   }
 
-  #headersFor({ headers, url }: Request, client: Client): Headers {
-    const host = this.#preserveHost ? headers.get("host") ?? new URL(url).host : undefined; // HTTP/2 has no Host header
+  #headersFor({ headers }: Request, { client, url }: RouteContext): Headers {
+    // HTTP/2 has no Host header.
+    const host = this.#preserveHost ? headers.get("host") ?? url.origin.replace(/^.*:\/\//, "") : undefined;
     return upstreamHeaders(headers, client, { host, basePath: this.#basePath });
   }
 
@@ -250,16 +251,6 @@ type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" 
 
 interface ForwardOptions extends ProxyRequestOptions {
   onEnd: (error?: Error) => void;
-}
-
-/** The path is only parsed if it is logged. */
-function fieldsOf({ method, url }: Request): RequestFields {
-  return {
-    method,
-    get path() {
-      return new URL(url).pathname;
-    },
-  };
 }
 
 /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */

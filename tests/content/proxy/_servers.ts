@@ -1,5 +1,7 @@
 import { type ProxyRequestOptions, ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
+import { RequestUrls } from "../../../src/http/request_urls.ts";
+import type { RouteContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import type { Log, LogFields } from "../../../src/observe/log.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
@@ -36,15 +38,7 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
   const proxy = new ReverseProxy({ upstream: url, log, clock, preserveHost });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
-      return await proxy.respond(
-        request,
-        resolveClient(request, {
-          origin: new URL(request.url).origin,
-          peer: peerAddress(info.remoteAddr),
-          isTrusted: () => false,
-        }),
-        requestOptions,
-      );
+      return await proxy.respond(request, contextOf(request, peerAddress(info.remoteAddr)), requestOptions);
     } catch (error) {
       if (error instanceof Problem) return problemResponse(error);
       throw error;
@@ -61,6 +55,12 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
       await server.shutdown();
     },
   };
+}
+
+/** What the gateway knows about a request, without a trusted proxy. */
+function contextOf(request: Request, peer: string): RouteContext {
+  const url = new RequestUrls().read(request.url)!;
+  return { url, client: resolveClient(request, { origin: url.origin, peer, isTrusted: () => false }) };
 }
 
 /** An upstream with a handler for `Deno.serve`. */

@@ -5,7 +5,11 @@ import { stdFlags } from "../../../tools/std.ts";
 import { within } from "../../_relay.ts";
 import { connectRaw, manualClock, scriptedUpstream, serveProxy, serveUpstream } from "./_servers.ts";
 
-const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
+/** What is known about a request for `http://host/a`. */
+const CONTEXT = {
+  client: { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" },
+  url: { origin: "http://host", path: "/a", search: "", isPlain: true },
+};
 
 /** A raw response with a `Content-Length`. */
 function ok(body: string, headers = ""): string {
@@ -247,7 +251,7 @@ Deno.test("ReverseProxy reads an upload no faster than the upstream", async () =
     },
   });
   const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}/`) });
-  const responding = proxy.respond(new Request("http://host/", { method: "POST", body }), CLIENT);
+  const responding = proxy.respond(new Request("http://host/a", { method: "POST", body }), CONTEXT);
   await settled(() => produced);
   assertEquals(produced < MAX_BYTES, true);
   proxy.close();
@@ -405,7 +409,7 @@ Deno.test("ReverseProxy responds with 504 if the TLS handshake does not complete
     await end.promise;
   });
   const proxy = new ReverseProxy({ upstream: new URL(`https://127.0.0.1:${upstream.port}/`), clock });
-  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CLIENT), Problem);
+  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CONTEXT), Problem);
   assertEquals(status, 504);
   proxy.close();
   end.resolve();
@@ -474,7 +478,7 @@ Deno.test("ReverseProxy connects only to an https: upstream with a trusted certi
   assertEquals(new Set(ports.slice(0, 3)).size, 1); // the upload's connection may not be idle yet
   await disconnected.promise;
   const proxy = new ReverseProxy({ upstream: new URL(`https://127.0.0.1:${server.addr.port}/base`) });
-  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CLIENT), Problem);
+  const { status } = await assertRejects(() => proxy.respond(new Request("http://host/a"), CONTEXT), Problem);
   assertEquals(status, 502);
   proxy.close();
   await server.shutdown();
@@ -578,7 +582,7 @@ Deno.test("ReverseProxy forwards a request that did not come from Deno.serve", a
     new Response(`${new URL(request.url).pathname} ${await request.text()}`)
   );
   const proxy = new ReverseProxy({ upstream: new URL(`http://127.0.0.1:${upstream.port}/base`) });
-  const response = await proxy.respond(new Request("http://host/a", { method: "POST", body: "abc" }), CLIENT);
+  const response = await proxy.respond(new Request("http://host/a", { method: "POST", body: "abc" }), CONTEXT);
   assertEquals(await response.text(), "/base/a abc");
   proxy.close();
 });
@@ -587,7 +591,7 @@ Deno.test("ReverseProxy sends nothing for a request that is already aborted", as
   const proxy = new ReverseProxy({ upstream: new URL("http://127.0.0.1:9/") });
   const request = new Request("http://host/a", { signal: AbortSignal.abort() });
   await assertRejects(
-    () => proxy.respond(request, CLIENT),
+    () => proxy.respond(request, CONTEXT),
     Problem,
     "The request was aborted before the upstream responded",
   );

@@ -1,8 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { upstreamTarget } from "../../../src/content/proxy/upstream_target.ts";
+import { RequestUrls } from "../../../src/http/request_urls.ts";
 
 function assertTarget(target: string, requestUrl: string, upstream = "http://up/"): void {
-  assertEquals(upstreamTarget(new URL(upstream), requestUrl), target);
+  assertEquals(upstreamTarget(new URL(upstream), new RequestUrls().read(requestUrl)!), target);
 }
 
 Deno.test("upstreamTarget() prepends the base path, with or without a trailing slash", () => {

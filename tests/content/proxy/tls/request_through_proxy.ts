@@ -4,9 +4,10 @@ import { ReverseProxy } from "../../../../src/content/proxy/reverse_proxy.ts";
 if (import.meta.main) {
   const proxy = new ReverseProxy({ upstream: new URL(Deno.args[0]!) });
   const client = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
+  const url = { origin: "https://app.example", search: "", isPlain: true };
   const request = async (path: string, init?: RequestInit) => {
     await new Promise(setImmediate); // a connection becomes idle one turn after its last byte
-    return await proxy.respond(new Request(`http://host${path}`, init), client);
+    return await proxy.respond(new Request(`http://host${path}`, init), { client, url: { ...url, path } });
   };
   await (await request("/first")).text();
   const got = await (await request("/get")).text();

@@ -13,6 +13,7 @@ import { escapeForScript } from "../../src/pages/config_script.ts";
 import { injectScript } from "../../src/pages/inject_script.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { EventStreamParser } from "../model/_event_stream_parser.ts";
+import { assertInserted } from "../pages/_html_oracle.ts";
 import { chunksOf, headerOf, testProperty, textOf } from "./_property.ts";
 
 const CUTS = fc.array(fc.nat(), { maxLength: 6 });
@@ -179,9 +180,11 @@ testProperty(
 const HTML_PIECES = [
   ..."<!doctype html>|<html>|<head>|</head>|<body>|</body>|<!--|-->|--!>|<script>|</script|>|<title>|</title>|<template>"
     .split("|"),
-  ..."</template>|<style>|</HEAD >|<p a='|'|\"|<|/|=|</|<textarea>|</textarea>|<svg>|<![CDATA[|]]>|\r\n|\u00e9".split(
-    "|",
-  ),
+  ..."</template>|<style>|</style>|</HEAD >|<p a='|'|\"|<|/|=|</|<textarea>|</textarea>|<svg>|</svg>|<![CDATA[|]]>|\r\n"
+    .split("|"),
+  ..."<noscript>|</noscript>|<noframes>|<iframe>|<select>|<math>|<mi>|<desc>|<foreignObject>|<table>|<tr>|<col>|<frameset>"
+    .split("|"),
+  ..."<html a=b>|<meta>|</title>|</br>|</p>|<plaintext>|<!-->|<?|&amp;|\0|\uFEFF|\u00e9| ".split("|"),
 ];
 const SCRIPT = '<script id="__rep__">{}</script>';
 
@@ -201,6 +204,12 @@ testProperty(
     assert(place >= 0);
     assertEquals(new TextDecoder("utf-8", { ignoreBOM: true }).decode(page).replace(SCRIPT, ""), html);
   },
+);
+
+testProperty(
+  "a browser finds the script in the head of any document, and everything else as it was",
+  textOf(HTML_PIECES).map((text) => text.toWellFormed()),
+  assertInserted,
 );
 
 testProperty("escapeForScript() returns JSON with the same value that cannot end a script", fc.json(), (json) => {

@@ -32,15 +32,14 @@ function reconnectMs(random: Random): number {
 
 /** One in this many latencies is recorded. */
 const SAMPLE = 100;
-/** When a store counts as behind: `src/keys/client_windows.ts`. */
+/** When the store counts as behind: `src/keys/rate_limit.ts`. */
 const MAX_WAITING = 32;
 const MAX_WAIT_MS = 250;
 /** How many batches a process has in flight: `src/keys/batch_queue.ts`. */
 const MAX_RUNNING = 4;
 
-/** What one process has to do with one of the stores. */
-interface Shard {
-  readonly store: ModelStore;
+/** What one process has to do with the store. */
+interface Process {
   /** When the requests were made that are not in a batch yet, the oldest first. */
   waiting: number[];
   /** The batches under way: when the first request of each was made, and how many it has. */
@@ -53,7 +52,7 @@ interface Shard {
 }
 
 /**
- * One commit for each batch of keys, through the circuit breakers of each process: every client is new, and not read
+ * One commit for each batch of keys, through the circuit breaker of each process: every client is new, and not read
  * first.
  */
 class KeyStorm {
@@ -63,7 +62,8 @@ class KeyStorm {
   readonly #world: World;
   readonly #random: Random;
   readonly #queue = new EventQueue();
-  readonly #shards: readonly Shard[];
+  readonly #store: ModelStore;
+  readonly #processes: readonly Process[];
   #issued = 0;
   #commits = 0;
   #windows = 0;
@@ -71,10 +71,8 @@ class KeyStorm {
   constructor(world: World, random: Random) {
     this.#world = world;
     this.#random = random;
-    // With stores of their own, windows do not share one with polls and heartbeats.
-    const otherLoad = world.lanes === 1 ? Math.min(0.99, idleLoad(world)) : 0;
-    const stores = Array.from({ length: world.lanes }, () => new ModelStore(world, otherLoad));
-    this.#shards = Array.from({ length: world.processes }, () => stores.map(createShard)).flat();
+    this.#store = new ModelStore(world, Math.min(0.99, idleLoad(world)));
+    this.#processes = Array.from({ length: world.processes }, createProcess);
   }
 
   get windowsPerCommit(): number {
@@ -85,56 +83,56 @@ class KeyStorm {
   run(requests: Float64Array): void {
     for (const at of requests) {
       this.#queue.runUntil(at);
-      this.#request(this.#shards[Math.floor(this.#random() * this.#shards.length)]!, at);
+      this.#request(this.#processes[Math.floor(this.#random() * this.#processes.length)]!, at);
     }
     this.#queue.run();
   }
 
-  #request(shard: Shard, at: number): void {
-    if (at < shard.openUntil || isBehind(shard, at)) return this.#issueFromMemory(shard, at, at);
-    shard.waiting.push(at);
-    this.#startBatches(shard, at);
+  #request(process: Process, at: number): void {
+    if (at < process.openUntil || isBehind(process, at)) return this.#issueFromMemory(process, at, at);
+    process.waiting.push(at);
+    this.#startBatches(process, at);
   }
 
-  #startBatches(shard: Shard, at: number): void {
+  #startBatches(process: Process, at: number): void {
     const { batch } = this.#world;
-    while (shard.waiting.length > 0 && shard.batches.size < MAX_RUNNING) {
-      if (shard.batches.size > 0 && shard.waiting.length < batch) return;
-      this.#startBatch(shard, at);
+    while (process.waiting.length > 0 && process.batches.size < MAX_RUNNING) {
+      if (process.batches.size > 0 && process.waiting.length < batch) return;
+      this.#startBatch(process, at);
     }
   }
 
-  #startBatch(shard: Shard, at: number): void {
-    const requests = shard.waiting.splice(0, this.#world.batch);
+  #startBatch(process: Process, at: number): void {
+    const requests = process.waiting.splice(0, this.#world.batch);
     const batch = { since: requests[0] ?? at, size: requests.length };
-    shard.batches.add(batch);
-    this.#commit(shard, requests.length, at, (done, isInTime) => {
-      shard.batches.delete(batch);
+    process.batches.add(batch);
+    this.#commit(requests.length, at, (done, isInTime) => {
+      process.batches.delete(batch);
       for (const since of requests) {
         if (isInTime) this.#issueFromStore(since, done);
-        else this.#issueFromMemory(shard, since, done);
+        else this.#issueFromMemory(process, since, done);
       }
-      if (!isInTime) this.#open(shard, done);
-      this.#startBatches(shard, done);
+      if (!isInTime) this.#open(process, done);
+      this.#startBatches(process, done);
     });
   }
 
   /** @param then Called when the process knows the outcome: when the response comes, or the timeout. */
-  #commit(shard: Shard, size: number, at: number, then: (at: number, isInTime: boolean) => void): void {
+  #commit(size: number, at: number, then: (at: number, isInTime: boolean) => void): void {
     const { rttMs, flushMs } = this.#world;
     this.#commits++;
     this.#windows += size;
     this.#queue.add(at + rttMs / 2, (arrival) => {
-      const done = shard.store.commit(arrival, size) + flushMs + rttMs / 2;
+      const done = this.#store.commit(arrival, size) + flushMs + rttMs / 2;
       const isInTime = done - at <= TIMEOUT_MS;
       this.#queue.add(isInTime ? done : at + TIMEOUT_MS, (end) => then(end, isInTime));
     });
   }
 
   /** The requests that wait are counted in memory at once, as their operations fail immediately. */
-  #open(shard: Shard, at: number): void {
-    shard.openUntil = at + OPEN_MS;
-    for (const since of shard.waiting.splice(0)) this.#issueFromMemory(shard, since, at);
+  #open(process: Process, at: number): void {
+    process.openUntil = at + OPEN_MS;
+    for (const since of process.waiting.splice(0)) this.#issueFromMemory(process, since, at);
   }
 
   #issueFromStore(since: number, at: number): void {
@@ -142,28 +140,28 @@ class KeyStorm {
     this.#issue(at - since);
   }
 
-  #issueFromMemory(shard: Shard, since: number, at: number): void {
+  #issueFromMemory(process: Process, since: number, at: number): void {
     this.inMemory++;
-    shard.unsaved++;
+    process.unsaved++;
     this.#issue(at - since);
-    if (shard.isSaving) return;
-    shard.isSaving = true;
-    this.#queue.add(at + this.#random() * POLL_MS, (next) => this.#save(shard, next));
+    if (process.isSaving) return;
+    process.isSaving = true;
+    this.#queue.add(at + this.#random() * POLL_MS, (next) => this.#save(process, next));
   }
 
   /** Stores what was counted in memory, one batch after the other: a read and a commit each. */
-  #save(shard: Shard, at: number): void {
-    const size = Math.min(shard.unsaved, this.#world.batch);
-    if (size === 0) return void (shard.isSaving = false);
-    const again = (next: number) => this.#queue.add(next, (then) => this.#save(shard, then));
-    if (at < shard.openUntil) return again(at + POLL_MS);
+  #save(process: Process, at: number): void {
+    const size = Math.min(process.unsaved, this.#world.batch);
+    if (size === 0) return void (process.isSaving = false);
+    const again = (next: number) => this.#queue.add(next, (then) => this.#save(process, then));
+    if (at < process.openUntil) return again(at + POLL_MS);
     this.#queue.add(at + this.#world.rttMs / 2, (arrival) => {
-      const read = shard.store.get(arrival, size) + this.#world.rttMs / 2;
+      const read = this.#store.get(arrival, size) + this.#world.rttMs / 2;
       this.#queue.add(Math.min(read, at + TIMEOUT_MS), (next) => {
-        if (next < read) return this.#failSave(shard, next, again);
-        this.#commit(shard, size, next, (done, isInTime) => {
-          if (!isInTime) return this.#failSave(shard, done, again);
-          shard.unsaved -= size;
+        if (next < read) return this.#failSave(process, next, again);
+        this.#commit(size, next, (done, isInTime) => {
+          if (!isInTime) return this.#failSave(process, done, again);
+          process.unsaved -= size;
           this.endMs = Math.max(this.endMs, done);
           again(done);
         });
@@ -171,8 +169,8 @@ class KeyStorm {
     });
   }
 
-  #failSave(shard: Shard, at: number, again: (at: number) => void): void {
-    this.#open(shard, at);
+  #failSave(process: Process, at: number, again: (at: number) => void): void {
+    this.#open(process, at);
     again(at + POLL_MS);
   }
 
@@ -181,11 +179,11 @@ class KeyStorm {
   }
 }
 
-function createShard(store: ModelStore): Shard {
-  return { store, waiting: [], batches: new Set(), unsaved: 0, isSaving: false, openUntil: 0 };
+function createProcess(): Process {
+  return { waiting: [], batches: new Set(), unsaved: 0, isSaving: false, openUntil: 0 };
 }
 
-function isBehind({ waiting, batches }: Shard, at: number): boolean {
+function isBehind({ waiting, batches }: Process, at: number): boolean {
   let count = waiting.length;
   let oldest = waiting[0] ?? at;
   for (const { since, size } of batches) {

@@ -31,11 +31,11 @@ function limitsOf(world: World): Limit[] {
   ];
 }
 
-function sweepLimit({ clients, processes, keyEveryS, listUs, entryUs, lanes, ...world }: World): Limit {
+function sweepLimit({ clients, processes, keyEveryS, listUs, entryUs, ...world }: World): Limit {
   const sweepers = world.sweepers || processes;
   const windows = clients / keyEveryS * (WINDOW_S + SWEEP_S / 2 / sweepers); // an expired one waits for the next sweep
   const sweepUs = windows * (entryUs + listUs / SWEEP_PAGE);
-  const used = sweepers * sweepUs / SWEEP_S / 1e6 / lanes;
+  const used = sweepers * sweepUs / SWEEP_S / 1e6;
   return { name: "store, sweeps", used, unit: "clients with a window", now: windows };
 }
 
@@ -43,9 +43,9 @@ function sweepLimit({ clients, processes, keyEveryS, listUs, entryUs, lanes, ...
  * Keys of different clients, each in a commit of its own: the load is too low for batches. Expired windows are removed
  * in batches.
  */
-function keyLimit({ clients, keyEveryS, commitUs, writeUs, batch, lanes }: World): Limit {
+function keyLimit({ clients, keyEveryS, commitUs, writeUs, batch }: World): Limit {
   const keys = clients / keyEveryS;
   const removalUs = (commitUs + (batch - 1) * writeUs) / batch;
-  const used = keys * (commitUs + removalUs) / 1e6 / lanes;
+  const used = keys * (commitUs + removalUs) / 1e6;
   return { name: "store, keys", used, unit: "keys/s", now: keys };
 }

@@ -21,8 +21,6 @@ export const WORLD = {
   flushMs: 10,
   /** How many windows are counted in one commit: 10 on a `denokv` server, 50 on PostgreSQL, 100 elsewhere. */
   batch: 10,
-  /** The number of stores over which the windows of the rate limit are spread. */
-  lanes: 1,
   /** A process's own time to deliver an event to a stream, and to open a stream. */
   deliveryUs: 8,
   openUs: 140,

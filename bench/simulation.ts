@@ -2,7 +2,7 @@
  * A million clients on a thousand processes over one store, in virtual time: no sockets, no waiting.
  *
  *     deno task bench simulation --clients 1000000 --processes 1000 --seed 1
- *     deno task bench simulation --lanes 4 --commitUs 814 --writeUs 25 --flushMs 0
+ *     deno task bench simulation --commitUs 814 --writeUs 25 --flushMs 0
  *
  * The processes do what the source does. Each polls for events and stored variables once a second and on a hint, and
  * observes the rollout every 4.5 s. To publish, it joins the rollout, obtains fencing checks, compares, and commits. It

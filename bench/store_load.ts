@@ -61,7 +61,7 @@ async function idle(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<Sto
     await new Rollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
   }
   await clock.tick(5_000);
-  await new RateLimit({ stores: new Map([["", shared]]), clock, random, limit: 10 }).sweep(); // so that the gateway does not sweep
+  await new RateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that the gateway does not sweep
   store.takeLoad();
   await clock.tick(60_000);
   return store.takeLoad();
@@ -159,7 +159,7 @@ async function sweepLoad(clients: number): Promise<Figure[]> {
 async function sweep(clients: number, processes: number, afterMs: number): Promise<StoreLoad> {
   const clock = new FakeClock();
   const store = new CountingStore(memoryStore());
-  const options = { stores: new Map([["", store]]), clock, random: () => 0, limit: 10 };
+  const options = { store, clock, random: () => 0, limit: 10 };
   const limits = Array.from({ length: processes }, () => new RateLimit(options));
   for (let client = 0; client < clients; client++) await limits[0]?.take(`10.0.${client >> 8}.${client & 255}`);
   store.takeLoad();

@@ -17,7 +17,7 @@ import { WINDOW_MS } from "./keys/sliding_window.ts";
 import { logTaskError } from "./observe/log.ts";
 import type { GaugeValue } from "./observe/metrics.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
-import { type Store, StoreUnavailableError } from "./store/store.ts";
+import { StoreUnavailableError } from "./store/store.ts";
 import { every, sleep, waitAtMost } from "./values/clock.ts";
 
 /** How often a process reads new events, and probes a store that has failed. */
@@ -48,8 +48,6 @@ export class LiveConfiguration {
   readonly epochs: Epochs;
   readonly #settings: ResolvedOptions;
   readonly #store: CircuitBreakerStore;
-  /** All stores: {@linkcode #store}, and those of the rate limit if there are others. */
-  readonly #stores: ReadonlySet<CircuitBreakerStore>;
   readonly #eventLog: EventLog;
   readonly #stored: StoredSource;
   readonly #replica: Replica;
@@ -73,9 +71,7 @@ export class LiveConfiguration {
     this.#eventLog = new EventLog(store, { clock });
     this.tail = new Tail(this.#eventLog, (frames) => this.hub.deliver(frames));
     this.hub = new Hub(this.tail, settings);
-    const stores = this.#protect(settings.rateLimitStores, store);
-    this.#stores = new Set([store, ...stores.values()]);
-    this.rateLimit = new RateLimit({ stores, clock, random, limit: settings.sessionKeyMaxRate });
+    this.rateLimit = new RateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
     this.epochs = new Epochs({
       clock,
       rotationMs: settings.keyRotationMs,
@@ -118,8 +114,8 @@ export class LiveConfiguration {
 
   /** Why the gateway is degraded: the last reload was rejected, or the store is unavailable. */
   get problems(): readonly HealthProblem[] {
-    if (this.#configuration.isRejected) return this.#areStoresAvailable ? CONFIG_REJECTED : BOTH_PROBLEMS;
-    return this.#areStoresAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
+    if (this.#configuration.isRejected) return this.#store.isAvailable ? CONFIG_REJECTED : BOTH_PROBLEMS;
+    return this.#store.isAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
   }
 
   /** The number of changes that strict mode has rejected. */
@@ -153,29 +149,10 @@ export class LiveConfiguration {
     await this.tail.close();
   }
 
-  /** Each store of the rate limit has a circuit breaker of its own: if one is unavailable, the others count on. */
-  #protect(
-    rateLimitStores: ResolvedOptions["rateLimitStores"],
-    store: CircuitBreakerStore,
-  ): ReadonlyMap<string, CircuitBreakerStore> {
-    const { clock, metrics, store: inner } = this.#settings;
-    const protect = (name: string, other: Store) =>
-      withCircuitBreaker(other, { clock, metrics, onChange: (failure) => this.#onRateLimitStoreChange(name, failure) });
-    return new Map([...rateLimitStores].map(([name, it]) => [name, it === inner ? store : protect(name, it)]));
-  }
-
-  get #areStoresAvailable(): boolean {
-    return this.#stores.values().every(({ isAvailable }) => isAvailable);
-  }
-
-  async #probe(): Promise<void> {
-    await Promise.all(this.#stores.values().map((store) => store.probe()));
-  }
-
   #observe(): void {
     const { metrics, hotReload } = this.#settings;
     metrics.observe("rep.streams.open", () => this.hub.size);
-    metrics.observe("rep.store.up", () => Number(this.#areStoresAvailable));
+    metrics.observe("rep.store.up", () => Number(this.#store.isAvailable));
     metrics.observe("rep.health.problem", () => {
       return new Map(HEALTH_PROBLEMS.map((type) => [type, Number(this.problems.includes(type))]));
     });
@@ -208,7 +185,7 @@ export class LiveConfiguration {
       every(ms, () => this.#run(name, task), { clock, onError: logTaskError(log, name) });
     this.#stopPolling = [
       repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep()),
-      repeat(POLL_MS, "probe", () => this.#probe()),
+      repeat(POLL_MS, "probe", () => this.#store.probe()),
       repeat(POLL_MS, "save", () => this.#saveCounts()),
       ...(hotReload ? [repeat(POLL_MS, "poll", () => this.#poll()), this.#watchEvents()] : []),
     ];
@@ -246,17 +223,6 @@ export class LiveConfiguration {
       this.#recover();
     } else {
       log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
-    }
-  }
-
-  #onRateLimitStoreChange(name: string, failure: Error | undefined): void {
-    const { log } = this.#settings;
-    if (failure === undefined) {
-      log.info("rep.store.up", { detail: "the store is available again", store: name });
-      void this.#run("save", () => this.#saveCounts());
-    } else {
-      const detail = `the limits of its clients are counted in memory: ${failure.message}`;
-      log.error("rep.store.down", { detail, store: name });
     }
   }
 

@@ -98,14 +98,6 @@ export interface GatewayOptions {
   instanceId?: string | undefined;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
-  /**
-   * Stores of the windows of the rate limit, by name, if one store cannot count all clients. The name decides which
-   * clients' windows a store has, so it has to be the same in all processes; the order does not matter. The caller
-   * closes them.
-   *
-   * @default {store}
-   */
-  rateLimitStores?: ReadonlyMap<string, Store>;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
   /** Whether to log every request. @default {false} */
@@ -199,7 +191,6 @@ export interface ResolvedOptions extends Omit<AllOptions, Converted> {
 export function checkOptions(options: GatewayOptions): ResolvedOptions {
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry();
-  const store = options.store ?? memoryStore();
   checkMasterKey(masterKey);
   const maxStreams = checkNumber("maxStreams", options);
   return {
@@ -224,8 +215,7 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
     masterKey,
     instanceId: options.instanceId,
-    store,
-    rateLimitStores: checkRateLimitStores(options.rateLimitStores ?? new Map([["", store]])),
+    store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
     accessLog: options.accessLog ?? false,
     telemetry,
@@ -260,11 +250,6 @@ function checkNumber(name: NumberOptionName, options: GatewayOptions, computedDe
 function checkMasterKey(masterKey: Uint8Array | undefined): void {
   if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) return;
   throw new RangeError(`Cannot use masterKey: expected ${MASTER_KEY_BYTES} bytes, got ${masterKey.length}`);
-}
-
-function checkRateLimitStores(stores: ReadonlyMap<string, Store>): ReadonlyMap<string, Store> {
-  if (stores.size > 0) return stores;
-  throw new RangeError("Cannot use rateLimitStores: expected at least one store, got none");
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {

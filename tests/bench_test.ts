@@ -149,14 +149,14 @@ Deno.test("simulation has one of many processes publish a change that all of the
   assertEquals(Number(commits) - Number(conflicts), 1);
 });
 
-Deno.test("simulation counts more clients of a storm in the store with larger batches and with more stores", async () => {
+Deno.test("simulation counts more clients of a storm in the store with larger batches", async () => {
   const world = ["--clients", "150000", "--processes", "150", "--rounds", "1", "--commitUs", "800", "--writeUs", "25"];
   const counted = async (...args: readonly string[]) => {
     const report = await reportOf(["simulation", ...world, ...args]);
     return medianOf(report, "all clients reconnect: keys counted by the store before they are issued", "%") ?? NaN;
   };
-  const [single, batches, stores] = [await counted("--batch", "1"), await counted(), await counted("--lanes", "8")];
-  assertEquals([single > 1, single < batches, batches < 100, Math.round(stores)], [true, true, true, 100]);
+  const [single, batches] = [await counted("--batch", "1"), await counted()];
+  assertEquals([single > 1, single < batches, batches < 100], [true, true, true]);
 });
 
 Deno.test("simulation reports sweeps as the first limit if every process sweeps, but not if one does", async () => {

@@ -85,7 +85,6 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
   store: { ...memoryStore() },
-  rateLimitStores: new Map([["a", memoryStore()]]),
   log: { ...silentLog },
   accessLog: true,
   telemetry: { ...noTelemetry },
@@ -99,12 +98,6 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
     assertNotStrictEquals(checkOptions({})[name], VALUES[name]);
   });
 }
-
-Deno.test("checkOptions() counts in the store if there are no rateLimitStores, and rejects an empty map", () => {
-  const store = memoryStore();
-  assertEquals([...checkOptions({ store }).rateLimitStores.values()], [store]);
-  assertThrows(() => checkOptions({ rateLimitStores: new Map() }), RangeError, "expected at least one store, got none");
-});
 
 Deno.test("checkOptions() normalizes allowedOrigins", () => {
   const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];

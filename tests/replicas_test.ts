@@ -85,31 +85,6 @@ Deno.test("two processes on one file issue each of 24 clients exactly ten keys, 
   assertEquals(clients.map((client) => issued.filter((it) => it === client).length), clients.map(() => 10));
 });
 
-Deno.test("two processes spread the limits over two files, whatever the order in which these are named", async () => {
-  const { directory, args } = await directoryWith("REP_SENSITIVE_S=x\n");
-  await using _directory = directory;
-  const paths = [directory.at("a.sqlite3"), directory.at("b.sqlite3")];
-  const flags = [...args, "--trusted-proxies", "127.0.0.1", "--session-key-max-rate", "1"];
-  await using first = await startCommand([...flags, "--rate-limit-kv", paths.join()]);
-  await using second = await startCommand([...flags, ...paths.toReversed().flatMap((it) => ["--rate-limit-kv", it])]);
-  for (let index = 0; index < 20; index++) {
-    const headers = { "x-forwarded-for": `192.0.2.${index}` };
-    const statuses: number[] = [];
-    for (const { url } of [first, second]) {
-      const response = await fetch(`${url}/rep/session-key`, { headers });
-      await response.body?.cancel();
-      statuses.push(response.status);
-    }
-    assertEquals(statuses, [200, 429]);
-  }
-  const windows = await Promise.all([directory.at("kv.sqlite3"), ...paths].map(async (path) => {
-    using kv = await Deno.openKv(path);
-    return (await Array.fromAsync(kv.list({ prefix: ["rep", "rate"] }))).length;
-  }));
-  assertEquals([windows[0], Number(windows[1]) + Number(windows[2])], [0, 20]);
-  assert(Math.min(Number(windows[1]), Number(windows[2])) > 3, `${windows}`);
-});
-
 Deno.test("a client resumes at the other process when its own is killed", async () => {
   const { directory, args } = await directoryWith("REP_PUBLIC_A=0\n");
   await using _directory = directory;

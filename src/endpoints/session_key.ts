@@ -69,19 +69,19 @@ export function handleSessionKey(
   if (request.method === "OPTIONS") return preflight(originContext);
   const kid = caller.search === "" ? null : new URLSearchParams(caller.search).get("kid");
   if (kid !== null) requireValidKid(kid, caller, options, reject);
-  // Clients over their limit may be many and fast: their answer takes neither a promise nor an error.
-  const rejection = options.rateLimit.rejection(client.rateKey);
-  return rejection ? tooManyRequests(rejection, caller, options) : countAndIssue(kid, caller, options, reject);
+  const respond = (decision: RateDecision) =>
+    decision.isAllowed ? issueKey(kid, caller, options, reject) : tooManyRequests(decision, caller, options);
+  const decision = options.rateLimit.take(client.rateKey);
+  // Clients over their limit may be many and fast: their response takes neither a promise nor an error.
+  return decision instanceof Promise ? decision.then(respond) : respond(decision);
 }
 
-async function countAndIssue(
+async function issueKey(
   kid: string | null,
   caller: SessionKeyCaller,
   options: SessionKeyOptions,
   reject: Reject,
 ): Promise<Response> {
-  const decision = await options.rateLimit.take(caller.client.rateKey);
-  if (!decision.isAllowed) return tooManyRequests(decision, caller, options);
   const body = await issue(kid, caller, options, reject);
   options.metrics?.count("rep.session_keys.issued", 1);
   return new Response(body, { headers: responseHeaders(caller.originContext, "application/json") });

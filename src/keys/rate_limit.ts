@@ -1,17 +1,25 @@
-import type { Store } from "../store/store.ts";
+import { type Store, StoreUnavailableError } from "../store/store.ts";
+import { type EntryUpdate, updateEntries } from "../store/update_entries.ts";
+import { BoundedMap } from "../values/bounded_map.ts";
 import type { Clock } from "../values/clock.ts";
-import { ClientWindows } from "./client_windows.ts";
-import { rendezvous } from "./rendezvous.ts";
-import type { RateDecision } from "./sliding_window.ts";
-import { sweepWindows } from "./sweep_windows.ts";
+import { slices } from "../values/slices.ts";
+import { BatchQueue } from "./batch_queue.ts";
+import {
+  addRequest,
+  decide,
+  keepRecent,
+  mergeWindows,
+  type PackedWindow,
+  packWindow,
+  type RateDecision,
+  unpackWindow,
+  type Window,
+} from "./sliding_window.ts";
+import { sweepWindows, windowKey } from "./sweep_windows.ts";
 
 /** Options of {@linkcode RateLimit}. */
 interface RateLimitOptions {
-  /**
-   * The stores of the windows, by name. The name decides which clients a store has, so it has to be the same in all
-   * processes; the order does not matter.
-   */
-  stores: ReadonlyMap<string, Store>;
+  store: Store;
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
@@ -19,75 +27,224 @@ interface RateLimitOptions {
   limit: number;
 }
 
-/** One of the stores. */
-interface Shard {
-  readonly store: Store;
-  readonly windows: ClientWindows;
+/** A request that waits for the store. */
+interface PendingRequest {
+  readonly since: number;
+  readonly resolve: (decision: RateDecision) => void;
+  readonly reject: (error: unknown) => void;
 }
 
+/** The requests of each client that are counted in one commit. */
+type Batch = ReadonlyMap<string, readonly PendingRequest[]>;
+
+/** The window of one client, and what becomes of it. */
+interface WindowUpdate extends EntryUpdate<PackedWindow> {
+  readonly client: string;
+  /** To be called once it is stored. */
+  readonly onStored: () => void;
+}
+
+/** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
+const MAX_CLIENTS_IN_MEMORY = 10_000;
 /**
- * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the stores: the
- * limit is exact across all processes and survives a restart. While a store is unavailable or behind, each process
- * counts its clients in memory.
+ * The store is behind if so many requests wait for it and the oldest has waited for so long. Further ones are counted
+ * in memory at once: they would wait for the timeout, and then be counted in memory all the same.
+ */
+const MAX_WAITING = 32;
+const MAX_WAIT_MS = 250;
+/** A commit of Deno KV accepts 800 KiB. A window takes less than this for each request, and for its key. */
+const MAX_COMMIT_BYTES = 600_000;
+const REQUEST_BYTES = 6;
+const KEY_BYTES = 100;
+
+/**
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the
+ * limit is exact across all processes and survives a restart. While the store is unavailable or behind, each process
+ * counts in memory.
+ *
+ * Requests that arrive while a commit is under way are counted together in the next one. The windows of clients that
+ * this process does not know are read first only if the last ones had been known to other processes.
  */
 export class RateLimit {
-  readonly #clock: Clock;
-  readonly #shards: readonly Shard[];
-  readonly #shardOf: (client: string) => number;
-  #saving: Promise<number> | undefined;
+  readonly #options: RateLimitOptions;
+  readonly #windows = new BoundedMap<Window>(MAX_CLIENTS_IN_MEMORY);
+  readonly #queue: BatchQueue<PendingRequest>;
+  /** Clients with requests that are counted in memory only. */
+  readonly #unsaved = new Set<string>();
+  /** The requests that wait for the store, the oldest first. */
+  readonly #waiting = new Set<PendingRequest>();
+  /** Whether the last clients that were not in memory had no window in the store either. */
+  #areClientsNew = true;
+  #runningSave: Promise<number> | undefined;
 
-  constructor({ stores, ...options }: RateLimitOptions) {
-    this.#clock = options.clock;
-    this.#shards = [...stores.values()].map((store) => ({ store, windows: new ClientWindows({ store, ...options }) }));
-    this.#shardOf = rendezvous([...stores.keys()]);
+  constructor(options: RateLimitOptions) {
+    this.#options = options;
+    this.#queue = new BatchQueue({ maxSize: () => this.#maxClients, run: (batch) => this.#countBatch(batch) });
   }
 
   /**
-   * Returns the rejection of a client that this process knows to be over the limit, without waiting; `undefined` if
-   * {@linkcode take} has to decide.
+   * Counts a request of a client if it is within the limit.
+   *
+   * @returns The decision without a promise if it does not depend on the store: this process knows that the client is
+   * over the limit, or the store is behind.
    */
-  rejection(client: string): RateDecision | undefined {
-    return this.#windowsOf(client).rejection(client);
-  }
-
-  /** Counts a request of a client if it is within the limit. */
-  async take(client: string): Promise<RateDecision> {
-    const windows = this.#windowsOf(client);
-    return windows.rejection(client) ?? await windows.take(client);
+  take(client: string): RateDecision | Promise<RateDecision> {
+    const window = this.#known(client);
+    const decision = this.#decide(window);
+    if (!decision.isAllowed) return decision;
+    if (!this.#isStoreBehind()) return this.#takeFromStore(client);
+    this.#countInMemory(client, window);
+    return decision;
   }
 
   /**
-   * Stores what was counted in memory while a store was unavailable or behind, so that other processes count it, too.
-   * Calls during a call share it.
+   * Stores what was counted in memory only, so that other processes count it, too. Calls during a call share it.
    *
    * @returns The number of clients whose windows were stored.
-   * @throws {StoreUnavailableError} If a store is unavailable; its clients are stored by a later call.
+   * @throws {StoreUnavailableError} If the store is unavailable; the remaining clients are stored by a later call.
    */
   save(): Promise<number> {
-    return this.#saving ??= this.#saveAll().finally(() => this.#saving = undefined);
+    return this.#runningSave ??= this.#saveAll().finally(() => this.#runningSave = undefined);
   }
 
   /**
-   * Removes the clients without requests in the last window from the stores; see {@linkcode sweepWindows}.
+   * Removes the clients without requests in the last window from the store; see {@linkcode sweepWindows}.
    *
-   * @throws {StoreUnavailableError} If a store is unavailable; the others are swept.
+   * @throws {StoreUnavailableError} If the store is unavailable.
    */
-  async sweep(): Promise<void> {
-    await allSettled(this.#shards.map(({ store }) => sweepWindows(store, this.#clock)));
+  sweep(): Promise<void> {
+    return sweepWindows(this.#options.store, this.#options.clock);
+  }
+
+  #takeFromStore(client: string): Promise<RateDecision> {
+    const { promise, resolve, reject } = Promise.withResolvers<RateDecision>();
+    const request = { since: this.#options.clock.now(), resolve, reject };
+    this.#waiting.add(request);
+    this.#queue.add(client, request);
+    return promise;
+  }
+
+  #takeFromMemory(client: string): RateDecision {
+    const window = this.#known(client);
+    const decision = this.#decide(window);
+    if (decision.isAllowed) this.#countInMemory(client, window);
+    return decision;
+  }
+
+  #countInMemory(client: string, window: Window): void {
+    if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) this.#unsaved.add(client);
+    this.#windows.set(client, addRequest(window, this.#options.clock.now()));
   }
 
   async #saveAll(): Promise<number> {
-    const counts = await allSettled(this.#shards.map(({ windows }) => windows.save()));
-    return counts.reduce((sum, count) => sum + count, 0);
+    const clients = [...this.#unsaved];
+    for (const slice of slices(clients, this.#maxClients)) await this.#saveBatch(slice);
+    return clients.length;
   }
 
-  #windowsOf(client: string): ClientWindows {
-    return this.#shards[this.#shardOf(client)]!.windows;
+  /** How many clients are counted in one commit. */
+  get #maxClients(): number {
+    const { store, limit } = this.#options;
+    return Math.min(store.maxChecks, Math.max(1, Math.floor(MAX_COMMIT_BYTES / (limit * REQUEST_BYTES + KEY_BYTES))));
   }
-}
 
-/** Waits for all promises, then returns their results or throws the first error. */
-async function allSettled<T>(promises: readonly Promise<T>[]): Promise<T[]> {
-  await Promise.allSettled(promises);
-  return await Promise.all(promises);
+  #isStoreBehind(): boolean {
+    if (this.#waiting.size < MAX_WAITING) return false;
+    const [oldest] = this.#waiting;
+    return oldest !== undefined && this.#options.clock.now() - oldest.since >= MAX_WAIT_MS;
+  }
+
+  /**
+   * Counts a batch in one commit. A client for which that is not possible is counted alone: an error concerns only its
+   * own requests.
+   */
+  async #countBatch(batch: Batch): Promise<void> {
+    try {
+      const areUnknown = batch.keys().every((client) => this.#windows.get(client) === undefined);
+      const found = new Set<string>();
+      const updates = [...batch].map(([client, requests]) => this.#counting(client, requests, found));
+      const contended = await this.#store(updates, areUnknown && this.#areClientsNew);
+      if (areUnknown) this.#areClientsNew = found.size === 0;
+      await Promise.all(contended.map(({ client }) => this.#countAlone(client, batch)));
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) this.#settle(batch, (client) => this.#takeFromMemory(client));
+      else if (batch.size > 1) await Promise.all(batch.keys().map((client) => this.#countAlone(client, batch)));
+      else for (const request of [...batch.values()].flat()) this.#reject(request, error);
+    }
+  }
+
+  #countAlone(client: string, batch: Batch): Promise<void> {
+    return this.#countBatch(new Map([[client, batch.get(client) ?? []]]));
+  }
+
+  /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
+  async #store(updates: readonly WindowUpdate[], areNew = false): Promise<readonly WindowUpdate[]> {
+    const { store, clock, random } = this.#options;
+    const contended = await updateEntries<PackedWindow, WindowUpdate>(store, updates, { clock, random, areNew });
+    for (const update of updates) if (!contended.includes(update)) update.onStored();
+    return contended;
+  }
+
+  /** @param found Collects the clients that have a window in the store. */
+  #counting(client: string, requests: readonly PendingRequest[], found: Set<string>): WindowUpdate {
+    let decisions: RateDecision[] = [];
+    let window: Window = [];
+    const update = (stored?: PackedWindow) => {
+      if (stored !== undefined) found.add(client);
+      const before = window = this.#merge(client, stored ?? []);
+      if (before.length > 0) this.#windows.set(client, before); // if the commit fails, counting in memory starts from here
+      decisions = requests.map(() => {
+        const decision = this.#decide(window);
+        if (decision.isAllowed) window = addRequest(window, this.#options.clock.now());
+        return decision;
+      });
+      return window === before ? undefined : packWindow(window);
+    };
+    const onStored = () => {
+      this.#windows.set(client, window);
+      this.#settle(new Map([[client, requests]]), () => decisions.shift()!);
+    };
+    return { client, key: windowKey(client), update, onStored };
+  }
+
+  async #saveBatch(clients: readonly string[]): Promise<void> {
+    const contended = await this.#store(clients.map((client) => this.#saving(client)));
+    for (const update of contended) await this.#store([update]);
+  }
+
+  #saving(client: string): WindowUpdate {
+    const update = (stored: PackedWindow = []) => {
+      const window = this.#merge(client, stored);
+      return window.length === 0 ? undefined : packWindow(window);
+    };
+    return { client, key: windowKey(client), update, onStored: () => void this.#unsaved.delete(client) };
+  }
+
+  #settle(batch: Batch, decide: (client: string) => RateDecision): void {
+    for (const [client, requests] of batch) {
+      for (const request of requests) {
+        this.#waiting.delete(request);
+        request.resolve(decide(client));
+      }
+    }
+  }
+
+  #reject(request: PendingRequest, error: unknown): void {
+    this.#waiting.delete(request);
+    request.reject(error);
+  }
+
+  /** What this process knows of a client's window. */
+  #known(client: string): Window {
+    return keepRecent(this.#windows.get(client) ?? [], this.#options.clock.now());
+  }
+
+  /** Adds what this process has counted to the stored window. */
+  #merge(client: string, stored: PackedWindow): Window {
+    return mergeWindows(this.#known(client), keepRecent(unpackWindow(stored), this.#options.clock.now()));
+  }
+
+  #decide(window: Window): RateDecision {
+    return decide(window, this.#options.clock.now(), this.#options.limit);
+  }
 }

@@ -1,5 +1,6 @@
 import type { Entry, Key, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import { slices } from "../values/slices.ts";
 import { keepRecent, type PackedWindow, unpackWindow, WINDOW_MS } from "./sliding_window.ts";
 
 const KEY_PREFIX = "rate";
@@ -33,9 +34,7 @@ async function acquireLease(store: Store, clock: Clock): Promise<boolean> {
 async function sweepFrom(from: string, store: Store, clock: Clock): Promise<void> {
   const entries = await store.list<PackedWindow>([KEY_PREFIX], { from, limit: PAGE_SIZE });
   const expired = entries.filter(({ value }) => keepRecent(unpackWindow(value), clock.now()).length === 0);
-  for (let index = 0; index < expired.length; index += store.maxChecks) {
-    await remove(expired.slice(index, index + store.maxChecks), store);
-  }
+  for (const slice of slices(expired, store.maxChecks)) await remove(slice, store);
   const last = entries.at(-1)?.key.at(-1);
   if (entries.length === PAGE_SIZE) await sweepFrom(`${last}\0`, store, clock);
 }

@@ -1,3 +1,4 @@
+import { slices } from "../values/slices.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** The first part of every key, so that an application can share its database with the gateway. */
@@ -37,14 +38,10 @@ class KvStore implements Store {
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const parts = Array.from(
-      { length: Math.ceil(keys.length / MAX_KEYS) },
-      (_, part) => keys.slice(part * MAX_KEYS, (part + 1) * MAX_KEYS),
-    );
-    return (await Promise.all(parts.map((part) => this.#getPart<T>(part)))).flat();
+    return (await Promise.all(slices(keys, MAX_KEYS).map((slice) => this.#getSlice<T>(slice)))).flat();
   }
 
-  async #getPart<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+  async #getSlice<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
     const found = await this.#kv.getMany<T[]>(keys.map((key) => [PREFIX, ...key]));
     return found.map((entry) => toEntry(entry.key.slice(1) as (string | number)[], entry));
   }

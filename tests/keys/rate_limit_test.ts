@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { RateLimit } from "../../src/keys/rate_limit.ts";
 import { packWindow, unpackWindow } from "../../src/keys/sliding_window.ts";
 import { kvStore } from "../../src/store/kv.ts";
@@ -21,13 +21,7 @@ class ManualClock implements Clock {
 }
 
 function createLimit(store: Store, clock: Clock, limit = 10): RateLimit {
-  return createSharded([store], clock, limit);
-}
-
-/** A rate limit over several stores, which are named 0, 1, … */
-function createSharded(stores: readonly Store[], clock: Clock, limit = 10): RateLimit {
-  const named = new Map(stores.map((store, index) => [`${index}`, store]));
-  return new RateLimit({ stores: named, clock, random: () => 0.5, limit });
+  return new RateLimit({ store, clock, random: () => 0.5, limit });
 }
 
 /** Sends requests one after the other, and returns how many are allowed. */
@@ -550,15 +544,16 @@ Deno.test("RateLimit.take() limits batches of large windows to what fits into a 
   }
 });
 
-Deno.test("RateLimit.rejection() knows the clients over the limit without waiting", async () => {
+Deno.test("RateLimit.take() rejects the clients that it knows to be over the limit without a promise", async () => {
   const clock = new ManualClock();
   const limit = createLimit(memoryStore(), clock, 1);
-  assertEquals(limit.rejection("a"), undefined);
-  await limit.take("a");
+  assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
   clock.time += 1_000;
-  assertEquals(limit.rejection("a"), { isAllowed: false, used: 1, retryAfterMs: 59_000 });
+  assertEquals(limit.take("a"), { isAllowed: false, used: 1, retryAfterMs: 59_000 });
   clock.time += 59_000;
-  assertEquals(limit.rejection("a"), undefined);
+  const next = limit.take("a");
+  assertInstanceOf(next, Promise);
+  assertEquals(await next, { isAllowed: true, used: 1, retryAfterMs: 0 });
 });
 
 Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of two connections to one file", async () => {
@@ -567,9 +562,7 @@ Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of tw
   const stores = await Promise.all([open(), open()]);
   try {
     const random = seededRandom(7);
-    const limits = stores.map((store) =>
-      new RateLimit({ stores: new Map([["", store]]), clock: systemClock, random, limit: 3 })
-    );
+    const limits = stores.map((store) => new RateLimit({ store, clock: systemClock, random, limit: 3 }));
     const clients = Array.from({ length: 60 }, (_, index) => `client ${index}`);
     const requests = clients.flatMap((client) => Array.from({ length: 8 }, (_, index) => ({ client, index })));
     const allowed = await Promise.all(requests.map(async ({ client, index }) => {
@@ -581,42 +574,4 @@ Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of tw
     for (const store of stores) store.close();
     await Deno.remove(directory, { recursive: true });
   }
-});
-
-const ADDRESSES = Array.from({ length: 300 }, (_, index) => `192.0.2.${index}`);
-
-Deno.test("RateLimit spreads the windows over its stores, and finds them in each process", async () => {
-  const clock = new ManualClock();
-  const stores = [memoryStore(), memoryStore(), memoryStore()];
-  const [one, other] = [createSharded(stores, clock, 3), createSharded(stores, clock, 3)];
-  for (const address of ADDRESSES) {
-    assertEquals([await takeMany(one, address, 2), await takeMany(other, address, 2)], [2, 1]);
-  }
-  const counts = await Promise.all(stores.map(async (store) => (await store.list(["rate"])).length));
-  assertEquals(counts.reduce((sum, count) => sum + count), ADDRESSES.length);
-  for (const count of counts) assert(count > 70 && count < 130, `${counts}`);
-  clock.time += 60_000;
-  await one.sweep();
-  assertEquals(await Promise.all(stores.map((store) => store.list(["rate"]))), [[], [], []]);
-});
-
-Deno.test("RateLimit counts only the clients of a store in memory that is unavailable, and saves and sweeps the others", async () => {
-  const clock = new ManualClock();
-  const down = failingStore(memoryStore());
-  const up = memoryStore();
-  down.fails = "all";
-  const [one, other] = [createSharded([down, up], clock, 2), createSharded([down, up], clock, 2)];
-  const isShared = async (address: string) => {
-    await takeMany(one, address, 2);
-    return await takeMany(other, address, 2) === 0;
-  };
-  const shared = await Array.fromAsync(ADDRESSES, isShared);
-  const stored = new Set((await up.list(["rate"])).map(({ key }) => String(key[1])));
-  assertEquals(shared, ADDRESSES.map((address) => stored.has(address)));
-  assert(stored.size > 120 && stored.size < 180, `${stored.size}`);
-
-  await assertRejects(() => one.save(), StoreUnavailableError);
-  clock.time += 60_000;
-  await assertRejects(() => one.sweep(), StoreUnavailableError);
-  assertEquals(await up.list(["rate"]), []);
 });

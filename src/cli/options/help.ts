@@ -29,7 +29,6 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "allowed-hosts": "Network",
   "trusted-proxies": "Network",
   "kv": "Variables",
-  "rate-limit-kv": "Session keys",
   "session-key-ttl": "Session keys",
   "session-key-max-rate": "Session keys",
   "key-rotation": "Session keys",

@@ -3,7 +3,6 @@ import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/sliding_window.ts";
-import { splitKvPaths } from "../../store/split_kv_paths.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
 import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
 import { formatDuration, parseDuration } from "../../values/duration.ts";
@@ -118,17 +117,15 @@ interface ListDescription extends Description {
   readonly parseItem: (item: string) => string | undefined;
   /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
   readonly mayBeEmpty?: boolean;
-  /** Splits the text into items. @default {at commas} */
-  readonly split?: (text: string) => string[];
 }
 
 /** An option with a list. */
 function list(
   value: string,
-  { parseItem, expected, mayBeEmpty = false, split = (text) => text.split(","), ...description }: ListDescription,
+  { parseItem, expected, mayBeEmpty = false, ...description }: ListDescription,
 ): Option<readonly string[]> {
   const parse = (input: string) => {
-    const items = split(input).map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
     if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
     return items.filter((item) => item !== undefined);
   };
@@ -233,12 +230,6 @@ export const OPTIONS = {
     help: "Proxies whose X-Forwarded-* headers are trusted",
   }),
   "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
-  "rate-limit-kv": list("PATH|URL,…", {
-    expected: "paths or URLs of databases",
-    parseItem: (path) => path.includes("\0") ? undefined : path,
-    split: splitKvPaths,
-    help: "Databases that count session keys; by default --kv",
-  }),
   "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
     manifest: "session_key_ttl",
     help: "Advertised lifetime of a session key",

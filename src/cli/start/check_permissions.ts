@@ -22,7 +22,6 @@ export function checkPermissions(options: CommandOptions): string[] {
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
     storeIssue("--kv", options.kv),
-    ...options["rate-limit-kv"].map((path) => storeIssue("--rate-limit-kv", path)),
     upstream && netIssue(`Cannot proxy to --upstream "${upstream}"`, upstream),
   ];
   return issues.filter((issue) => issue !== undefined);

@@ -12,7 +12,6 @@ import type { Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
 import { isMemoryStore } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
-import { openRateLimitStores } from "../../store/open_rate_limit_stores.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, systemClock, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
@@ -58,7 +57,7 @@ export class Service {
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
   #listeners: readonly Listener[] = [];
-  #stores: readonly Store[] = [];
+  #store: Store | undefined;
   readonly #startingHealth: Endpoint = {
     methods: READ_METHODS,
     handler: (request) => this.#health.respond(request, STARTING),
@@ -116,7 +115,7 @@ export class Service {
     } catch (error) {
       this.#ready.reject(error);
       this.#stopTriggers();
-      this.#closeStores();
+      this.#store?.close();
       await this.#unbind();
       throw error;
     }
@@ -158,29 +157,22 @@ export class Service {
     if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
     await gateway.close({ drainMs, stopListening: () => this.#unbind() });
     await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
-    this.#closeStores();
+    this.#store?.close();
   }
 
   async #createGateway(): Promise<Gateway> {
     const { options, masterKey, isModeSet } = this.#command;
     const log = this.#log;
     const store = await openStore(options.kv, log);
-    this.#stores = [store];
-    const rateLimitStores = await openRateLimitStores(options["rate-limit-kv"], { kv: options.kv, store }, log);
-    this.#stores = [store, ...rateLimitStores.values()];
+    this.#store = store;
     const defaultManifest = await findDefaultManifest();
     const isStoreShared = !isMemoryStore(store);
     const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
     const context = { isStoreShared, isDefaultDatabase, isModeSet, defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const stores = { store, ...(rateLimitStores.size > 0 ? { rateLimitStores } : {}) };
-    const process = { masterKey, instanceId, ...stores, log, telemetry: this.#telemetry };
+    const process = { masterKey, instanceId, store, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
-  }
-
-  #closeStores(): void {
-    for (const store of new Set(this.#stores)) store.close();
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {

@@ -45,7 +45,6 @@ const DEFAULTS: CommandOptions = {
   "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
-  "rate-limit-kv": [],
   "session-key-ttl": 30_000,
   "session-key-max-rate": 10,
   "key-rotation": 600_000,
@@ -205,17 +204,6 @@ const VALUES: {
     "",
     "a\0b",
   ]],
-  "rate-limit-kv": [
-    [
-      ["a.sqlite3, https://kv.example", ["a.sqlite3", "https://kv.example"]],
-      [
-        "postgres://u@a.example,b.example:1/db?schema=x,:memory:,postgresql://u@c.example/db",
-        ["postgres://u@a.example,b.example:1/db?schema=x", ":memory:", "postgresql://u@c.example/db"],
-      ],
-    ],
-    "paths or URLs of databases, separated by commas",
-    ["", ",", "a\0b"],
-  ],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],
     "a duration from 1s to 30s, such as 30s",

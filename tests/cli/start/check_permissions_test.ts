@@ -31,14 +31,6 @@ const CASES: readonly (readonly [args: string[], issue: string])[] = [
     'Cannot open --kv "postgres://…@db.example/db": expected --allow-env',
   ],
   [
-    ["--rate-limit-kv=:memory:,kv.sqlite3"],
-    'Cannot open --rate-limit-kv "kv.sqlite3": expected --allow-read=kv.sqlite3',
-  ],
-  [
-    ["--rate-limit-kv=postgres://me:s3cret@db.example,db2.example/db"],
-    'Cannot open --rate-limit-kv "postgres://…@db.example,db2.example/db": expected --allow-env',
-  ],
-  [
     ["--upstream=up.example"],
     'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
   ],

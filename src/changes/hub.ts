@@ -40,7 +40,7 @@ interface SubscriberActions {
 }
 
 /** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
-type SubscriberFields = Pick<Subscriber, "actions" | "rateKey" | "cursor" | "skipsSuperseded" | "endsAt" | "opening">;
+type SubscriberFields = Pick<Subscriber, "actions" | "clientKey" | "cursor" | "skipsSuperseded" | "endsAt" | "opening">;
 
 /**
  * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
@@ -49,8 +49,8 @@ type SubscriberFields = Pick<Subscriber, "actions" | "rateKey" | "cursor" | "ski
  */
 class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   readonly actions: SubscriberActions;
-  /** The {@linkcode StreamClient.rateKey}. */
-  readonly rateKey: string;
+  /** The {@linkcode StreamClient.clientKey}. */
+  readonly clientKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
   /** Whether superseded events are skipped. It ends when the stream is up to date. */
@@ -62,9 +62,9 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   opening: string;
   controller!: Controller;
 
-  constructor({ actions, rateKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
+  constructor({ actions, clientKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
     this.actions = actions;
-    this.rateKey = rateKey;
+    this.clientKey = clientKey;
     this.cursor = cursor;
     this.skipsSuperseded = skipsSuperseded;
     this.endsAt = endsAt;
@@ -137,7 +137,7 @@ export class Hub {
   subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
-    return new ReadableStream(this.#createSubscriber(client.rateKey, position), NO_READ_AHEAD);
+    return new ReadableStream(this.#createSubscriber(client.clientKey, position), NO_READ_AHEAD);
   }
 
   /** The number of open streams. */
@@ -162,22 +162,22 @@ export class Hub {
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
   }
 
-  #createSubscriber(rateKey: string, position: Position): Subscriber {
+  #createSubscriber(clientKey: string, position: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const cursor = this.#cursorOf(position);
     const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
     const opening = this.#opening(cursor, position);
-    return new Subscriber({ actions: this.#actions, rateKey, cursor, skipsSuperseded, endsAt, opening });
+    return new Subscriber({ actions: this.#actions, clientKey, cursor, skipsSuperseded, endsAt, opening });
   }
 
   #open(subscriber: Subscriber): void {
-    const { opening, rateKey, controller } = subscriber;
+    const { opening, clientKey, controller } = subscriber;
     subscriber.opening = "";
     subscriber.heartbeatAt = this.#nextHeartbeat();
     this.#subscribers.add(subscriber);
     this.#metrics.count("rep.streams.opened", 1);
-    this.#limits.add(rateKey);
+    this.#limits.add(clientKey);
     controller.enqueue(encoder.encode(opening));
   }
 
@@ -269,7 +269,7 @@ export class Hub {
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
-    if (isOpen) this.#limits.remove(subscriber.rateKey);
+    if (isOpen) this.#limits.remove(subscriber.clientKey);
     return isOpen;
   }
 

@@ -6,8 +6,8 @@ import type { Clock } from "../values/clock.ts";
 export interface StreamClient {
   /** Its address, for the log. */
   readonly address: string;
-  /** What its streams are counted by. */
-  readonly rateKey: string;
+  /** What its streams are counted under. */
+  readonly clientKey: string;
 }
 
 /** Options of {@linkcode StreamLimits}. */
@@ -42,10 +42,10 @@ export class StreamLimits {
   }
 
   /** Returns the limit because of which a client cannot have another stream; `undefined` if it can. */
-  rejection({ address, rateKey }: StreamClient): StreamLimit | undefined {
+  rejection({ address, clientKey }: StreamClient): StreamLimit | undefined {
     const { maxStreams, maxStreamsPerClient } = this.#options;
-    if (this.#countOf(rateKey) >= maxStreamsPerClient) {
-      this.#report(rateKey, address);
+    if (this.#countOf(clientKey) >= maxStreamsPerClient) {
+      this.#report(clientKey, address);
       return "max_streams_per_client";
     }
     if (this.#total < maxStreams) return undefined;
@@ -54,17 +54,17 @@ export class StreamLimits {
   }
 
   /** Counts a stream that was opened. */
-  add(rateKey: string): void {
+  add(clientKey: string): void {
     this.#total++;
-    this.#clients.set(rateKey, this.#countOf(rateKey) + 1);
+    this.#clients.set(clientKey, this.#countOf(clientKey) + 1);
   }
 
   /** Counts a stream that has ended. */
-  remove(rateKey: string): void {
+  remove(clientKey: string): void {
     this.#total--;
-    const count = this.#countOf(rateKey) - 1;
-    if (count > 0) this.#clients.set(rateKey, count);
-    else this.#clients.delete(rateKey);
+    const count = this.#countOf(clientKey) - 1;
+    if (count > 0) this.#clients.set(clientKey, count);
+    else this.#clients.delete(clientKey);
   }
 
   /** Logs the rejections that have only been counted so far. */
@@ -77,8 +77,8 @@ export class StreamLimits {
     this.#rejections.report({ key, reason: "rejected", event: REJECTED, fields });
   }
 
-  #countOf(rateKey: string): number {
-    return this.#clients.get(rateKey) ?? 0;
+  #countOf(clientKey: string): number {
+    return this.#clients.get(clientKey) ?? 0;
   }
 }
 

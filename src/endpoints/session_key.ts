@@ -71,7 +71,7 @@ export function handleSessionKey(
   if (kid !== null) requireValidKid(kid, caller, options, reject);
   const respond = (decision: RateDecision) =>
     decision.isAllowed ? issueKey(kid, caller, options, reject) : tooManyRequests(decision, caller, options);
-  const decision = options.rateLimit.take(client.rateKey);
+  const decision = options.rateLimit.take(client.clientKey);
   // Clients over their limit may be many and fast: their response takes neither a promise nor an error.
   return decision instanceof Promise ? decision.then(respond) : respond(decision);
 }
@@ -113,7 +113,7 @@ function checkOrigin(caller: SessionKeyCaller, rejections: RejectionLog, reject:
 /** Like the rate limit, the log takes an IPv6 /64 for one client. */
 function rejection({ client, originContext }: SessionKeyCaller, reason: string, detail?: string): Rejection {
   const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason, detail };
-  return { key: client.rateKey, reason, event: "rep.session_key.rejected", fields };
+  return { key: client.clientKey, reason, event: "rep.session_key.rejected", fields };
 }
 
 const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
@@ -140,7 +140,7 @@ function tooManyRequests(
 ): Response {
   const fields = { client_ip: client.address, requests_in_window: used };
   const event = "rep.session_key.rate_limited";
-  rejections.report({ key: client.rateKey, reason: "rate_limited", event, fields });
+  rejections.report({ key: client.clientKey, reason: "rate_limited", event, fields });
   metrics?.count("rep.session_keys.rejected", 1, "rate_limited");
   const seconds = Math.ceil(retryAfterMs / 1_000);
   const body = problemBody(429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);

@@ -4,8 +4,8 @@ import { contains, formatIp, type IpAddress, type IpBlock, isIPv4, parseIp, pars
 export interface Client {
   /** The client's IP address, for the log; `unix` for a Unix socket, `unknown` without a socket. */
   address: string;
-  /** The key of the client's rate limit: its IPv4 address or IPv6 /64, the smallest block that a customer gets. */
-  rateKey: string;
+  /** What a client's session keys and streams are counted under: its IPv4 address or IPv6 /64, the smallest block that a customer gets. */
+  clientKey: string;
   /** The gateway's own origin as the client sees it: scheme and host, such as `https://app.example.com`. */
   origin: string;
 }
@@ -53,9 +53,9 @@ interface Connection {
  */
 export function resolveClient({ headers }: Request, { origin, peer, isTrusted }: Connection): Client {
   const direct = unmapIPv4(peer);
-  if (!isTrusted(direct)) return { address: direct, rateKey: createRateKey(direct), origin };
+  if (!isTrusted(direct)) return { address: direct, clientKey: createClientKey(direct), origin };
   const address = readForwardedFor(headers, direct, isTrusted);
-  return { address, rateKey: createRateKey(address), origin: forwardedOrigin(headers, origin) };
+  return { address, clientKey: createClientKey(address), origin: forwardedOrigin(headers, origin) };
 }
 
 /** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
@@ -88,7 +88,7 @@ function unmapIPv4(address: string): string {
   return parsed !== undefined && isIPv4(parsed) ? formatIp(parsed) : address;
 }
 
-function createRateKey(address: string): string {
+function createClientKey(address: string): string {
   const parsed = parseIPv6(address);
   return parsed === undefined ? address : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
 }

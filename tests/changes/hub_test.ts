@@ -23,7 +23,7 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   await tail.readNew();
   const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
   const hub = new Hub(tail, { clock, log, random: () => 0, ...limits });
-  const reader = hub.subscribe({ address: "192.0.2.1", rateKey: "192.0.2.1" }).pipeThrough(new TextDecoderStream())
+  const reader = hub.subscribe({ address: "192.0.2.1", clientKey: "192.0.2.1" }).pipeThrough(new TextDecoderStream())
     .getReader();
   await reader.read();
   await clock.tick(0);

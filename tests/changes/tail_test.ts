@@ -100,7 +100,7 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   await tail.readNew();
   const limits = { maxStreams: 10, maxStreamsPerClient: 10, maxStreamAgeMs: 60_000 };
   const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, ...limits });
-  const client = { address: "192.0.2.1", rateKey: "192.0.2.1" };
+  const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
     const reader = hub.subscribe(client, { kind: "reconnect", cursor }).pipeThrough(new TextDecoderStream())
       .getReader();

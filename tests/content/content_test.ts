@@ -5,7 +5,7 @@ import { systemClock } from "../../src/values/clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
 const CONTEXT = {
-  client: { address: "127.0.0.1", rateKey: "127.0.0.1", origin: "http://gateway.test" },
+  client: { address: "127.0.0.1", clientKey: "127.0.0.1", origin: "http://gateway.test" },
   url: { origin: "http://gateway.test", path: "/", search: "", isPlain: true },
 };
 

@@ -103,7 +103,7 @@ Deno.test("resolveClient() ignores the headers of an untrusted peer", () => {
     "x-real-ip": "203.0.113.9",
     "forwarded": "for=203.0.113.9;host=app.example.com;proto=https",
   };
-  const expected = { address: "198.51.100.1", rateKey: "198.51.100.1", origin: "http://gateway.test" };
+  const expected = { address: "198.51.100.1", clientKey: "198.51.100.1", origin: "http://gateway.test" };
   assertEquals(client({ peer: "198.51.100.1", headers }), expected);
   assertEquals(client({ peer: "198.51.100.1", headers, proxies: [] }), expected);
 });
@@ -114,7 +114,7 @@ Deno.test("resolveClient() uses the headers of a trusted peer", () => {
     "x-forwarded-host": "app.example.com",
     "x-forwarded-proto": "https",
   };
-  const expected = { address: "203.0.113.9", rateKey: "203.0.113.9", origin: "https://app.example.com" };
+  const expected = { address: "203.0.113.9", clientKey: "203.0.113.9", origin: "https://app.example.com" };
   assertEquals(client({ headers }), expected);
   assertEquals(client({ headers, peer: "::ffff:10.1.1.1" }), expected);
 });
@@ -190,8 +190,8 @@ Deno.test("resolveClient() joins several X-Forwarded-For headers in order", () =
   assertEquals(client({ headers }).address, "203.0.113.9");
 });
 
-/** Addresses of peers and their rate keys. */
-const RATE_KEYS: readonly [address: string, rateKey: string][] = [
+/** Addresses of peers and their client keys. */
+const RATE_KEYS: readonly [address: string, clientKey: string][] = [
   ["203.0.113.9", "203.0.113.9"],
   ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
   ["2001:db8:1:2::", "2001:db8:1:2::/64"],
@@ -211,9 +211,9 @@ const RATE_KEYS: readonly [address: string, rateKey: string][] = [
   ["unknown", "unknown"],
 ];
 
-for (const [address, rateKey] of RATE_KEYS) {
-  Deno.test(`resolveClient() returns the rate key ${rateKey} for ${address}`, () => {
-    assertEquals(client({ peer: address, proxies: [] }).rateKey, rateKey);
+for (const [address, clientKey] of RATE_KEYS) {
+  Deno.test(`resolveClient() returns the client key ${clientKey} for ${address}`, () => {
+    assertEquals(client({ peer: address, proxies: [] }).clientKey, clientKey);
   });
 }
 
@@ -256,7 +256,7 @@ for (const [proto, host, origin] of ORIGINS) {
 
 Deno.test("resolveClient() does not return the opaque origin for a Unix socket", () => {
   const result = client({ peer: "unix", url: "http+unix://app.example.com/rep/session-key" });
-  assertEquals(result, { address: "unix", rateKey: "unix", origin: "http+unix://app.example.com" });
+  assertEquals(result, { address: "unix", clientKey: "unix", origin: "http+unix://app.example.com" });
 });
 
 Deno.test('peerAddress() returns the IP address of a peer, or "unix"', () => {

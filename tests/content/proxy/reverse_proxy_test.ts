@@ -7,7 +7,7 @@ import { connectRaw, manualClock, scriptedUpstream, serveProxy, serveUpstream } 
 
 /** What is known about a request for `http://host/a`. */
 const CONTEXT = {
-  client: { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" },
+  client: { address: "192.0.2.7", clientKey: "192.0.2.7", origin: "https://app.example" },
   url: { origin: "http://host", path: "/a", search: "", isPlain: true },
 };
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { upstreamHeaders } from "../../../src/content/proxy/upstream_headers.ts";
 
-const CLIENT = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example:8443" };
+const CLIENT = { address: "192.0.2.7", clientKey: "192.0.2.7", origin: "https://app.example:8443" };
 
 Deno.test("upstreamHeaders() replaces all headers that describe the client", () => {
   const headers = new Headers({

@@ -3,7 +3,7 @@ import { ReverseProxy } from "../../../../src/content/proxy/reverse_proxy.ts";
 /** Sends requests to an upstream through the proxy, and prints the responses: for a test of what a process trusts. */
 if (import.meta.main) {
   const proxy = new ReverseProxy({ upstream: new URL(Deno.args[0]!) });
-  const client = { address: "192.0.2.7", rateKey: "192.0.2.7", origin: "https://app.example" };
+  const client = { address: "192.0.2.7", clientKey: "192.0.2.7", origin: "https://app.example" };
   const url = { origin: "https://app.example", search: "", isPlain: true };
   const request = async (path: string, init?: RequestInit) => {
     await new Promise(setImmediate); // a connection becomes idle one turn after its last byte

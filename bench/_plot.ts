@@ -11,6 +11,7 @@ import { isRate, type Row, type Subject } from "./_row.ts";
 const OUR_COLOR = "#2f81f7";
 const COLORS: Readonly<Partial<Record<Subject, string>>> = {
   gateway: OUR_COLOR,
+  "no directory": "#79c0ff",
   fetch: "#8b949e",
   "memory store": "#8b949e",
   "Go gateway": "#db6d28",
@@ -57,7 +58,7 @@ function legend(rows: readonly Row[], y: number): string {
   const present = Object.entries(COLORS).filter(([subject]) => rows.some(({ rounds }) => subject in rounds));
   const items = [...present, ["goal", GOAL_COLOR] as const];
   return items.map(([name, color], index) => {
-    const x = 16 + index * 98 + (index > 1 ? 50 : 0); // the second name is the longest
+    const x = 16 + index * 98;
     return `<circle cx="${x}" cy="${y - 4}" r="4" fill="${color}"/><text x="${
       x + 9
     }" y="${y}" fill="currentColor">${name}</text>`;

@@ -4,6 +4,7 @@ import { type Figure, figure, type Report } from "./_report.ts";
 export type Subject =
   | "gateway"
   | "floor"
+  | "no directory"
   | "fetch"
   | "memory store"
   | "Go gateway"

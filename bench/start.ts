@@ -3,9 +3,9 @@
  *
  *     deno task bench start --rounds 10
  *
- * The command with a directory of static files and a store in memory, beside the smallest `Deno.serve` program. The
- * time is that of the whole process, from outside, with all modules in Deno's cache; the memory is that half a second
- * after the first response.
+ * The command with a directory of static files and a store in memory, beside the same without a directory, and the
+ * smallest `Deno.serve` program. The time is that of the whole process, from outside, with all modules in Deno's cache;
+ * the memory is that half a second after the first response.
  */
 import { delay } from "@std/async/delay";
 import { startGoGateway } from "./_go_gateway.ts";
@@ -33,6 +33,7 @@ export async function startRows({ rounds }: typeof START_SIZES, { peers }: Bench
   const { goGateway } = peers;
   const starts: BySubject<() => Promise<SubjectProcess>> = {
     gateway: () => startGateway(site, ["--static-dir", site.directory, "--kv", ":memory:"]),
+    "no directory": () => startGateway(site, ["--kv", ":memory:"]),
     floor: startHello,
     ...goGateway !== undefined && { "Go gateway": () => startGoGateway(goGateway, site) },
   };

@@ -43,14 +43,15 @@ Deno.test("withResults() says which goals are met, missed, and not measured", ()
     rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] }),
     rowOf("static_page", { gateway: [50], floor: [100], "Go gateway": [10] }),
     rowOf("static_asset", { gateway: [90], floor: [100] }),
-    rowOf("start", { gateway: [54.99] }, "ms"),
+    rowOf("start", { gateway: [54.99], floor: [20], "no directory": [50] }, "ms"),
+    rowOf("idle_memory", { gateway: [54.99] }, "MiB"),
   ));
   const now = (work: string) => lines.find((line) => line.startsWith(`| ${work}`))?.split("|").at(-2)?.trim();
-  assertEquals(now("`/rep/health`"), "0.85 (0.8 to 0.9) × floor: met");
-  assertEquals(now("static page"), "0.5 × floor; 5 × Go gateway: **missed**");
-  assertEquals(now("static asset"), "0.9 × floor; Go gateway not measured: open");
-  assertEquals(now("start to first response"), "55 ms: met");
-  assertEquals(now("idle memory"), "not measured");
+  assertEquals(now("health"), "0.85 (0.8 to 0.9) × floor: met");
+  assertEquals(now("static_page"), "0.5 × floor; 5 × Go gateway: **missed**");
+  assertEquals(now("static_asset"), "0.9 × floor; Go gateway not measured: open");
+  assertEquals(now("start"), "2.75 × floor; 1.1 × no directory: met");
+  assertEquals(now("idle_memory"), "55 MiB: met");
 });
 
 Deno.test("withResults() writes the run, all figures and the growth", () => {

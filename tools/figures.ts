@@ -35,7 +35,10 @@ export async function readFigures(): Promise<Figure[]> {
     },
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
-      places: [["docs/deploy.md", /(?<=\*\*Memory\*\*: some )\d+ MiB/]],
+      places: [
+        ["docs/deploy.md", /(?<=\*\*Memory\*\*: some )\d+ MiB/],
+        ["docs/performance.md", /(?<=A process has some )\d+\s+MiB/],
+      ],
     },
     {
       text: `${CLIENT_BR.length.toLocaleString("en")} bytes`,

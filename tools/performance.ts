@@ -12,59 +12,10 @@ import { figure, formatFigure, formatNumber } from "../bench/_report.ts";
 import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
 
-/**
- * What was measured before the work on performance began, and its goals: the name of the row, the work, ours / floor,
- * ours / Go gateway, nginx, and the goal.
- */
-const BEFORE = [
-  ["health", "`/rep/health`", "0.47", "0.80", "–", "≥ 0.8 of the floor"],
-  [
-    "static_page",
-    "static page of 11 KB with payload",
-    "0.08 (3,000/s)",
-    "0.30",
-    "75,000/s with `sub_filter`",
-    "≥ 0.8 of the floor, > 3 × Go",
-  ],
-  ["static_asset", "static asset of 100 KB", "0.18", "0.43", "30,000/s", "≥ 0.8 of the floor, > 2 × Go"],
-  ["limited_key", "session key, client over its limit", "0.14", "0.38", "–", "≥ 0.8 of the floor"],
-  [
-    "distinct_keys",
-    "session key, distinct clients, KV file",
-    "1,700/s (memory store: 7,400/s)",
-    "0.05 (its limiter is in memory)",
-    "–",
-    "≥ 10,000/s on a KV file",
-  ],
-  ["proxied_page", "proxied page of 11 KB", "0.49", "0.65", "40,000/s", "≥ 0.9 of the floor, faster than Go"],
-  ["proxied_asset", "proxied asset of 100 KB", "0.82", "1.0", "10,000/s", "≥ 0.95 of the floor, faster than Go"],
-  ["start", "start to first response", "101 ms vs. 26 ms (hello server)", "vs. 6 ms", "–", "≤ 55 ms"],
-  ["idle_memory", "idle memory", "58 MiB vs. 30 MiB", "vs. 9 MiB", "–", "≤ 45 MiB"],
-  [
-    "last_delivery",
-    "1 event to 5,000 streams, last delivery",
-    "79 ms vs. 66 ms",
-    "vs. 68 ms (mercure 64 ms)",
-    "–",
-    "≤ 1.1 × floor",
-  ],
-  ["stream_open", "CPU to open a stream", "135–240 µs vs. 92–160 µs", "vs. 80 µs", "–", "≤ 1.3 × floor"],
-  [
-    "stream_memory",
-    "memory per idle stream",
-    "65 KiB vs. 62 KiB",
-    "vs. 28 KiB (mercure 39 KiB)",
-    "–",
-    "≤ 1.1 × floor",
-  ],
-  ["large_replay", "replay of 820 events of 60 KB from the store", "7 s of CPU", "–", "–", "< 0.3 s"],
-  ["start_many", "start with 10,000 variables", "quadratic (90,000: 51 s)", "–", "–", "linear, < 1 s"],
-  ["reload_many", "reload with 10,000 variables", "quadratic", "–", "–", "linear, < 1 s"],
-] as const;
-
 const SUBJECTS: readonly Subject[] = [
   "gateway",
   "floor",
+  "no directory",
   "fetch",
   "memory store",
   "Go gateway",
@@ -100,13 +51,19 @@ function dateOf(time: string): string {
 }
 
 function goalBlock({ rows }: Results): string {
-  const head = ["work", "ours / floor, before", "ours / Go gateway", "nginx, for scale", "goal", "now"];
-  const body = BEFORE.map(([name, ...cells]) => [...cells, nowOf(rows.find((row) => row.name === name))]);
-  return table(head, body);
+  const body = rows.filter((row) => goalsOf(row).length > 0).map((row) => {
+    const goals = goalsOf(row);
+    return [row.work, goals.map((goal) => goalText(row, goal)).join(", "), nowOf(row)];
+  });
+  return table(["work", "goal", "now"], body);
 }
 
-function nowOf(row: Row | undefined): string {
-  if (row === undefined) return "not measured";
+function goalText({ unit }: Row, { by, atLeast, atMost }: Goal): string {
+  const bound = atLeast === undefined ? `≤ ${formatNumber(atMost ?? NaN)}` : `≥ ${formatNumber(atLeast)}`;
+  return `${bound} ${by === undefined ? unit : `× ${by}`}`;
+}
+
+function nowOf(row: Row): string {
   const goals = goalsOf(row);
   const verdicts = goals.map((goal) => isMet(row, goal));
   const verdict = verdicts.includes(false) ? "**missed**" : verdicts.includes(undefined) ? "open" : "met";

@@ -24,6 +24,14 @@ import { onSignals } from "./src/cli/start/signals.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
+export {
+  type NodeHandler,
+  type NodeHandlerGateway,
+  type NodeNext,
+  type NodeRequest,
+  type NodeResponse,
+  toNodeHandler,
+} from "./src/http/node_handler.ts";
 export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/config/snapshot.ts";
 export type { Environment } from "./src/config/classify.ts";

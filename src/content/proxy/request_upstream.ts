@@ -1,4 +1,5 @@
 import http, { type IncomingMessage } from "node:http";
+import { drained } from "../../http/drained.ts";
 import type { Clock } from "../../values/clock.ts";
 
 /** A request to the upstream. */
@@ -147,14 +148,6 @@ async function send(
     onProgress();
   }
   request.end();
-}
-
-/** Waits until the request's buffer is empty, or the request is closed. */
-function drained(request: http.ClientRequest): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const events = ["drain", "close"] as const;
-  for (const event of events) request.on(event, resolve);
-  return promise.finally(() => events.forEach((event) => request.off(event, resolve)));
 }
 
 /** Calls `onTimeout` after `ms` milliseconds, counted from the last `restart()`. */

@@ -2,10 +2,10 @@ import { type Clock, sleep } from "../../values/clock.ts";
 
 /**
  * How long after the end of a body that no header announces its request may still turn out to be reset. `Deno.serve`
- * ends such a body without an error, and aborts the request's signal a few milliseconds later, on a busy machine some
- * tens of milliseconds.
+ * ends such a body without an error, and aborts the request's signal some milliseconds later. The pause is divided, so
+ * that a process that was not running meanwhile receives what has happened before it decides.
  */
-const RESET_NOTICE_MS = 100;
+const RESET_NOTICE = { pauses: 10, pauseMs: 10 };
 
 /**
  * Returns the body of a request, or `null` if it has none.
@@ -51,6 +51,6 @@ async function* withConfirmedEnd(
 
 /** Makes sure that a body has ended because it is complete, and not because the client has reset its stream. */
 async function confirmEnd({ signal }: Request, clock: Clock): Promise<void> {
-  await sleep(RESET_NOTICE_MS, clock, { signal });
+  for (let pause = 0; pause < RESET_NOTICE.pauses; pause++) await sleep(RESET_NOTICE.pauseMs, clock, { signal });
   signal.throwIfAborted();
 }

@@ -122,7 +122,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptions): void {
   if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
   const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
-    "expected --allowed-hosts or --allowed-origins";
+    "expected allowedHosts or allowedOrigins";
   log.warn("rep.start.warning", { detail });
 }
 

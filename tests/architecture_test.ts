@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
 import config from "../deno.json" with { type: "json" };
+import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -61,6 +62,19 @@ Deno.test("no two folders of src/ import each other, directly or through others"
 Deno.test("no library module imports the command line", async () => {
   const library = [...await importGraph("src")].filter(([path]) => !path.startsWith("src/cli/"));
   assertEquals(library.filter(([, imports]) => imports.some((it) => it.startsWith("src/cli/"))), []);
+});
+
+/** A string of TypeScript; what precedes one in a comment is matched with the comment. */
+const STRINGS = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|\/\/.*|\/\*[^]*?\*\//g;
+
+Deno.test("no library module names a flag of the command in a string", async () => {
+  const flag = new RegExp(`--(?:${OPTION_NAMES.join("|")})(?![-\\w])`);
+  const paths = (await modulesIn("src")).filter((path) => !path.startsWith("src/cli/"));
+  const found = await Promise.all(paths.map(async (path) => {
+    const [...strings] = (await Deno.readTextFile(new URL(path, ROOT))).match(STRINGS) ?? [];
+    return strings.filter((text) => !text.startsWith("/") && flag.test(text)).map((text) => `${path}: ${text}`);
+  }));
+  assertEquals(found.flat(), []);
 });
 
 Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => {

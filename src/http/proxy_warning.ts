@@ -17,7 +17,7 @@ export function createProxyWarning({ isTrusted, log }: { isTrusted: TrustRule; l
     if (isTrusted(peer)) return;
     hasWarned = true;
     const detail = "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
-      "if it is your proxy, add it to --trusted-proxies";
+      "if it is your proxy, add it to trustedProxies";
     log.warn("rep.proxy.untrusted", { peer, detail });
   };
 }

@@ -170,7 +170,7 @@ for (const [kind, variables, options, isWarned] of WARNINGS) {
     await using gate = await setUp(variables, options);
     const warnings = gate.lines.filter(({ msg }) => msg === "rep.start.warning");
     const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
-      "expected --allowed-hosts or --allowed-origins";
+      "expected allowedHosts or allowedOrigins";
     assertEquals(warnings.map(({ level, detail }) => [level, detail]), isWarned ? [["WARN", detail]] : []);
   });
 }

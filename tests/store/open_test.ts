@@ -62,7 +62,7 @@ Deno.test("openStore() rejects a file that cannot be opened and names it", async
   const folder = await Deno.makeTempDir();
   const path = join(folder, "nowhere", "kv.sqlite3");
   try {
-    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open --kv "${path}": `);
+    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open storePath "${path}": `);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -72,7 +72,7 @@ Deno.test("openStore() rejects a file that is not a database and names it", asyn
   const path = await Deno.makeTempFile();
   try {
     await Deno.writeTextFile(path, "This is not a database. ".repeat(200));
-    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open --kv "${path}": `);
+    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open storePath "${path}": `);
   } finally {
     await Deno.remove(path);
   }
@@ -86,12 +86,12 @@ Deno.test({
     await assertRejects(
       () => openStore("other.sqlite3", log),
       TypeError,
-      'Cannot open --kv "other.sqlite3": expected --allow-read=other.sqlite3',
+      'Cannot open storePath "other.sqlite3": expected --allow-read=other.sqlite3',
     );
     await assertRejects(
       () => openStore("kv.sqlite3", log),
       TypeError,
-      'Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3',
+      'Cannot open storePath "kv.sqlite3": expected --allow-write=kv.sqlite3',
     );
   },
 });
@@ -103,7 +103,7 @@ Deno.test({
     await assertRejects(
       () => openStore("https://kv.example.com", captureLog().log),
       TypeError,
-      'Cannot open --kv "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+      'Cannot open storePath "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
     );
   },
 });
@@ -129,14 +129,14 @@ async function openWithStatus(
 Deno.test("openStore() rejects a server that denies access or is not a KV server and names it", async () => {
   for (const [status, reason] of [[401, "401"], [404, "404"], [200, "not a valid KV Connect endpoint"]] as const) {
     const error = await assertRejects(() => openWithStatus(status), TypeError, reason);
-    assertMatch(error.message, /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": /);
+    assertMatch(error.message, /^Cannot open storePath "http:\/\/127\.0\.0\.1:\d+": /);
   }
 });
 
 Deno.test("openStore() opens an unreachable server with a warning, and operations fail", async () => {
   for (const status of [429, 500, 503]) {
     const { store, url, lines } = await openWithStatus(status);
-    const reason = `Cannot open --kv "${url}": Could not open Deno KV database: `;
+    const reason = `Cannot open storePath "${url}": Could not open Deno KV database: `;
     assertEquals(lines.map(({ level, msg }) => [level, msg]), [["WARN", "rep.store.unreachable"]]);
     assertStringIncludes(String(lines[0]?.detail), `retrying in the background: ${reason}`);
     await assertRejects(() => store.get(["a"]), StoreUnavailableError, `Cannot use the store: ${reason}`);
@@ -166,7 +166,7 @@ Deno.test("openStore() names no credentials and no query of a URL", async () => 
     } finally {
       Deno.env.delete("DENO_KV_ACCESS_TOKEN");
     }
-    assertStringIncludes(Deno.inspect(text), `Cannot open --kv "${url.slice(0, url.indexOf(":"))}://…@`);
+    assertStringIncludes(Deno.inspect(text), `Cannot open storePath "${url.slice(0, url.indexOf(":"))}://…@`);
     assertEquals([url, /CAN|ARY/.test(Deno.inspect(text, { depth: 10 }))], [url, false]);
   }
 });
@@ -175,7 +175,7 @@ Deno.test("openStore() names no credentials if a permission is missing", { permi
   const error = await assertRejects(() => openStore("https://user:CANARY@kv.example.com/?t=CANARY", captureLog().log));
   assertEquals(
     (error as Error).message,
-    'Cannot open --kv "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+    'Cannot open storePath "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
   );
 });
 
@@ -196,6 +196,6 @@ Deno.test("openStore() falls back to memory without Deno KV and names the flag t
 });
 
 Deno.test("openStore() does not fall back to memory for a named file", async () => {
-  const message = 'Cannot open --kv "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
+  const message = 'Cannot open storePath "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
   assertEquals(await openInProcess("kv.sqlite3", ["-A"]), [["TypeError", message]]);
 });

@@ -1,4 +1,5 @@
 import { messageOf } from "../../observe/log.ts";
+import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
 import { type CommandArguments, parseCommandArguments } from "./command_line.ts";
@@ -29,7 +30,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     return 0;
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
-    io.printError(messageOf(error));
+    io.printError(nameFlags(messageOf(error)));
     return error instanceof UsageError ? 2 : 1;
   }
 }

@@ -12,6 +12,7 @@ import { watchVariables } from "../../config/watch_stored.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 import { withTimeout } from "../../store/with_timeout.ts";
+import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readTextFile } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -65,7 +66,7 @@ async function history(line: CommandArguments, io: CommandIo): Promise<void> {
 }
 
 async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
-  const onChange = (failure?: Error) => io.printError(failure?.message ?? "The store is available again");
+  const onChange = (failure?: Error) => io.printError(nameFlags(failure?.message ?? "The store is available again"));
   await withStore(line, { ...io, onChange }, async (store) => {
     const stop = new AbortController();
     void io.stopped().then(() => stop.abort());

@@ -1,4 +1,4 @@
-import { formatKvPath, isUrl, missingPermission } from "../../store/open.ts";
+import { formatStorePath, isUrl, missingPermission } from "../../store/open.ts";
 import { isPostgresUrl, parsePostgresUrl, type PostgresHost } from "../../store/postgres/url.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
@@ -21,7 +21,7 @@ export function checkPermissions(options: CommandOptions): string[] {
     ...paths.map((path) => missingRead(flag, path)),
     readIssue("--tls-cert", options["tls-cert"]),
     readIssue("--tls-key", options["tls-key"]),
-    storeIssue("--kv", options.kv),
+    storeIssue(options.kv),
     upstream && netIssue(`Cannot proxy to --upstream "${upstream}"`, upstream),
   ];
   return issues.filter((issue) => issue !== undefined);
@@ -31,10 +31,10 @@ function readIssue(flag: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : missingRead(flag, path);
 }
 
-function storeIssue(flag: string, kv: string | undefined): string | undefined {
+function storeIssue(kv: string | undefined): string | undefined {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const failure = `Cannot open ${flag} "${formatKvPath(kv)}"`;
-  const missing = missingPermission(kv, flag);
+  const failure = `Cannot open --kv "${formatStorePath(kv)}"`;
+  const missing = missingPermission(kv);
   if (missing !== undefined) return `${failure}: expected ${missing}`;
   return storeAddresses(kv).map((address) => netIssue(failure, address)).find((issue) => issue !== undefined);
 }

@@ -2,19 +2,20 @@ import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { isTextLog } from "../options/log_format.ts";
+import { nameFlags, withFlagNames } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 
 /** Prints an error's message and ends the process: with code 2 if the command was called incorrectly, else with 1. */
 export function exitWithError(error: unknown): never {
   // deno-lint-ignore no-console -- people read standard error, programs the log
-  console.error(messageOf(error));
+  console.error(nameFlags(messageOf(error)));
   Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
 /** Logs why the gateway could not start, and does the same as {@linkcode exitWithError}. */
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
-  logStartError(error, createLog({ format }));
+  logStartError(error, withFlagNames(createLog({ format })));
   exitWithError(error);
 }
 

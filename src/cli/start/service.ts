@@ -17,6 +17,7 @@ import { type Clock, sleep, systemClock, waitAtMost } from "../../values/clock.t
 import { isGranted } from "../../values/permissions.ts";
 import type { Command } from "../options/command.ts";
 import { findDefaultManifest } from "../options/default_manifest.ts";
+import { withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import { checkPermissions } from "./check_permissions.ts";
@@ -222,7 +223,7 @@ function resolveInstanceId({ hostname, port }: CommandOptions): string | undefin
 
 /** Creates the log of a command, and writes the command's warnings to it. */
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
-  const log = createLog({ format: options["log-format"], level: options["log-level"] });
+  const log = withFlagNames(createLog({ format: options["log-format"], level: options["log-level"] }));
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;

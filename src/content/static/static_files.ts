@@ -134,7 +134,7 @@ async function assertReadable(directory: string): Promise<void> {
   try {
     for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
   } catch (cause) {
-    const message = `Cannot serve --static-dir "${directory}": expected a readable directory, got ${cause}`;
+    const message = `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
     throw new Error(message, { cause });
   }
 }

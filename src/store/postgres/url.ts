@@ -57,17 +57,16 @@ export function isPostgresUrl(path: string): boolean {
  * `sslmode` is `verify-full`, or `disable` if every host is a loopback address. The other modes of `libpq` do not
  * verify with whom they speak, and are rejected.
  *
- * @param flag The option that names the store, for the message.
  * @throws {TypeError} If it is invalid. The message contains neither user nor password.
  */
-export function parsePostgresUrl(url: string, flag = "--kv"): PostgresTarget {
+export function parsePostgresUrl(url: string): PostgresTarget {
   const parts = URL_PARTS.exec(url)?.groups;
-  if (parts === undefined) throw new TypeError(`Cannot open ${flag} "${redactUrl(url)}": expected ${EXPECTED}`);
+  if (parts === undefined) throw new TypeError(`Cannot open storePath "${redactUrl(url)}": expected ${EXPECTED}`);
   try {
     return toTarget(parts);
   } catch (error) {
     const reason = error instanceof URIError ? "expected special characters to be percent-encoded" : messageOf(error);
-    throw new TypeError(`Cannot open ${flag} "${redactUrl(url)}": ${reason}`);
+    throw new TypeError(`Cannot open storePath "${redactUrl(url)}": ${reason}`);
   }
 }
 

@@ -43,7 +43,7 @@ Deno.test("Service answers 503 to the requests that waited if it cannot start", 
   const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
   const service = new Service(command, { log: captureLog().log });
   const waiting = service.fetch(new Request("http://gateway.test/"));
-  await assertRejects(() => service.start(), TypeError, 'Cannot open --kv "/nowhere/kv.sqlite3"');
+  await assertRejects(() => service.start(), TypeError, 'Cannot open storePath "/nowhere/kv.sqlite3"');
   const { status, detail } = await (await waiting).json();
   assertEquals([status, detail], [503, "The gateway could not start"]);
 });

@@ -643,7 +643,7 @@ for (const [directory, reason] of [["missing", "NotFound"], ["app.js", "NotADire
   Deno.test(`StaticFiles.open() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && join(site.directory, directory);
-    const message = `Cannot serve --static-dir "${path}": expected a readable directory, got ${reason}: `;
+    const message = `Cannot serve staticDir "${path}": expected a readable directory, got ${reason}: `;
     await assertRejects(() => StaticFiles.open({ directory: path }), Error, message);
   });
 }
@@ -652,7 +652,7 @@ Deno.test({
   name: "StaticFiles.open() names the directory that it has no permission to read",
   permissions: { read: false },
   async fn() {
-    const message = `Cannot serve --static-dir "site": expected a readable directory, got NotCapable: `;
+    const message = `Cannot serve staticDir "site": expected a readable directory, got NotCapable: `;
     await assertRejects(() => StaticFiles.open({ directory: "site" }), Error, message);
   },
 });

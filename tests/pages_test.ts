@@ -197,7 +197,7 @@ Deno.test("the first page after the master key becomes readable has SENSITIVE va
   assertEquals((await pageOf(gate)).sensitive, undefined);
   const before = reads;
   isHidden = false;
-  await clock.tick(1_000); // the circuit breaker lets a trial operation through
+  await clock.tick(1_000); // the circuit breaker probes the store again
 
   assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
   assertEquals(reads, before);

@@ -38,13 +38,16 @@ export interface CircuitBreakerStore extends Store {
 /** Reads and writes have separate circuits: on a full disk, only writes fail. */
 type Kind = "read" | "write";
 
-/** A key that holds no data. */
-const PROBE_KEY = ["probe"];
+/** A key that holds no data, and the prefix of others. */
+const PROBE = ["probe"];
+/** Below the limits of Deno KV for a value and for a commit. */
+const MAX_VALUE_BYTES = 60_000;
+const MAX_COMMIT_BYTES = 600_000;
 
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately for
- * `pauseMs`, then a single trial operation is let through. Over KV Connect, operations on an unreachable server never
- * end, and each pending one keeps writing to standard error.
+ * `pauseMs`, then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
+ * and each pending one keeps writing to standard error.
  */
 export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions): CircuitBreakerStore {
   return new CircuitBreaker(store, options);
@@ -53,8 +56,10 @@ export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions)
 class CircuitBreaker implements CircuitBreakerStore {
   readonly #store: Store;
   readonly #options: Required<CircuitBreakerOptions>;
-  /** The kinds whose last operation failed, and when the next trial is due. */
+  /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #openUntil = new Map<Kind, number>();
+  /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
+  #failedBytes = 0;
 
   constructor(store: Store, options: CircuitBreakerOptions) {
     const { timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {}, metrics = noMetrics, clock } = options;
@@ -83,7 +88,7 @@ class CircuitBreaker implements CircuitBreakerStore {
   }
 
   commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    return this.#run("write", () => this.#store.commit(checks, writes));
+    return this.#run("write", () => this.#store.commit(checks, writes), writes);
   }
 
   watch(key: Key, hint: () => void): () => void {
@@ -95,23 +100,36 @@ class CircuitBreaker implements CircuitBreakerStore {
   }
 
   async probe(): Promise<void> {
-    const probes: Promise<unknown>[] = [];
-    if (this.#openUntil.has("read")) probes.push(this.get(PROBE_KEY));
-    if (this.#openUntil.has("write")) {
-      probes.push(this.commit([], [{ key: PROBE_KEY, value: this.#options.clock.now() }]));
-    }
-    await Promise.allSettled(probes); // `onChange` reports the outcome
+    const due = this.#openUntil.keys().filter((kind) => !this.#isOpen(kind));
+    await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome
   }
 
-  async #run<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
+  async #run<T>(kind: Kind, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
     if (this.#isOpen(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
-    this.#admitTrial(kind);
+    if (this.#openUntil.has(kind)) await this.#probe(kind);
+    try {
+      return await this.#attempt(kind, operation);
+    } catch (error) {
+      this.#failedBytes = Math.max(this.#failedBytes, JSON.stringify(writes).length);
+      throw error;
+    }
+  }
+
+  /** Half-open: after the pause, one probe runs while the circuit stays open for all others. */
+  async #probe(kind: Kind): Promise<void> {
+    const { clock, timeoutMs, pauseMs } = this.#options;
+    this.#openUntil.set(kind, clock.now() + timeoutMs + pauseMs);
+    await this.#attempt<unknown>(kind, () => {
+      return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
+    });
+    this.#recordRecovery(kind);
+  }
+
+  async #attempt<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
     const { timeoutMs, clock, metrics } = this.#options;
     const startedAt = clock.now();
     try {
-      const result = await withTimeout(operation(), timeoutMs, clock);
-      this.#recordSuccess(kind);
-      return result;
+      return await withTimeout(operation(), timeoutMs, clock);
     } catch (error) {
       metrics.count("rep.store.errors", 1, kind);
       throw this.#recordFailure(kind, error);
@@ -127,13 +145,8 @@ class CircuitBreaker implements CircuitBreakerStore {
     return remainingMs > 0 && remainingMs <= timeoutMs + pauseMs;
   }
 
-  /** Half-open: after the pause, one trial operation runs while the circuit stays open for all others. */
-  #admitTrial(kind: Kind): void {
-    const { clock, timeoutMs, pauseMs } = this.#options;
-    if (this.#openUntil.has(kind)) this.#openUntil.set(kind, clock.now() + timeoutMs + pauseMs);
-  }
-
-  #recordSuccess(kind: Kind): void {
+  #recordRecovery(kind: Kind): void {
+    if (kind === "write") this.#failedBytes = 0;
     if (this.#openUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
   }
 
@@ -145,4 +158,14 @@ class CircuitBreaker implements CircuitBreakerStore {
     if (wasAvailable) onChange(failure);
     return failure;
   }
+}
+
+/** Writes about as much as the commit that failed, which no engine can compress, and deletes it again. */
+function probeWrites(bytes: number): Write[] {
+  const size = Math.min(bytes, MAX_COMMIT_BYTES);
+  const parts = Math.ceil(size / MAX_VALUE_BYTES);
+  const writes = Array.from({ length: parts }, (_, part): Write => {
+    return { key: [...PROBE, part], value: crypto.getRandomValues(new Uint8Array(Math.ceil(size / parts))) };
+  });
+  return [...writes, ...writes.map(({ key }) => ({ key }))];
 }

@@ -1,9 +1,9 @@
-import { assert, assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertNotEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { type Check, type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
 
 /** A store whose operations are settled by the test; `operations` records their names. */
@@ -65,6 +65,13 @@ async function failAt({ inner, store }: TestBreaker, kind: "get" | "commit"): Pr
   const operation = kind === "get" ? store.get([]) : store.commit([], []);
   inner.reject(new TypeError("broken"));
   await assertRejects(() => operation, StoreUnavailableError, "Cannot use the store: broken");
+}
+
+/** Resolves the probe that precedes an operation after a failure, then the operation. */
+async function resolveProbed(inner: ManualStore, value?: unknown): Promise<void> {
+  inner.resolve();
+  await settle();
+  inner.resolve(value);
 }
 
 Deno.test("withCircuitBreaker() forwards operations to the store", async () => {
@@ -130,10 +137,10 @@ Deno.test("withCircuitBreaker() uses the given timeout and pause", async () => {
   await clock.tick(6);
   await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1);
-  const probe = store.get([]);
+  const next = store.get([]);
   inner.resolve("late");
-  inner.resolve();
-  assertEquals(await probe, undefined);
+  await resolveProbed(inner);
+  assertEquals(await next, undefined);
 });
 
 Deno.test("withCircuitBreaker() ignores results and errors after the timeout", async () => {
@@ -193,36 +200,37 @@ Deno.test("withCircuitBreaker() opens for 1 s after a failure", async () => {
   assertEquals(breaker.inner.operations, ["get"]);
 });
 
-Deno.test("withCircuitBreaker() lets one trial operation through after the pause and rejects the others", async () => {
+Deno.test("withCircuitBreaker() probes the store once after the pause and rejects other operations meanwhile", async () => {
   const breaker = setUp();
   const { clock, inner, store, changes } = breaker;
   await failAt(breaker, "get");
   await clock.tick(1_000);
-  const probe = store.get([]);
+  const first = store.list([]);
   await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(4_999);
   await assertRejects(() => store.list([]), StoreUnavailableError, OPEN);
   assertEquals(inner.operations, ["get", "get"]);
-  inner.resolve();
-  assertEquals(await probe, undefined);
+  await resolveProbed(inner, []);
+  assertEquals(await first, []);
+  assertEquals(inner.operations, ["get", "get", "list"]);
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
 
-Deno.test("withCircuitBreaker() closes when the trial operation succeeds", async () => {
+Deno.test("withCircuitBreaker() closes when the probe succeeds", async () => {
   const breaker = setUp();
   const { clock, inner, store } = breaker;
   await failAt(breaker, "get");
   await clock.tick(1_000);
-  const probe = store.get([]);
-  inner.resolve();
-  await probe;
+  const first = store.get([]);
+  await resolveProbed(inner);
+  await first;
   const both = [store.get([]), store.list([])];
   inner.resolve();
   inner.resolve([]);
   assertEquals(await Promise.all(both), [undefined, []]);
 });
 
-Deno.test("withCircuitBreaker() opens for another second when the trial operation fails and does not report it again", async () => {
+Deno.test("withCircuitBreaker() opens for another second when the probe fails and does not report it again", async () => {
   const breaker = setUp();
   const { clock, inner, store, changes } = breaker;
   await failAt(breaker, "get");
@@ -231,25 +239,25 @@ Deno.test("withCircuitBreaker() opens for another second when the trial operatio
   await clock.tick(999);
   await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1);
-  const probe = store.get([]);
-  inner.resolve();
-  await probe;
+  const next = store.get([]);
+  await resolveProbed(inner);
+  await next;
   assertEquals(changes, ["Cannot use the store: broken", "up"]);
 });
 
-Deno.test("withCircuitBreaker() lets another trial operation through after the first timed out", async () => {
+Deno.test("withCircuitBreaker() probes again after the first probe timed out", async () => {
   const breaker = setUp();
   const { clock, inner, store } = breaker;
   await failAt(breaker, "get");
   await clock.tick(1_000);
-  const probe = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
+  const first = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
   await clock.tick(5_000);
-  await probe;
+  await first;
   await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
   await clock.tick(1_000);
   const next = store.get([]);
-  inner.reject(new Error("late result of the first operation"));
-  inner.resolve("result of the second operation");
+  inner.reject(new Error("late result of the first probe"));
+  await resolveProbed(inner, "result of the second operation");
   assertEquals(await next as unknown, "result of the second operation");
   assertEquals(store.isAvailable, true);
 });
@@ -283,11 +291,11 @@ Deno.test("withCircuitBreaker() reports a failure once, and the recovery when bo
   assertEquals(changes, ["Cannot use the store: broken"]);
   await clock.tick(1_000);
   const reading = store.get([]);
-  inner.resolve();
+  await resolveProbed(inner);
   await reading;
   assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: broken"]]);
   const writing = store.commit([], []);
-  inner.resolve("1");
+  await resolveProbed(inner, "1");
   await writing;
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
@@ -373,19 +381,55 @@ Deno.test("withCircuitBreaker() counts failures and records the duration of ever
   ]);
 });
 
+/** A memory store that has room for values of a number of bytes in one commit. */
+function limitedStore() {
+  const written: number[] = [];
+  const inner = memoryStore();
+  const limited = {
+    ...delegate(inner),
+    room: 0,
+    written,
+    commit(checks: readonly Check[], writes: readonly Write[]) {
+      const bytes = writes.reduce((sum, { value }) => sum + ((value as Uint8Array | undefined)?.length ?? 0), 0);
+      written.push(bytes);
+      return bytes > limited.room ? Promise.reject(new TypeError("full")) : inner.commit(checks, writes);
+    },
+  };
+  return limited;
+}
+
+Deno.test("a commit that fits does not end the outage of one that did not fit, and a probe does only if it is as large", async () => {
+  for (const size of [100, 200_000]) {
+    const clock = new FakeClock();
+    const inner = limitedStore();
+    const changes: (string | undefined)[] = [];
+    const store = withCircuitBreaker(inner, { clock, onChange: (failure) => void changes.push(failure?.message) });
+    const commit = (bytes: number) => store.commit([], [{ key: ["a"], value: "x".repeat(bytes) }]);
+    inner.room = size - 1;
+    const failing = assertRejects(() => commit(size), StoreUnavailableError, "full");
+    assertNotEquals(await commit(1), undefined); // it was under way already
+    await failing;
+    for (let second = 0; second < 3; second++) {
+      await clock.tick(1_000);
+      await assertRejects(() => commit(1), StoreUnavailableError);
+      await store.probe();
+    }
+    assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: full"]]);
+    inner.room = 2 * size;
+    await clock.tick(1_000);
+    await store.probe();
+    assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: full", undefined]]);
+    assertEquals(await store.list(["probe"]), []);
+  }
+});
+
 Deno.test("probe() writes a value, since a store that is full may still delete", async () => {
   const clock = new FakeClock();
-  const written: (readonly Write[])[] = [];
-  const inner = memoryStore();
-  const store = withCircuitBreaker({
-    ...delegate(inner),
-    commit(checks, writes) {
-      written.push(writes);
-      return written.length === 1 ? Promise.reject(new TypeError("full")) : inner.commit(checks, writes);
-    },
-  }, { clock });
-  await assertRejects(() => store.commit([], [{ key: ["a"], value: 1 }]), StoreUnavailableError);
+  const inner = limitedStore();
+  const store = withCircuitBreaker(inner, { clock });
+  await assertRejects(() => store.commit([], [{ key: ["a"], value: "x" }]), StoreUnavailableError);
+  inner.room = 1_000;
   await clock.tick(1_000);
   await store.probe();
-  assertEquals(written[1], [{ key: ["probe"], value: clock.now() }]);
+  assertEquals(inner.written.map((bytes) => bytes > 0), [true, true]);
 });

@@ -5,6 +5,7 @@ import {
   type Key,
   type ListOptions,
   type Store,
+  StoreFullError,
   StoreUnavailableError,
   toUnavailableError,
   type Write,
@@ -112,7 +113,7 @@ class RemoteStore implements Store {
     try {
       return await withTimeout(operation(connection), this.#options.timeoutMs, this.#options.clock);
     } catch (error) {
-      if (!isCallerError(error) && connection === this.#connection) this.#reconnect(error);
+      if (!keepsConnection(error) && connection === this.#connection) this.#reconnect(error);
       throw error;
     }
   }
@@ -161,7 +162,10 @@ class RemoteStore implements Store {
   }
 }
 
-/** Deno throws a `TypeError` for keys and values that no database accepts. */
-function isCallerError(error: unknown): boolean {
-  return error instanceof TypeError;
+/**
+ * Deno throws a `TypeError` for keys and values that no database accepts. A store without room for a commit can still
+ * be read.
+ */
+function keepsConnection(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof StoreFullError;
 }

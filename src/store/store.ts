@@ -80,6 +80,14 @@ export class StoreUnavailableError extends Error {
   override name = "StoreUnavailableError";
 }
 
+/** Thrown if the store can be reached, but has no room or other resources for an operation, as on a full disk. */
+export class StoreFullError extends StoreUnavailableError {
+  /** Creates an error with the store's own error as the cause. */
+  constructor(cause: unknown) {
+    super(`Cannot use the store: ${messageOf(cause)}`, { cause });
+  }
+}
+
 /** Returns the error itself if it is a {@linkcode StoreUnavailableError}, else a new one with it as the cause. */
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;

@@ -6,6 +6,8 @@ import {
   type Key,
   type ListOptions,
   type Store,
+  StoreFullError,
+  type StoreUnavailableError,
   toUnavailableError,
   type Write,
 } from "../store.ts";
@@ -29,11 +31,8 @@ interface NotificationOptions extends PostgresStoreOptions {
   readonly signal: AbortSignal;
 }
 
-/**
- * A commit holds an advisory lock for each new entry that it checks. The server has room for 64 locks per connection by
- * default (`max_locks_per_transaction`).
- */
-export const POSTGRES_MAX_CHECKS = 50;
+/** How many checks a commit may have: as many as in a SQLite file. The server itself has no limit. */
+export const POSTGRES_MAX_CHECKS = 100;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
 
@@ -49,20 +48,25 @@ const LISTEN_PAUSE_MS = 1_000;
 export async function openPostgresStore(target: PostgresTarget, options: PostgresStoreOptions): Promise<Store> {
   const closing = new AbortController();
   const open = () => PostgresConnection.open(target, closing.signal);
-  const first = await open();
-  try {
-    await ensureSchema(first, target.schema);
-  } catch (error) {
-    first.close();
-    throw isRejection(error) ? new RejectedError(messageOf(error)) : toUnavailableError(error);
-  }
-  const pool = new PostgresPool(first, open, target.poolSize);
+  const openChecked = async () => await withSchema(await open(), target.schema);
+  const pool = new PostgresPool(await openChecked(), openChecked, target.poolSize);
   const notifications = new Notifications(open, { ...options, channel: target.schema, signal: closing.signal });
   const close = () => {
     closing.abort();
     pool.close();
   };
   return new PostgresStore({ pool, notifications, schema: target.schema, close });
+}
+
+/** A new connection may be to another server than the others, or to tables that a newer version has changed meanwhile. */
+async function withSchema(connection: PostgresConnection, schema: string): Promise<PostgresConnection> {
+  try {
+    await ensureSchema(connection, schema);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw isRejection(error) ? new RejectedError(messageOf(error)) : toStoreError(error);
+  }
 }
 
 interface Parts {
@@ -120,7 +124,7 @@ class PostgresStore implements Store {
       return row?.["version"] ?? undefined;
     } catch (error) {
       if (isConflict(error)) return undefined;
-      throw toUnavailableError(error);
+      throw toStoreError(error);
     }
   }
 
@@ -137,7 +141,7 @@ class PostgresStore implements Store {
     try {
       return await this.#parts.pool.query(statement);
     } catch (error) {
-      throw toUnavailableError(error);
+      throw toStoreError(error);
     }
   }
 }
@@ -203,6 +207,14 @@ function encodeCheck({ key, version }: Check): unknown[] {
 function encodeWrite({ key, value }: Write): unknown[] {
   const { prefix, name } = encodeKey(key);
   return [prefix, name, value === undefined ? null : encodeValue(value)];
+}
+
+/** Insufficient resources, such as a full disk (PostgreSQL, Appendix A, class 53): the connection can still be used. */
+const INSUFFICIENT_RESOURCES = /^53/;
+
+function toStoreError(error: unknown): StoreUnavailableError {
+  const isFull = error instanceof Error && "code" in error && INSUFFICIENT_RESOURCES.test(String(error.code));
+  return isFull ? new StoreFullError(error) : toUnavailableError(error);
 }
 
 /** Serialization failure, deadlock, unique violation (PostgreSQL, Appendix A): another commit won. */

@@ -9,17 +9,14 @@ export const SCHEMA_VERSION = 1;
  * ends.
  *
  * - Checked entries are locked in order, then compared. In `READ COMMITTED`, the lock waits for a concurrent commit and
- *   then sees its
- *   result.
- * - There is no row to lock for an entry that does not exist. An advisory lock stands for it: whoever checks that an
- *   entry does not
- *   exist, or inserts one, takes it.
+ *   then sees its result.
+ * - There is no row to lock for an entry that does not exist. So a commit that checks that inserts one, with a value that
+ *   no entry has, and removes it in the end unless it was written. A concurrent insert waits for it, and the second one
+ *   of two fails. Advisory locks would do as well, but a large commit takes more of them than a small server has.
  * - Versions are random. A sequence could give a version a second time after a failover to a replica that lagged
- *   behind, and a check
- *   would pass that has to fail.
+ *   behind, and a check would pass that has to fail.
  * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which
- *   writes most, needs
- *   none.
+ *   writes most, needs none.
  */
 const createSchema = (schema: string) => `
 CREATE SCHEMA IF NOT EXISTS ${schema};
@@ -31,9 +28,6 @@ CREATE TABLE ${schema}.entry (
   version uuid NOT NULL,
   PRIMARY KEY (prefix, name)
 );
-CREATE FUNCTION ${schema}.lock_absent(prefix text, name text) RETURNS void LANGUAGE sql AS $$
-  SELECT pg_advisory_xact_lock(hashtextextended('${schema}' || prefix || name, 0))
-$$;
 CREATE FUNCTION ${schema}.commit_entries(checks json, writes json) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
   item record;
@@ -44,11 +38,13 @@ BEGIN
     SELECT part->>0 AS prefix, part->>1 AS name, (part->>2)::uuid AS version
     FROM json_array_elements(checks) AS part ORDER BY (part->>0) COLLATE "C", (part->>1) COLLATE "C"
   LOOP
-    IF item.version IS NULL THEN PERFORM ${schema}.lock_absent(item.prefix, item.name); END IF;
     SELECT entry.version INTO found_version FROM ${schema}.entry
     WHERE entry.prefix = item.prefix AND entry.name = item.name FOR UPDATE;
     IF found_version IS DISTINCT FROM item.version THEN RETURN NULL; END IF;
   END LOOP;
+  INSERT INTO ${schema}.entry
+  SELECT part->>0, part->>1, '', new_version FROM json_array_elements(checks) AS part
+  WHERE part->>2 IS NULL ORDER BY (part->>0) COLLATE "C", (part->>1) COLLATE "C";
   FOR item IN
     SELECT part->>0 AS prefix, part->>1 AS name, part->>2 AS value
     FROM json_array_elements(writes) WITH ORDINALITY AS list(part, position)
@@ -57,16 +53,13 @@ BEGIN
     IF item.value IS NULL THEN
       DELETE FROM ${schema}.entry WHERE entry.prefix = item.prefix AND entry.name = item.name;
     ELSE
-      UPDATE ${schema}.entry SET value = item.value, version = new_version
-      WHERE entry.prefix = item.prefix AND entry.name = item.name;
-      IF NOT FOUND THEN
-        PERFORM ${schema}.lock_absent(item.prefix, item.name);
-        INSERT INTO ${schema}.entry VALUES (item.prefix, item.name, item.value, new_version)
-        ON CONFLICT (prefix, name) DO UPDATE SET value = EXCLUDED.value, version = EXCLUDED.version;
-      END IF;
+      INSERT INTO ${schema}.entry VALUES (item.prefix, item.name, item.value, new_version)
+      ON CONFLICT (prefix, name) DO UPDATE SET value = EXCLUDED.value, version = EXCLUDED.version;
     END IF;
     IF item.prefix = '[]' AND length(item.name) < 1000 THEN PERFORM pg_notify('${schema}', item.name); END IF;
   END LOOP;
+  DELETE FROM ${schema}.entry USING json_array_elements(checks) AS part
+  WHERE entry.prefix = part->>0 AND entry.name = part->>1 AND part->>2 IS NULL AND entry.value = '';
   RETURN new_version;
 END
 $$;

@@ -115,6 +115,82 @@ testPostgres("a server of a newer version is rejected", async (parameters) => {
   await noConnectionIsLeft();
 });
 
+testPostgres(
+  "each connection of the pool checks the version of the schema, not the first one alone",
+  async (parameters) => {
+    const schema = parameters.replace("schema=", "");
+    const target = parsePostgresUrl(server.url(parameters));
+    const store = await openPostgresStore(target, { clock: systemClock, random: Math.random });
+    try {
+      await runSql(`UPDATE ${schema}.schema_version SET version = 2`);
+      assertEquals(await store.get(["a"]), undefined); // over the first connection
+      await runSql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+      const deadline = Date.now() + 5_000;
+      const error = await assertRejects(async () => {
+        while (Date.now() < deadline) await getUnlessTerminated(store);
+      }, StoreUnavailableError);
+      assertMatch(error.message, /expected version 1 of the schema/);
+    } finally {
+      store.close();
+    }
+    await noConnectionIsLeft();
+  },
+);
+
+/** The read that is in progress when its connection ends fails with another error. */
+async function getUnlessTerminated(store: Store): Promise<void> {
+  try {
+    await store.get(["a"]);
+  } catch (error) {
+    if (!/terminat/.test(String(error))) throw error;
+  }
+}
+
+testPostgres(
+  "a commit that the server has no resources for leaves the connections and the reads alone",
+  async (parameters) => {
+    const schema = parameters.replace("schema=", "");
+    await withStores([server.url(parameters)], async (store) => {
+      await runSql(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
+      AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+      CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`);
+      const [before] = await runSql(CONNECTIONS);
+      await assertRejects(
+        async () => await store?.commit([], [{ key: ["a"], value: 1 }]),
+        StoreUnavailableError,
+        "could not extend file",
+      );
+      assertEquals(await store?.get(["a"]), undefined);
+      assertEquals((await runSql(CONNECTIONS))[0], before);
+    });
+  },
+);
+
+/** The process IDs of the server's other connections. */
+const CONNECTIONS = `SELECT array_agg(pid ORDER BY pid)::text AS pids FROM pg_stat_activity
+  WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`;
+
+testPostgres("a server that has room for few locks takes a commit of 330 new variables", async (parameters) => {
+  await using small = await PostgresServer.create(String(bin), {
+    settings: { ...FAST.settings, max_connections: "10", max_locks_per_transaction: "10" },
+  });
+  await withStores([small.url(parameters)], async (store) => {
+    const writes = Array.from({ length: 660 }, (_, index) => ({ key: ["event", index], value: "new" }));
+    const checks = writes.slice(0, store?.maxChecks).map(({ key }) => ({ key, version: null }));
+    assertNotEquals(await store?.commit(checks, writes), undefined);
+    assertEquals((await store?.list(["event"]))?.length, 660);
+  });
+});
+
+testPostgres("a check that an entry does not exist leaves none behind", async (parameters) => {
+  await withStores([server.url(parameters)], async (store) => {
+    const checks = [["checked"], ["deleted"], ["written"]].map((key) => ({ key, version: null }));
+    await store?.commit(checks, [{ key: ["deleted"] }, { key: ["written"], value: 1 }]);
+    const rows = await runSql(`SELECT name, value FROM ${parameters.replace("schema=", "")}.entry`);
+    assertEquals(rows, [{ name: "-written", value: "1" }]);
+  });
+});
+
 /** Waits until the server has no other connection; one that was not closed would stay. */
 async function noConnectionIsLeft(): Promise<void> {
   const others =

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
-import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, constants, createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import { decodeContent } from "../src/coding/decode_content.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { startCommand, startServe } from "./_command.ts";
@@ -223,11 +223,57 @@ function rawPage(body: string, headers: string, length = body.length): string {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
+const RAW = (bytes: Uint8Array) => String.fromCharCode(...bytes);
+const GZIP = RAW(gzipSync(HTML));
+const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+
+function inOneChunk(transferEncoding: string, content: string): string {
+  return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${content.length.toString(16)}\r\n${content}\r\n0\r\n\r\n`;
+}
+
+function withLength(content: string): string {
+  return `Content-Length: ${content.length}\r\n\r\n${content}`;
+}
+
+/** Responses that browsers accept, and the page that arrives, without the script. */
+const ODD_RESPONSES: readonly (readonly [name: string, status: string, response: string, html: string])[] = [
+  ["raw deflate", "200 OK", `Content-Encoding: deflate\r\n${withLength(RAW(deflateRawSync(HTML)))}`, HTML],
+  ["bytes after gzip", "200 OK", `Content-Encoding: gzip\r\n${withLength(`${GZIP}<!-- 3 ms -->`)}`, HTML],
+  ["an empty gzip body in chunks", "200 OK", `Content-Encoding: gzip\r\n${EMPTY_CHUNKED}`, ""],
+  ["a redirect with an empty gzip body", "302 Found", `Location: /x\r\nContent-Encoding: gzip\r\n${EMPTY_CHUNKED}`, ""],
+  ["the transfer coding gzip", "200 OK", inOneChunk("gzip, chunked", GZIP), HTML],
+];
+
+for (const [name, status, response, html] of ODD_RESPONSES) {
+  Deno.test(`a page of an upstream with ${name} arrives with the script`, async () => {
+    await using upstream = scriptedUpstream(async (connection) => {
+      await connection.readHead();
+      await connection.write(`HTTP/1.1 ${status}\r\nContent-Type: text/html\r\nConnection: close\r\n${response}`);
+    });
+    await using gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream: `http://127.0.0.1:${upstream.port}` });
+    const arrived = await gate.ask("/", { headers: { accept: "text/html" } });
+    assertEquals([arrived.status, arrived.headers.get("content-encoding")], [Number.parseInt(status), null]);
+    const page = await arrived.text();
+    assertEquals([page.includes('"A":"1"'), withoutScript(page)], [true, html]);
+  });
+}
+
+Deno.test("a 205 of an upstream arrives as a 204, for whose end no client waits", async () => {
+  await using upstream = scriptedUpstream(async (connection) => {
+    await connection.readHead();
+    await connection.write("HTTP/1.1 205 Reset Content\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n");
+  });
+  await using gate = await setUp({}, { upstream: `http://127.0.0.1:${upstream.port}` });
+  await using server = serve((request, info) => gate.gateway.fetch(request, info));
+  const response = await fetch(server.url, { signal: AbortSignal.timeout(5_000) });
+  assertEquals([response.status, await response.text()], [204, ""]);
+});
+
 Deno.test("a broken body is one line of the log, and an error for the client", async () => {
   const gzip = "Content-Encoding: gzip\r\n";
   const bytes = await new Response(new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"))).bytes();
   const compressed = String.fromCharCode(...bytes);
-  const corrupt = `${compressed.slice(0, -8)}----${compressed.slice(-4)}`;
+  const corrupt = compressed.slice(0, 20) + "\xff".repeat(compressed.length - 20);
   const broken: [path: string, response: string, reason: string][] = [
     ["/cut", rawPage("<html>", "", 100), "aborted"],
     ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],

@@ -1,18 +1,33 @@
-import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
+type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
+type HeaderLength = (bytes: Uint8Array) => number | undefined;
+
+/** How content in one coding is decoded. */
+interface Decoder {
+  readonly create: () => BodyTransformer;
+  readonly headerLength?: HeaderLength;
+}
+
+const GZIP: Decoder = { create: createInflateRaw, headerLength: gzipHeaderLength };
+
 /**
- * The supported content codings (RFC 9110 §8.4.1). Their decoders produce 16 KiB at a time, when they are read.
- * `DecompressionStream` would put everything that a chunk contains into memory at once: up to 1,000 times its size with
- * gzip, and far more with Brotli.
+ * The supported content codings (RFC 9110 §8.4.1), read as browsers read them: what follows the first member of gzip is
+ * ignored, its checksum included, and deflate may lack the zlib header that it should have.
+ *
+ * The decoders produce 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk
+ * contains into memory at once: up to 1,000 times its size with gzip, and far more with Brotli.
  */
-const DECODERS: Readonly<Record<string, () => BodyTransformer>> = {
-  "br": createBrotliDecompress,
-  "deflate": createInflate,
-  "gzip": createGunzip,
-  "x-gzip": createGunzip,
+const DECODERS: Readonly<Record<string, Decoder>> = {
+  "br": { create: createBrotliDecompress },
+  "deflate": { create: createInflateRaw, headerLength: zlibHeaderLength },
+  "gzip": GZIP,
+  "x-gzip": GZIP,
 };
 
 /** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
@@ -24,7 +39,7 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
  * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and
  * the sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of
- * the body fail (except truncated Brotli, which Deno does not detect).
+ * the body fail (except truncated Brotli, which Deno does not detect); an empty body is empty content.
  *
  * @param response Its body is consumed; use the returned response instead.
  */
@@ -35,12 +50,80 @@ export function decodeContent(response: Response): Response {
     return response;
   }
   const { status, statusText } = response;
-  // Some servers send a coding with an empty body, which is not valid gzip.
-  const isEmpty = response.headers.get("content-length") === "0";
-  const body = isEmpty
-    ? response.body
-    : response.body && transformBody(response.body, { transformer: DECODERS[coding]!(), toError: decodingError });
+  const body = response.body && decodeBody(response.body, DECODERS[coding]!);
   return new Response(body, { status, statusText, headers: decodedHeaders(response.headers) });
+}
+
+function decodeBody(body: ReadableStream<Bytes>, { create, headerLength }: Decoder): ReadableStream<Bytes> {
+  const compressed = headerLength ? withoutHeader(body, headerLength) : body;
+  return transformBody(compressed, { transformer: create(), toError: decodingError });
+}
+
+function withoutHeader(body: ReadableStream<Bytes>, headerLength: HeaderLength): ReadableStream<Bytes> {
+  const reader = body.getReader();
+  let isPastHeader = false;
+  return new ReadableStream<Bytes>({
+    async pull(controller) {
+      if (!isPastHeader) {
+        isPastHeader = true;
+        return controller.enqueue(await readPastHeader(reader, headerLength));
+      }
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => reader.cancel(reason),
+  }, { highWaterMark: 0 });
+}
+
+/** A header may contain the name of a file and a comment. */
+const MAX_HEADER_BYTES = 4_096;
+
+/** Compressed data without content: some servers send a coding with an empty body. */
+const NO_CONTENT = Uint8Array.of(3, 0);
+
+/** Returns the bytes that arrive with the end of the header. */
+async function readPastHeader(reader: ReadableStreamDefaultReader<Bytes>, headerLength: HeaderLength): Promise<Bytes> {
+  for (let bytes: Bytes = new Uint8Array();;) {
+    const { done, value } = await reader.read();
+    if (done && bytes.length === 0) return NO_CONTENT;
+    if (done || bytes.length > MAX_HEADER_BYTES) throw decodingError("expected a complete header");
+    bytes = joined(bytes, value);
+    const length = headerLength(bytes);
+    if (length !== undefined) return bytes.subarray(length);
+  }
+}
+
+function joined(first: Bytes, second: Bytes): Bytes {
+  if (first.length === 0) return second;
+  const bytes = new Uint8Array(first.length + second.length);
+  bytes.set(first);
+  bytes.set(second, first.length);
+  return bytes;
+}
+
+/** Flags of a gzip header (RFC 1952 §2.3.1). */
+const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
+
+function gzipHeaderLength(bytes: Uint8Array): number | undefined {
+  const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
+  if (first !== 0x1f || second !== 0x8b || method !== 8) throw decodingError("expected a gzip header");
+  let length = 10;
+  if (flags & HAS_EXTRA) length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
+  for (const flag of [HAS_NAME, HAS_COMMENT]) {
+    if (!(flags & flag)) continue;
+    const end = bytes.indexOf(0, length);
+    if (end === -1) return undefined;
+    length = end + 1;
+  }
+  if (flags & HAS_CHECKSUM) length += 2;
+  return bytes.length < length ? undefined : length;
+}
+
+/** Returns 0 if there is no header (RFC 1950 §2.2). */
+function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
+  if (method === undefined || flags === undefined) return undefined;
+  return (method & 0x0f) === 8 && (256 * method + flags) % 31 === 0 ? 2 : 0;
 }
 
 /**

@@ -76,14 +76,13 @@ Deno.test("decodeContent() returns a partial response unchanged", () => {
   assertStrictEquals(decodeContent(part), part);
 });
 
-Deno.test("decodeContent() accepts responses without a body: for HEAD, with 304, and empty ones", async () => {
+Deno.test("decodeContent() accepts responses without a body: for HEAD and with 304", () => {
   const head = decodeContent(response(null, "gzip", { "content-length": "20" }));
   assertEquals([head.body, [...head.headers]], [null, []]);
   const notModified = decodeContent(
     new Response(null, { status: 304, headers: { "content-encoding": "br", "etag": '"a"' } }),
   );
   assertEquals([notModified.status, [...notModified.headers]], [304, [["etag", 'W/"a"']]]);
-  assertEquals(await decodeContent(response("", "gzip", { "content-length": "0" })).text(), "");
 });
 
 Deno.test("decodeContent() makes the stream fail for invalid and truncated content", async () => {
@@ -115,9 +114,61 @@ Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () =
   gzip.destroy();
 });
 
-Deno.test("decodeContent() decodes gzip with several members", async () => {
-  const member = await encode(PLAIN, "gzip");
-  assertEquals(await decodeContent(response(new Blob([member, member]), "gzip")).text(), TEXT + TEXT);
+Deno.test("decodeContent() ignores what follows the first member of gzip and a deflate stream, as browsers do", async () => {
+  for (const format of ["gzip", "deflate"] as const) {
+    const bytes = await encode(PLAIN, format);
+    for (const rest of [" ", "<!-- served in 3 ms -->", "\x1f\x8bxx", "\0\0", bytes]) {
+      assertEquals(await decodeContent(response(new Blob([bytes, rest]), format)).text(), TEXT, `${format}: ${rest}`);
+      const later = ReadableStream.from([bytes, new Uint8Array(await new Blob([rest]).arrayBuffer())]);
+      assertEquals(await decodeContent(response(later, format)).text(), TEXT, `${format}, then ${rest}`);
+    }
+  }
+});
+
+Deno.test("decodeContent() decodes deflate without the zlib header, as browsers do", async () => {
+  assertEquals(await decodeContent(response(await encode(PLAIN, "deflate-raw"), "deflate")).text(), TEXT);
+});
+
+Deno.test("decodeContent() decodes an empty body as empty content, whether or not its length is known", async () => {
+  for (const coding of ["gzip", "deflate", "br"]) {
+    assertEquals(await decodeContent(response(ReadableStream.from<Bytes>([]), coding)).text(), "");
+    assertEquals(await decodeContent(response("", coding, { "content-length": "0" })).text(), "");
+  }
+});
+
+/** Returns gzip whose header has all optional fields (RFC 1952 §2.3). */
+async function gzipWithFields(): Promise<Bytes> {
+  const [, , , , ...rest] = await encode(PLAIN, "gzip");
+  const [fixed, data] = [rest.slice(0, 6), rest.slice(6)];
+  const fields = [3, 0, 1, 2, 3, ...new TextEncoder().encode("page.html\0a comment\0"), 7, 7];
+  return Uint8Array.from([0x1f, 0x8b, 8, 2 | 4 | 8 | 16, ...fixed, ...fields, ...data]);
+}
+
+/** A body that arrives in chunks of a few bytes. */
+function divided(bytes: Bytes, size: number): ReadableStream<Bytes> {
+  const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size));
+  return ReadableStream.from(chunks.map((chunk) => chunk.slice(0, size)));
+}
+
+Deno.test("decodeContent() reads a header however it is divided, with all the fields that it may have", async () => {
+  const bodies = [
+    ["gzip", await gzipWithFields()],
+    ["gzip", await encode(PLAIN, "gzip")],
+    ["deflate", await encode(PLAIN, "deflate")],
+    ["deflate", await encode(PLAIN, "deflate-raw")],
+  ] as const;
+  for (const [coding, bytes] of bodies) {
+    for (const size of [1, 2, 3, 11, 50]) {
+      assertEquals(await decodeContent(response(divided(bytes, size), coding)).text(), TEXT, `${coding}, ${size}`);
+    }
+  }
+});
+
+Deno.test("decodeContent() rejects a gzip header that is incomplete or does not end", async () => {
+  const header = (await gzipWithFields()).slice(0, 20);
+  for (const bytes of [header.slice(0, 1), header, new Blob([header, "a".repeat(5_000), "\0"])]) {
+    await assertRejects(() => decodeContent(response(bytes, "gzip")).text(), TypeError, "Cannot decode the content");
+  }
 });
 
 Deno.test("decodeContent() decodes no more than is read, from a single chunk", async () => {

@@ -30,20 +30,26 @@ export function withoutHopByHop(headers: Headers, isKept: (name: string) => bool
  * Returns the headers of a message of `node:http` without the hop-by-hop ones. Reads `rawHeaders`, since
  * `message.headers` drops duplicates of some headers.
  *
+ * `node:http` decodes the transfer coding `chunked` only. Others, such as gzip, become the content coding that was
+ * applied last: the codings are the same, and clients decode them.
+ *
  * @throws {TypeError} If a header is invalid.
  */
 export function endToEndHeaders({ rawHeaders }: { readonly rawHeaders: readonly string[] }): Headers {
   const headers = new Headers();
   const connection: string[] = [];
-  let hasTransferEncoding = false;
+  const transferCodings: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const [name, value] = [rawHeaders[i]!.toLowerCase(), rawHeaders[i + 1]!];
     if (name === "connection") connection.push(value);
-    else if (name === "transfer-encoding") hasTransferEncoding = true;
+    else if (name === "transfer-encoding") transferCodings.push(value);
     if (!HOP_BY_HOP.has(name)) headers.append(name, value);
   }
-  for (const name of listedNames(connection.join(), hasTransferEncoding)) {
+  for (const name of listedNames(connection.join(), transferCodings.length > 0)) {
     if (TOKEN.test(name)) headers.delete(name);
+  }
+  for (const coding of parseList(transferCodings.join())) {
+    if (coding.toLowerCase() !== "chunked") headers.append("content-encoding", coding);
   }
   return headers;
 }

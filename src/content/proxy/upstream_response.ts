@@ -4,7 +4,9 @@ import { BrokenBodyError } from "./broken_body_error.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
-const NULL_BODY_STATUSES = [204, 205, 304];
+const NULL_BODY_STATUSES = [204, 304];
+
+const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 
 /** How many bytes of the body are read before the client asks for them. */
 const READ_AHEAD_BYTES = 65_536;
@@ -22,7 +24,8 @@ interface UpstreamResponseOptions {
 }
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A small body that has
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a 204,
+ * to which browsers react alike: `Deno.serve` sends a 205 without its length, and HTTP/1 clients wait for an end. A small body that has
  * arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it closes the connection,
  * and it ends in a {@linkcode BrokenBodyError} if the connection breaks.
  *
@@ -33,8 +36,10 @@ export function upstreamResponse(
   message: IncomingMessage,
   { method, onEnd }: UpstreamResponseOptions,
 ): Response | BytesContent {
-  const { statusCode: status = 0 } = message;
+  const { statusCode = 0 } = message;
   const headers = endToEndHeaders(message);
+  const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
+  if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   // Before any stream: an invalid header must not leave one behind.
   const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });

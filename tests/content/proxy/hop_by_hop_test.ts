@@ -54,3 +54,8 @@ Deno.test("endToEndHeaders() keeps each Set-Cookie, and removes what any of seve
     ["set-cookie", "b=2"],
   ]);
 });
+
+Deno.test("endToEndHeaders() makes a transfer coding other than chunked the content coding that was applied last", () => {
+  const rawHeaders = ["Content-Encoding", "br", "Content-Length", "3", "Transfer-Encoding", "GZip, Chunked"];
+  assertEquals([...endToEndHeaders({ rawHeaders })], [["content-encoding", "br, GZip"]]);
+});

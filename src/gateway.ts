@@ -4,11 +4,11 @@ import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
-import { handleSessionKey, sessionKeyHeaders, sessionKeyRejectionLog } from "./endpoints/session_key.ts";
+import { SessionKeyEndpoint, sessionKeyHeaders } from "./endpoints/session_key.ts";
 import { LiveConfiguration } from "./engine.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
-import { corsHeaders, type OriginContext } from "./http/origin.ts";
+import { corsHeaders } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { RequestUrls } from "./http/request_urls.ts";
 import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
@@ -18,11 +18,9 @@ import {
   type Handler,
   notFound,
   READ_METHODS,
-  type RouteContext,
   Router,
   type RouteTable,
 } from "./http/routes.ts";
-import type { RejectionLog } from "./observe/rejection_log.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import type { PageRequest } from "./pages/page_response.ts";
@@ -138,7 +136,7 @@ class RunningGateway implements Gateway {
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
   #configScripts: ConfigScriptCache | undefined;
-  readonly #rejections: RejectionLog;
+  readonly #sessionKey: SessionKeyEndpoint;
   readonly #router: Router;
   readonly #internalRouter: Router;
   #isStopping = false;
@@ -154,7 +152,7 @@ class RunningGateway implements Gateway {
     const common = { ...settings, urls: this.#urls };
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });
     this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
-    this.#rejections = sessionKeyRejectionLog(settings);
+    this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: live.epochs, rateLimit: live.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
     this.#router = new Router({ table: this.#publicTable(settings), fallback, basePath });
     this.#internalRouter = new Router({ table: this.#internalTable(settings), fallback: { handler: notFound } });
@@ -194,7 +192,7 @@ class RunningGateway implements Gateway {
     await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#live.close();
-    this.#rejections.close();
+    this.#sessionKey.close();
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
@@ -208,12 +206,10 @@ class RunningGateway implements Gateway {
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
       "/rep/session-key": {
         methods: CORS_METHODS,
-        handler: (request, context) => this.#sessionKey(request, context),
-        headersOf405: (request, context) => sessionKeyHeaders(this.#originContext(request, context)),
+        handler: (request, context) => this.#sessionKey.respond(request, context, this.#live.snapshot.sensitive.size),
+        headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
-      "/rep/changes": hotReload ? this.#changesEndpoint() : {
-        handler: (request, context) => rejectChanges(this.#originContext(request, context)),
-      },
+      "/rep/changes": hotReload ? this.#changesEndpoint() : { handler: rejectChanges },
       "/rep/client.js": {
         methods: READ_METHODS,
         handler: async (request) => {
@@ -240,8 +236,8 @@ class RunningGateway implements Gateway {
   #changesEndpoint(): Endpoint {
     return {
       methods: CORS_METHODS,
-      handler: (request, context) => this.#changes(request, context),
-      headersOf405: (request, context) => corsHeaders(this.#originContext(request, context)),
+      handler: (request, context) => handleChanges(request, context, this.#live),
+      headersOf405: ({ originContext }) => corsHeaders(originContext),
     };
   }
 
@@ -276,30 +272,5 @@ class RunningGateway implements Gateway {
   get #status(): HealthStatus {
     if (this.#isStopping) return "stopping";
     return this.#live.problems.length > 0 ? "degraded" : "healthy";
-  }
-
-  #sessionKey(request: Request, context: RouteContext): Response | Promise<Response> {
-    const { epochs, rateLimit, snapshot } = this.#live;
-    const { clock, log, metrics, sessionKeyTtlMs: ttlMs } = this.#settings;
-    const caller = {
-      client: context.client,
-      search: context.url.search,
-      originContext: this.#originContext(request, context),
-    };
-    const rejections = this.#rejections;
-    const common = { epochs, rateLimit, rejections, clock, log, metrics, ttlMs };
-    const options = { ...common, sensitiveCount: snapshot.sensitive.size };
-    return handleSessionKey(request, caller, options);
-  }
-
-  #changes(request: Request, context: RouteContext): Promise<Response> {
-    const { hub, tail } = this.#live;
-    const { client, url: { search } } = context;
-    return handleChanges(request, this.#originContext(request, context), { client, search, hub, tail });
-  }
-
-  #originContext({ headers }: Request, { client: { origin: own } }: RouteContext): OriginContext {
-    const { allowedOrigins: allowed } = this.#settings;
-    return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed };
   }
 }

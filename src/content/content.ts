@@ -1,4 +1,4 @@
-import type { RouteContext } from "../http/routes.ts";
+import type { RequestContext } from "../http/routes.ts";
 import type { Log } from "../observe/log.ts";
 import { type Metrics, noMetrics } from "../observe/metrics.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
@@ -7,7 +7,7 @@ import type { Clock } from "../values/clock.ts";
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   /** Responds to a request. The configuration is inserted into pages. */
-  respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response>;
+  respond(request: Request, context: RequestContext, getConfigScript: GetConfigScript): Response | Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void>;
   /** Resolves when no proxied WebSocket is open. */

@@ -1,15 +1,11 @@
 import type { Hub, Position } from "../changes/hub.ts";
-import type { StreamClient } from "../changes/stream_limits.ts";
 import type { Tail } from "../changes/tail.ts";
-import { corsHeaders, type OriginContext } from "../http/origin.ts";
+import { corsHeaders } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
-import { CORS_METHODS } from "../http/routes.ts";
+import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 
 /** Options of {@linkcode handleChanges}. */
 interface ChangesOptions {
-  client: StreamClient;
-  /** The query of the request's URL. */
-  search: string;
   hub: Hub;
   tail: Tail;
 }
@@ -19,7 +15,7 @@ interface ChangesOptions {
  *
  * @throws {Problem} 404.
  */
-export function rejectChanges(originContext: OriginContext): never {
+export function rejectChanges(_request: Request, { originContext }: RouteContext): never {
   throw new Problem(404, { detail: "Hot reload is not enabled", headers: corsHeaders(originContext) });
 }
 
@@ -35,14 +31,13 @@ export function rejectChanges(originContext: OriginContext): never {
  */
 export async function handleChanges(
   request: Request,
-  originContext: OriginContext,
-  options: ChangesOptions,
+  { client, url, originContext }: RouteContext,
+  { hub, tail }: ChangesOptions,
 ): Promise<Response> {
-  const { client, search, hub, tail } = options;
   const headers = corsHeaders(originContext);
   if (request.method === "OPTIONS") return preflight(headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  const position = await readPosition(request.headers, search, tail);
+  const position = await readPosition(request.headers, url.search, tail);
   // Not the public state, which may be older in this process than what the client has.
   const stream = position ? hub.subscribe(client, position) : hub.reject("store_unavailable");
   return new Response(stream, { headers });

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
+import type { OriginContext } from "./origin.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import type { RequestUrl, RequestUrls } from "./request_urls.ts";
 import type { Route, RouteContext } from "./routes.ts";
@@ -19,6 +20,7 @@ export interface ConnectionInfo {
 interface ResponderOptions {
   urls: RequestUrls;
   isTrusted: TrustRule;
+  allowedOrigins: readonly string[];
   log: Log;
   /** The hosts that requests are served for; a {@linkcode Route} may be for any host. @default {any host} */
   isAllowedHost?: HostRule | undefined;
@@ -44,11 +46,11 @@ export type Responder = (
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { urls, isTrusted, log, isAllowedHost, onRequest, accessLog = false } = options;
+  const { urls, log, isAllowedHost, onRequest, accessLog = false } = options;
   const { telemetry = noTelemetry, clock = systemClock } = options;
   const fail = (error: unknown) => problemResponse(error instanceof Problem ? error : internalError(error, log));
 
-  function handle(request: Request, context: RequestContext, routeFor: (path: string) => Route) {
+  function handle(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     const url = urls.read(request.url);
     if (url === undefined) throw invalidHost();
     const { handler, pattern, isForAnyHost } = routeFor(url.path);
@@ -61,12 +63,12 @@ export function createResponder(options: ResponderOptions): Responder {
     return handler(request, context);
   }
 
-  function requireHost(request: Request, context: RequestContext): void {
+  function requireHost(request: Request, context: LazyContext): void {
     onRequest?.(request, context);
     if (isAllowedHost !== undefined) requireAllowedHost(context.client.origin, isAllowedHost);
   }
 
-  function respond(request: Request, context: RequestContext, routeFor: (path: string) => Route) {
+  function respond(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     try {
       const response = handle(request, context, routeFor);
       const isHead = request.method === "HEAD";
@@ -77,7 +79,7 @@ export function createResponder(options: ResponderOptions): Responder {
     }
   }
 
-  async function respondAndLog(request: Request, context: RequestContext, routeFor: (path: string) => Route) {
+  async function respondAndLog(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     const startedAt = clock.now();
     const pending = respond(request, context, routeFor);
     const { url, address } = context; // at once: Deno forgets them when the client has left
@@ -88,26 +90,27 @@ export function createResponder(options: ResponderOptions): Responder {
   }
 
   const answer = accessLog ? respondAndLog : respond;
-  return (request, info, routeFor) => answer(request, new RequestContext(request, info, isTrusted), routeFor);
+  return (request, info, routeFor) => answer(request, new LazyContext(request, info, options), routeFor);
 }
 
 /** The URL of a request before it is known to be valid. */
 const NO_URL: RequestUrl = { origin: "", path: "", search: "", isPlain: false };
 
 /** What is known about a request. Looking up the peer and the client takes time, so it is done once somebody asks. */
-class RequestContext implements RouteContext {
+class LazyContext implements RouteContext {
   readonly #request: Request;
   readonly #info: ConnectionInfo | undefined;
-  readonly #isTrusted: TrustRule;
+  readonly #options: ResponderOptions;
   #peer: string | undefined;
   #client: Client | undefined;
+  #originContext: OriginContext | undefined;
   /** Set as soon as it is known to be valid. */
   url = NO_URL;
 
-  constructor(request: Request, info: ConnectionInfo | undefined, isTrusted: TrustRule) {
+  constructor(request: Request, info: ConnectionInfo | undefined, options: ResponderOptions) {
     this.#request = request;
     this.#info = info;
-    this.#isTrusted = isTrusted;
+    this.#options = options;
   }
 
   get peer(): string {
@@ -118,14 +121,25 @@ class RequestContext implements RouteContext {
     return this.#client ??= this.#resolveClient();
   }
 
+  get originContext(): OriginContext {
+    return this.#originContext ??= this.#readOrigin();
+  }
+
   /** The address for the log: that of the peer if the URL is invalid. */
   get address(): string {
     return this.url === NO_URL ? this.peer : this.client.address;
   }
 
   #resolveClient(): Client {
-    const { origin } = this.url;
-    return resolveClient(this.#request, { origin, peer: this.peer, isTrusted: this.#isTrusted });
+    const { isTrusted } = this.#options;
+    return resolveClient(this.#request, { origin: this.url.origin, peer: this.peer, isTrusted });
+  }
+
+  #readOrigin(): OriginContext {
+    const { headers } = this.#request;
+    const { allowedOrigins: allowed } = this.#options;
+    const own = this.client.origin;
+    return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed };
   }
 }
 

@@ -1,13 +1,20 @@
 import type { Client } from "./client_address.ts";
+import type { OriginContext } from "./origin.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import type { RequestUrl } from "./request_urls.ts";
 
-/** The second argument of a {@linkcode Handler}. */
-export interface RouteContext {
+/** What is known about a request besides its method, its headers and its body. */
+export interface RequestContext {
   /** The URL of the request, which is read once. */
   readonly url: RequestUrl;
   /** Looked up when a handler asks for it. */
   readonly client: Client;
+}
+
+/** The second argument of a {@linkcode Handler}. */
+export interface RouteContext extends RequestContext {
+  /** Read when a handler asks for it. */
+  readonly originContext: OriginContext;
 }
 
 /** Responds to a request, or throws a {@linkcode Problem}. */
@@ -19,7 +26,7 @@ export interface Endpoint {
   /** Other methods are answered with 405. @default {any method} */
   readonly methods?: readonly string[];
   /** Returns further headers of the 405. @default {none} */
-  readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
+  readonly headersOf405?: (context: RouteContext) => Headers;
   /** Whether the handler responds for any host, and without a look at the headers. @default {false} */
   readonly isForAnyHost?: boolean;
 }
@@ -101,7 +108,7 @@ function checkingMethod({ handler, methods, headersOf405 }: Endpoint): Handler {
   if (methods === undefined) return handler;
   return (request, context) => {
     if (methods.includes(request.method)) return handler(request, context);
-    throw methodNotAllowed(request.method, methods, headersOf405?.(request, context));
+    throw methodNotAllowed(request.method, methods, headersOf405?.(context));
   };
 }
 

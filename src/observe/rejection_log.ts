@@ -7,7 +7,7 @@ export interface Rejection {
   readonly key: string;
   /** One word, under which further rejections are counted. */
   readonly reason: string;
-  /** The event of the line that is logged at once if it is the first one with its key. */
+  /** The event of the line that is logged at once if it is the first one with its key and its reason. */
   readonly event: string;
   /** The fields of that line. */
   readonly fields: LogFields;
@@ -32,12 +32,12 @@ const MAX_KEYS = 1_000;
 const OTHERS = "others";
 
 /**
- * Logs rejections: the first one with each key at once, and those that follow in one line a minute. A line for each
- * would let a single client write 20,000 lines a second.
+ * Logs rejections: the first one with each key and reason at once, and those that follow in one line a minute for each
+ * key. A line for each would let a single client fill the log.
  */
 export class RejectionLog {
   readonly #options: RejectionLogOptions;
-  /** How many rejections with each key have not been logged yet, by reason. */
+  /** By key and reason, how many rejections have not been logged yet after one that was. */
   readonly #counts = new Map<string, Map<string, number>>();
   #cancelSummary: (() => void) | undefined;
 
@@ -48,9 +48,10 @@ export class RejectionLog {
   /** Logs or counts a rejection. */
   report({ key, reason, event, fields }: Rejection): void {
     const group = this.#counts.has(key) || this.#counts.size < MAX_KEYS ? key : OTHERS;
-    const counts = this.#counts.get(group);
-    if (counts !== undefined) return void counts.set(reason, (counts.get(reason) ?? 0) + 1);
-    this.#counts.set(group, new Map());
+    const counts = this.#counts.get(group) ?? new Map<string, number>();
+    const count = counts.get(reason);
+    this.#counts.set(group, counts.set(reason, count === undefined ? 0 : count + 1));
+    if (count !== undefined) return;
     this.#scheduleSummary();
     this.#options.log.warn(event, fields);
   }
@@ -58,7 +59,7 @@ export class RejectionLog {
   /** Logs what has only been counted so far. */
   close(): void {
     this.#cancelSummary?.();
-    for (const [key, counts] of this.#counts) this.#summarize(key, counts);
+    for (const key of this.#counts.keys()) this.#summarize(key);
     this.#counts.clear();
   }
 
@@ -68,16 +69,16 @@ export class RejectionLog {
 
   #summarizeAll(): void {
     this.#cancelSummary = undefined;
-    for (const [key, counts] of this.#counts) {
-      if (counts.size === 0) this.#counts.delete(key); // its next rejection is logged at once
-      else this.#summarize(key, counts);
-    }
+    for (const key of this.#counts.keys()) this.#summarize(key);
     if (this.#counts.size > 0) this.#scheduleSummary();
   }
 
-  #summarize(key: string, counts: Map<string, number>): void {
+  /** Logs the counts of a key. The next rejection for a reason that had none is logged at once again. */
+  #summarize(key: string): void {
     const { log, summaryEvent, summaryFields } = this.#options;
-    if (counts.size > 0) log.warn(summaryEvent, { ...summaryFields(key), ...Object.fromEntries(counts) });
-    counts.clear();
+    const counted = [...this.#counts.get(key) ?? []].filter(([, count]) => count > 0);
+    if (counted.length === 0) return void this.#counts.delete(key);
+    log.warn(summaryEvent, { ...summaryFields(key), ...Object.fromEntries(counted) });
+    this.#counts.set(key, new Map(counted.map(([reason]) => [reason, 0])));
   }
 }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
@@ -55,7 +55,7 @@ async function setUp(options: GatewayOptions = {}): Promise<TestGateway> {
 
   const audit = () =>
     lines.filter(({ msg }) => String(msg).startsWith("rep.session_key"))
-      .map(({ time: _time, ...line }) => line);
+      .map(({ time: _time, issuance_id: _random, ...line }) => line);
   return { gateway, clock, lines, ask, audit, [Symbol.asyncDispose]: () => gateway.close() };
 }
 
@@ -667,6 +667,39 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
   assert(times.every((time) => before <= time && time <= new Date().toISOString()), String(times));
 });
 
+Deno.test("GET /rep/session-key logs an id of its own with every issued key, so that each can be tracked", async () => {
+  await using gate = await setUp();
+  for (const peer of ["203.0.113.9", "203.0.113.9", "203.0.113.10"]) await gate.ask({ peer });
+  const issued = gate.lines.filter(({ msg }) => msg === "rep.session_key.issued");
+  assertEquals(issued.map(({ key_id }) => key_id), [KID, KID, KID]);
+  const ids = issued.map(({ issuance_id }) => String(issuance_id));
+  for (const id of ids) assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  assertEquals(new Set(ids).size, 3);
+});
+
+Deno.test("GET /rep/session-key logs a rejection for another reason at once, after others that are only counted", async () => {
+  const gate = await setUp({ sessionKeyMaxRate: 1 });
+  for (let count = 0; count < 4; count++) await gate.ask();
+  const evil = { origin: "https://evil.example" };
+  await gate.ask({ headers: evil });
+  await gate.ask({ headers: evil });
+  const rejected = () => gate.audit().filter(({ level }) => level === "WARN");
+  assertEquals(rejected().map(({ msg, reason }) => [msg, reason]), [
+    ["rep.session_key.rate_limited", undefined],
+    ["rep.session_key.rejected", "origin_mismatch"],
+  ]);
+  await gate.gateway.close();
+  assertEquals(rejected().slice(2), [
+    {
+      level: "WARN",
+      msg: "rep.session_key.rejections",
+      client_ip: "203.0.113.9",
+      rate_limited: 2,
+      origin_mismatch: 1,
+    },
+  ]);
+});
+
 Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1, trustedProxies: ["10.0.0.0/8"] });
   const evil = "https://evil.example";
@@ -702,7 +735,7 @@ Deno.test("GET /rep/session-key logs the first rejection of each client with its
 Deno.test("GET /rep/session-key counts further rejections of a client in one line a minute, but logs every key", async () => {
   const gate = await setUp({ sessionKeyMaxRate: 3 });
   for (let count = 0; count < 1_000; count++) await gate.ask();
-  await gate.ask({ query: "?kid=x" });
+  for (let count = 0; count < 2; count++) await gate.ask({ query: "?kid=x" });
   await gate.clock.tick(60_000);
   await gate.ask({ query: "?kid=x" });
   await gate.gateway.close();
@@ -710,6 +743,7 @@ Deno.test("GET /rep/session-key counts further rejections of a client in one lin
   assertEquals(gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({ level, msg, ...fields })), [
     ...Array(3).fill({ ...issued, origin: "none", key_id: KID, expires_at: "2023-11-14T22:20:30.000Z" }),
     { level: "WARN", msg: "rep.session_key.rate_limited", requests_in_window: 3 },
+    { level: "WARN", msg: "rep.session_key.rejected", origin: "none", reason: "malformed" },
     { level: "WARN", msg: "rep.session_key.rejections", rate_limited: 996, malformed: 1 },
     { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
   ]);

@@ -32,7 +32,12 @@ Deno.test("GET /rep/health is answered without a promise, and without a look at 
 });
 
 Deno.test("createResponder() returns a response as it is, and a promise only for a promise", async () => {
-  const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: silentLog });
+  const respond = createResponder({
+    urls: new RequestUrls(),
+    isTrusted: () => false,
+    allowedOrigins: [],
+    log: silentLog,
+  });
   const route = (handler: Route["handler"]): () => Route => () => ({ handler, pattern: "/*" });
   const request = new Request("http://gateway.test/");
   assertInstanceOf(respond(request, undefined, route(() => new Response())), Response);
@@ -59,7 +64,12 @@ Deno.test("createResponder() looks up the client once, for a handler that asks f
       return { transport: "tcp", hostname: "192.0.2.1", port: 1 };
     },
   };
-  const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: silentLog });
+  const respond = createResponder({
+    urls: new RequestUrls(),
+    isTrusted: () => false,
+    allowedOrigins: [],
+    log: silentLog,
+  });
   const handler: Route["handler"] = (_request, context) =>
     Response.json([context.client.address, context.client.origin, context.url.search]);
   const request = new Request("http://gateway.test:8080/a?b=c");

@@ -48,9 +48,18 @@ Deno.test("RejectionLog.report() logs the first rejection with each key at once"
   ]);
 });
 
+Deno.test("RejectionLog.report() logs the first rejection for each reason at once, whatever was counted before", () => {
+  const { report, takeLines } = setUp();
+  for (let count = 0; count < 3; count++) report("192.0.2.1");
+  takeLines();
+  for (let count = 0; count < 3; count++) report("192.0.2.1", MALFORMED);
+  assertEquals(takeLines(), [{ msg: "rejected", client_ip: "192.0.2.1", origin: "none" }]);
+});
+
 Deno.test("RejectionLog.report() counts the rejections after that, by reason, in one line a minute for each key", async () => {
   const { report, takeLines, clock } = setUp();
   for (const client of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) report(client);
+  report("192.0.2.1", MALFORMED);
   takeLines();
   for (let count = 0; count < 20_000; count++) report("192.0.2.1");
   report("192.0.2.1", MALFORMED);

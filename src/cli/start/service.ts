@@ -177,7 +177,12 @@ export class Service {
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
-    const respond = createResponder({ urls: new RequestUrls(), isTrusted: () => false, log: this.#log });
+    const respond = createResponder({
+      urls: new RequestUrls(),
+      isTrusted: () => false,
+      allowedOrigins: [],
+      log: this.#log,
+    });
     const other = { handler: () => this.#whenReady(fetch), pattern: "/*" };
     return respond(request, undefined, (path) => routes.get(path) ?? other);
   }

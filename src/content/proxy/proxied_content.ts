@@ -1,5 +1,5 @@
 import type { BytesContent } from "../../coding/bytes_content.ts";
-import type { RouteContext } from "../../http/routes.ts";
+import type { RequestContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Metrics } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
@@ -24,7 +24,7 @@ export function createProxiedContent(options: ProxiedContentOptions) {
   const proxy = new ReverseProxy(options);
   const { log } = options;
   return {
-    respond: (request: Request, context: RouteContext, getConfigScript: GetConfigScript) =>
+    respond: (request: Request, context: RequestContext, getConfigScript: GetConfigScript) =>
       proxyPage(proxy, { request, context, getConfigScript, log }),
     drain: () => proxy.drain(),
     drainWebSockets: () => proxy.drainWebSockets(),
@@ -34,7 +34,7 @@ export function createProxiedContent(options: ProxiedContentOptions) {
 
 interface ProxiedRequest {
   readonly request: Request;
-  readonly context: RouteContext;
+  readonly context: RequestContext;
   readonly getConfigScript: GetConfigScript;
   readonly log: Log;
 }

@@ -3,7 +3,7 @@ import { type BytesContent, createResponse } from "../../coding/bytes_content.ts
 import { isEncoded } from "../../coding/content_coding.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
-import type { RouteContext } from "../../http/routes.ts";
+import type { RequestContext } from "../../http/routes.ts";
 import type { LabelOf } from "../../observe/instruments.ts";
 import { type Log, silentLog } from "../../observe/log.ts";
 import { type Metrics, noMetrics, secondsSince } from "../../observe/metrics.ts";
@@ -114,14 +114,14 @@ export class ReverseProxy {
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
    * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
-  async respond(request: Request, context: RouteContext, options?: ProxyRequestOptions): Promise<Response> {
+  async respond(request: Request, context: RequestContext, options?: ProxyRequestOptions): Promise<Response> {
     return createResponse(await this.forward(request, context, options));
   }
 
   /** Does what {@linkcode respond} does, but may leave it to the caller to create the response. */
   async forward(
     request: Request,
-    context: RouteContext,
+    context: RequestContext,
     options: ProxyRequestOptions = {},
   ): Promise<Response | BytesContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
@@ -157,7 +157,7 @@ export class ReverseProxy {
     return this.#webSockets.idle();
   }
 
-  async #bridge(request: Request, context: RouteContext, release: () => void): Promise<Response> {
+  async #bridge(request: Request, context: RequestContext, release: () => void): Promise<Response> {
     const releaseWebSocket = this.#webSockets.add();
     const onClose = () => {
       releaseWebSocket();
@@ -171,7 +171,7 @@ export class ReverseProxy {
     }
   }
 
-  async #connectWebSockets(request: Request, context: RouteContext, onClose: () => void): Promise<Response> {
+  async #connectWebSockets(request: Request, context: RequestContext, onClose: () => void): Promise<Response> {
     return await proxyWebSocket(request, {
       upstream: this.#upstream,
       target: this.#targetOf(context),
@@ -184,7 +184,7 @@ export class ReverseProxy {
     });
   }
 
-  async #forward(request: Request, context: RouteContext, options: ForwardOptions): Promise<Response | BytesContent> {
+  async #forward(request: Request, context: RequestContext, options: ForwardOptions): Promise<Response | BytesContent> {
     const { method, signal } = request;
     const target = this.#targetOf(context);
     const headers = forwardedHeaders(this.#headersFor(request, context), options);
@@ -204,11 +204,11 @@ export class ReverseProxy {
     }
   }
 
-  #targetOf({ url }: RouteContext): string {
+  #targetOf({ url }: RequestContext): string {
     return upstreamTarget(this.#upstream, url, this.#basePath);
   }
 
-  #headersFor({ headers }: Request, { client, url }: RouteContext): Headers {
+  #headersFor({ headers }: Request, { client, url }: RequestContext): Headers {
     // HTTP/2 has no Host header.
     const host = this.#preserveHost ? headers.get("host") ?? url.origin.replace(/^.*:\/\//, "") : undefined;
     return upstreamHeaders(headers, client, { host, basePath: this.#basePath });

@@ -1,7 +1,7 @@
 import { type ProxyRequestOptions, ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
-import type { RouteContext } from "../../../src/http/routes.ts";
+import type { RequestContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import type { Log, LogFields } from "../../../src/observe/log.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
@@ -58,7 +58,7 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
 }
 
 /** What the gateway knows about a request, without a trusted proxy. */
-function contextOf(request: Request, peer: string): RouteContext {
+function contextOf(request: Request, peer: string): RequestContext {
   const url = new RequestUrls().read(request.url)!;
   return { url, client: resolveClient(request, { origin: url.origin, peer, isTrusted: () => false }) };
 }

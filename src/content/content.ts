@@ -1,6 +1,6 @@
 import type { RequestContext } from "../http/routes.ts";
 import type { Log } from "../observe/log.ts";
-import { type Metrics, noMetrics } from "../observe/metrics.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -18,19 +18,18 @@ export interface Content {
 
 /** Options of {@linkcode openContent}. */
 export interface ContentOptions {
-  staticDir?: string | undefined;
+  staticDir: string | undefined;
   /** How many bytes of files are kept in memory. */
   staticCacheBytes: number;
-  upstream?: URL | undefined;
-  /** Removed from the path of each request. @default {""} */
-  basePath?: string;
-  /** Whether the upstream gets the client's `Host` header. @default {false} */
-  preserveHost?: boolean;
+  upstream: URL | undefined;
+  /** Removed from the path of each request. */
+  basePath: string;
+  /** Whether the upstream gets the client's `Host` header. */
+  preserveHost: boolean;
   upstreamTimeoutMs: number;
   clock: Clock;
   log: Log;
-  /** @default {noMetrics} */
-  metrics?: Metrics;
+  metrics: Metrics;
 }
 
 /**
@@ -49,14 +48,13 @@ export async function openContent(options: ContentOptions): Promise<Content | un
 
 /** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
 async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
-  const { staticCacheBytes: cacheBytes, clock, log, basePath = "" } = options;
+  const { staticCacheBytes: cacheBytes, clock, log, basePath } = options;
   const { openStaticContent } = await import("./static/static_content.ts");
   return await openStaticContent({ directory, cacheBytes, clock, log, basePath });
 }
 
 async function openUpstream(upstream: URL, options: ContentOptions): Promise<Content> {
-  const { upstreamTimeoutMs: timeoutMs, clock, log, metrics = noMetrics, basePath = "", preserveHost = false } =
-    options;
+  const { upstreamTimeoutMs: timeoutMs, clock, log, metrics, basePath, preserveHost } = options;
   const { createProxiedContent } = await import("./proxy/proxied_content.ts");
   return createProxiedContent({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost });
 }

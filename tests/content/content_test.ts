@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Content, type ContentOptions, openContent } from "../../src/content/content.ts";
 import { silentLog } from "../../src/observe/log.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -13,10 +14,15 @@ const SCRIPT = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", is
 
 function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
   return openContent({
+    staticDir: undefined,
     staticCacheBytes: 1_000_000,
+    upstream: undefined,
+    basePath: "",
+    preserveHost: false,
     upstreamTimeoutMs: 1_000,
     clock: systemClock,
     log: silentLog,
+    metrics: noMetrics,
     ...options,
   });
 }

@@ -1,26 +1,13 @@
 import type { BytesContent } from "../../coding/bytes_content.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Metrics } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { headersToOmit, injectPage, isPage } from "../../pages/page_response.ts";
-import type { Clock } from "../../values/clock.ts";
-import { ReverseProxy } from "./reverse_proxy.ts";
-
-/** Options of {@linkcode createProxiedContent}. */
-interface ProxiedContentOptions {
-  upstream: URL;
-  timeoutMs: number;
-  basePath: string;
-  preserveHost: boolean;
-  clock: Clock;
-  log: Log;
-  metrics: Metrics;
-}
+import { ReverseProxy, type ReverseProxyOptions } from "./reverse_proxy.ts";
 
 /** Makes an upstream the content of a gateway. */
-export function createProxiedContent(options: ProxiedContentOptions) {
+export function createProxiedContent(options: ReverseProxyOptions) {
   const proxy = new ReverseProxy(options);
   const { log } = options;
   return {

@@ -5,9 +5,9 @@ import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import type { LabelOf } from "../../observe/instruments.ts";
-import { type Log, silentLog } from "../../observe/log.ts";
-import { type Metrics, noMetrics, secondsSince } from "../../observe/metrics.ts";
-import { type Clock, systemClock } from "../../values/clock.ts";
+import type { Log } from "../../observe/log.ts";
+import { type Metrics, secondsSince } from "../../observe/metrics.ts";
+import type { Clock } from "../../values/clock.ts";
 import { decodeResponse } from "./decode_response.ts";
 import { HeldBytes } from "./held_bytes.ts";
 import { InFlight } from "./in_flight.ts";
@@ -20,47 +20,33 @@ import { upstreamTarget } from "./upstream_target.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** Options of {@linkcode ReverseProxy}. */
-interface ReverseProxyOptions {
+export interface ReverseProxyOptions {
   /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
   upstream: URL;
   /**
    * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
    * has no time limit.
-   *
-   * @default {30_000}
    */
-  timeoutMs?: number;
-  /** The beginning of every request's path that the upstream does not know, such as `/app`. @default {""} */
-  basePath?: string;
+  timeoutMs: number;
+  /** The beginning of every request's path that the upstream does not know: empty, or such as `/app`. */
+  basePath: string;
   /**
    * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
    * `WebSocket` does not let it be set.
-   *
-   * @default {false}
    */
-  preserveHost?: boolean;
-  /** Receives `rep.upstream.failed`. @default {silentLog} */
-  log?: Log;
-  /** @default {noMetrics} */
-  metrics?: Metrics;
-  /** @default {systemClock} */
-  clock?: Clock;
+  preserveHost: boolean;
+  /** Receives `rep.upstream.failed`. */
+  log: Log;
+  metrics: Metrics;
+  clock: Clock;
 }
 
 /** Settings of a single request. */
 export interface ProxyRequestOptions {
-  /**
-   * Selects the responses whose body is decoded. With it, the upstream is asked only for supported content codings.
-   *
-   * @default {no response}
-   */
-  shouldDecode?: (response: Response | BytesContent) => boolean;
-  /**
-   * Names of request headers that are not forwarded.
-   *
-   * @default {[]}
-   */
-  omitHeaders?: readonly string[];
+  /** Selects the responses whose body is decoded: the upstream is asked only for supported content codings. */
+  shouldDecode: (response: Response | BytesContent) => boolean;
+  /** Names of request headers that are not forwarded. */
+  omitHeaders: readonly string[];
 }
 
 /** What the log says about a request. The path has no query, which may contain secrets. */
@@ -71,13 +57,7 @@ interface RequestFields {
 
 /** Forwards requests to the upstream. */
 export class ReverseProxy {
-  readonly #upstream: URL;
-  readonly #basePath: string;
-  readonly #preserveHost: boolean;
-  readonly #timeoutMs: number;
-  readonly #log: Log;
-  readonly #metrics: Metrics;
-  readonly #clock: Clock;
+  readonly #options: ReverseProxyOptions;
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
   readonly #inFlight = new InFlight();
@@ -86,16 +66,8 @@ export class ReverseProxy {
   readonly #shutdown = new AbortController();
 
   constructor(options: ReverseProxyOptions) {
-    const { upstream, timeoutMs = 30_000, log = silentLog, metrics = noMetrics, clock = systemClock } = options;
-    const { basePath = "", preserveHost = false } = options;
-    this.#upstream = upstream;
-    this.#basePath = basePath;
-    this.#preserveHost = preserveHost;
-    this.#timeoutMs = timeoutMs;
-    this.#log = log;
-    this.#metrics = metrics;
-    this.#clock = clock;
-    const Agent = this.#upstream.protocol === "https:" ? TlsAgent : http.Agent;
+    this.#options = options;
+    const Agent = options.upstream.protocol === "https:" ? TlsAgent : http.Agent;
     this.#pool = new Agent({ keepAlive: true });
     this.#unpooled = new Agent({ keepAlive: false });
   }
@@ -106,23 +78,18 @@ export class ReverseProxy {
   }
 
   /**
-   * Responds to a request with the upstream's response, byte for byte, redirects included. Both bodies are streamed. A
-   * body that breaks off is logged, and ends in a `BrokenBodyError`.
+   * Returns the upstream's response to a request, byte for byte, redirects included; it may leave it to the caller to
+   * create the response. Both bodies are streamed. A body that breaks off is logged, and ends in a `BrokenBodyError`.
    *
    * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
    * and the response to such a request has to be returned unchanged.
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
    * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
    */
-  async respond(request: Request, context: RequestContext, options?: ProxyRequestOptions): Promise<Response> {
-    return createResponse(await this.forward(request, context, options));
-  }
-
-  /** Does what {@linkcode respond} does, but may leave it to the caller to create the response. */
   async forward(
     request: Request,
     context: RequestContext,
-    options: ProxyRequestOptions = {},
+    options: ProxyRequestOptions,
   ): Promise<Response | BytesContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
     const release = this.#inFlight.add();
@@ -172,12 +139,13 @@ export class ReverseProxy {
   }
 
   async #connectWebSockets(request: Request, context: RequestContext, onClose: () => void): Promise<Response> {
+    const { upstream, timeoutMs, clock } = this.#options;
     return await proxyWebSocket(request, {
-      upstream: this.#upstream,
+      upstream,
       target: this.#targetOf(context),
       headers: this.#headersFor(request, context),
-      timeoutMs: this.#timeoutMs,
-      clock: this.#clock,
+      timeoutMs,
+      clock,
       shutdown: this.#shutdown.signal,
       allHeldBytes: this.#webSocketBytes,
       onClose,
@@ -185,18 +153,19 @@ export class ReverseProxy {
   }
 
   async #forward(request: Request, context: RequestContext, options: ForwardOptions): Promise<Response | BytesContent> {
+    const { clock, metrics } = this.#options;
     const { method, signal } = request;
     const target = this.#targetOf(context);
     const headers = forwardedHeaders(this.#headersFor(request, context), options);
-    const body = await requestBody(request, this.#clock);
+    const body = await requestBody(request, clock);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
-    const startedAt = this.#clock.now();
+    const startedAt = clock.now();
     const message = await this.#send({ method, target, headers, body, signal });
-    this.#metrics.record("rep.upstream.duration", secondsSince(startedAt, this.#clock));
+    metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {
       const response = upstreamResponse(message, { method, onEnd: options.onEnd });
-      const isDecoded = options.shouldDecode?.(response) && isEncoded(response.headers);
+      const isDecoded = options.shouldDecode(response) && isEncoded(response.headers);
       return isDecoded ? decodeResponse(createResponse(response), options.onEnd) : response;
     } catch (error) {
       message.destroy();
@@ -205,13 +174,14 @@ export class ReverseProxy {
   }
 
   #targetOf({ url }: RequestContext): string {
-    return upstreamTarget(this.#upstream, url, this.#basePath);
+    return upstreamTarget(this.#options.upstream, url, this.#options.basePath);
   }
 
   #headersFor({ headers }: Request, { client, url }: RequestContext): Headers {
+    const { preserveHost, basePath } = this.#options;
     // HTTP/2 has no Host header.
-    const host = this.#preserveHost ? headers.get("host") ?? url.origin.replace(/^.*:\/\//, "") : undefined;
-    return upstreamHeaders(headers, client, { host, basePath: this.#basePath });
+    const host = preserveHost ? headers.get("host") ?? url.origin.replace(/^.*:\/\//, "") : undefined;
+    return upstreamHeaders(headers, client, { host, basePath });
   }
 
   /**
@@ -219,7 +189,8 @@ export class ReverseProxy {
    * once more (RFC 9110 §9.2.2).
    */
   async #send(request: SentRequest): Promise<IncomingMessage> {
-    const common = { ...request, upstream: this.#upstream, timeoutMs: this.#timeoutMs, clock: this.#clock };
+    const { upstream, timeoutMs, clock } = this.#options;
+    const common = { ...request, upstream, timeoutMs, clock };
     try {
       return await requestUpstream({ ...common, agent: this.#pool });
     } catch (error) {
@@ -242,8 +213,8 @@ export class ReverseProxy {
   }
 
   #warn(error: unknown, fields: RequestFields, kind: LabelOf<"rep.upstream.errors">): void {
-    this.#metrics.count("rep.upstream.errors", 1, kind);
-    this.#log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
+    this.#options.metrics.count("rep.upstream.errors", 1, kind);
+    this.#options.log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
   }
 }
 
@@ -260,9 +231,9 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(headers: Headers, { shouldDecode, omitHeaders = [] }: ForwardOptions): Headers {
+function forwardedHeaders(headers: Headers, { omitHeaders }: ProxyRequestOptions): Headers {
   for (const name of omitHeaders) headers.delete(name);
-  if (shouldDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;
 }
 

@@ -5,9 +5,9 @@ import { withoutHopByHop } from "./hop_by_hop.ts";
 /** Options of {@linkcode upstreamHeaders}. */
 export interface UpstreamHeadersOptions {
   /** The `Host` header to send, if it is not the upstream's own. */
-  host?: string | undefined;
-  /** The path that the gateway has removed from the request's, such as `/app`. @default {""} */
-  basePath?: string;
+  host: string | undefined;
+  /** The path that the gateway has removed from the request's: empty, or such as `/app`. */
+  basePath: string;
 }
 
 /**
@@ -20,7 +20,7 @@ export interface UpstreamHeadersOptions {
 export function upstreamHeaders(
   request: Headers,
   client: Client,
-  { host, basePath = "" }: UpstreamHeadersOptions = {},
+  { host, basePath }: UpstreamHeadersOptions,
 ): Headers {
   const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
   if (host !== undefined) headers.set("host", host);

@@ -1,9 +1,15 @@
-import { type ProxyRequestOptions, ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
+import { createResponse } from "../../../src/coding/bytes_content.ts";
+import {
+  type ProxyRequestOptions,
+  ReverseProxy,
+  type ReverseProxyOptions,
+} from "../../../src/content/proxy/reverse_proxy.ts";
 import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 import type { RequestContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import type { Log, LogFields } from "../../../src/observe/log.ts";
+import { type Log, type LogFields, silentLog } from "../../../src/observe/log.ts";
+import { noMetrics } from "../../../src/observe/metrics.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 
 /** Options of {@linkcode serveProxy}. */
@@ -12,7 +18,32 @@ export interface ServeProxyOptions {
   base?: string;
   preserveHost?: boolean;
   clock?: Clock;
-  request?: ProxyRequestOptions;
+  request?: Partial<ProxyRequestOptions>;
+}
+
+/** Creates a proxy for an upstream. */
+export function createProxy(upstream: URL, options: Partial<ReverseProxyOptions> = {}): ReverseProxy {
+  return new ReverseProxy({
+    upstream,
+    timeoutMs: 30_000,
+    basePath: "",
+    preserveHost: false,
+    log: silentLog,
+    metrics: noMetrics,
+    clock: systemClock,
+    ...options,
+  });
+}
+
+/** Returns what a proxy responds, without decoding it. */
+export async function respond(
+  proxy: ReverseProxy,
+  request: Request,
+  context: RequestContext,
+  options: Partial<ProxyRequestOptions> = {},
+): Promise<Response> {
+  const all = { shouldDecode: () => false, omitHeaders: [], ...options };
+  return createResponse(await proxy.forward(request, context, all));
 }
 
 /** A server that only proxies. It is closed at the end of its scope, before the upstream. */
@@ -31,14 +62,14 @@ export interface Upstream extends AsyncDisposable {
 
 /** Serves a proxy in front of an upstream. */
 export function serveProxy(upstream: { port: number }, options: ServeProxyOptions = {}): ProxyServer {
-  const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions = {} } = options;
+  const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
-  const proxy = new ReverseProxy({ upstream: url, log, clock, preserveHost });
+  const proxy = createProxy(url, { log, clock, preserveHost });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
-      return await proxy.respond(request, contextOf(request, peerAddress(info.remoteAddr)), requestOptions);
+      return await respond(proxy, request, contextOf(request, peerAddress(info.remoteAddr)), requestOptions);
     } catch (error) {
       if (error instanceof Problem) return problemResponse(error);
       throw error;

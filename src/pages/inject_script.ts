@@ -15,12 +15,17 @@ import { InsertionPointFinder } from "./insertion_point.ts";
  * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte
  * order mark is returned unchanged. Documents that are UTF-16 only by their `charset` must not be passed.
  * @param script The element, in the encoding of the document.
+ * @param onUtf16 Called once if the document begins with a UTF-16 byte order mark.
  * @returns The document with the element.
  * @throws {TypeError} If the body is locked.
  */
-export function injectScript(body: ReadableStream<Uint8Array>, script: Uint8Array): ReadableStream<Uint8Array> {
+export function injectScript(
+  body: ReadableStream<Uint8Array>,
+  script: Uint8Array,
+  onUtf16: () => void = () => {},
+): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  const splice = new Splice(script);
+  const splice = new Splice(script, onUtf16);
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>) {
     let pieces: Uint8Array[] = [];
     while (pieces.length === 0) {
@@ -36,13 +41,21 @@ export function injectScript(body: ReadableStream<Uint8Array>, script: Uint8Arra
 /**
  * Inserts a script element into a complete document, at the same place as {@linkcode injectScript}.
  *
+ * @param onUtf16 Called if the document begins with a UTF-16 byte order mark.
  * @returns A new document; the same one if it is UTF-16.
  */
-export function insertScript(document: Uint8Array<ArrayBuffer>, script: Uint8Array): Uint8Array<ArrayBuffer> {
+export function insertScript(
+  document: Uint8Array<ArrayBuffer>,
+  script: Uint8Array,
+  onUtf16: () => void = () => {},
+): Uint8Array<ArrayBuffer> {
   const finder = new InsertionPointFinder();
   finder.read(document);
   const { insertionPoint = finder.fallback } = finder;
-  if (insertionPoint === "none") return document;
+  if (insertionPoint === "none") {
+    onUtf16();
+    return document;
+  }
   const result = new Uint8Array(document.length + script.length);
   result.set(document.subarray(0, insertionPoint));
   result.set(script, insertionPoint);
@@ -53,13 +66,15 @@ export function insertScript(document: Uint8Array<ArrayBuffer>, script: Uint8Arr
 /** Splices the script into the chunks of a document. */
 class Splice {
   readonly #script: Uint8Array;
+  readonly #onUtf16: () => void;
   readonly #finder = new InsertionPointFinder();
   #held: Uint8Array[] = [];
   #heldFrom = 0;
   #isDone = false;
 
-  constructor(script: Uint8Array) {
+  constructor(script: Uint8Array, onUtf16: () => void) {
     this.#script = script;
+    this.#onUtf16 = onUtf16;
   }
 
   /** Adds a chunk, and returns what can be forwarded. */
@@ -78,7 +93,10 @@ class Splice {
 
   #finish(insertionPoint: number | "none"): Uint8Array[] {
     this.#isDone = true;
-    if (insertionPoint === "none") return this.#held.splice(0);
+    if (insertionPoint === "none") {
+      this.#onUtf16();
+      return this.#held.splice(0);
+    }
     const before = this.#releaseUpTo(insertionPoint);
     const script = this.#script.slice(); // a reader may transfer the memory of a chunk, but the script is reused
     return [...before, script, ...this.#held.splice(0)];

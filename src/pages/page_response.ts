@@ -36,7 +36,7 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  * values must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not
  * changed.
  *
- * A page whose content coding cannot be decoded is returned as it is, with a warning.
+ * A page whose content coding cannot be decoded, or that is UTF-16, is returned as it is, with a warning.
  *
  * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  * @param log Receives `rep.page.not_injected`.
@@ -47,19 +47,29 @@ export async function injectPage(
   getConfigScript: GetConfigScript,
   log: Log = silentLog,
 ): Promise<Response> {
-  if (!isPage(response)) return createResponse(response);
-  if (isFragmentRequest(request.headers)) return await fragmentResponse(createResponse(response), request);
+  const isFragment = isFragmentRequest(request.headers);
+  if (!isPage(response)) {
+    if (isHtml(response) && !isFragment) warnOfEncoding(log);
+    return createResponse(response);
+  }
+  if (isFragment) return await fragmentResponse(createResponse(response), request);
   const page = await decodeIfEncoded(response);
   if (isEncoded(page.headers)) return withoutScript(createResponse(response), log);
   const script = await getConfigScript();
   const headers = pageHeaders(page.headers, script);
   return await conditionalResponse(page, headers, request) ??
-    new Response(injectInto(page, script.bytes), { ...statusOf(page), headers });
+    new Response(injectInto(page, script.bytes, log), { ...statusOf(page), headers });
 }
 
-function injectInto(page: Response | BytesContent, script: Uint8Array): BodyInit {
-  if (page instanceof BytesContent) return insertScript(page.content, script);
-  return injectScript(page.body ?? emptyBody(), script);
+function injectInto(page: Response | BytesContent, script: Uint8Array, log: Log): BodyInit {
+  const onUtf16 = () => warnOfEncoding(log);
+  if (page instanceof BytesContent) return insertScript(page.content, script, onUtf16);
+  return injectScript(page.body ?? emptyBody(), script, onUtf16);
+}
+
+/** Logs that a page in UTF-16 has no script. */
+export function warnOfEncoding(log: Log): void {
+  log.warn("rep.page.not_injected", { detail: "expected UTF-8, or another encoding that extends ASCII; got UTF-16" });
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
@@ -106,12 +116,29 @@ function statusOf(original: Response | BytesContent): ResponseInit {
   return original instanceof Response ? { status, statusText: original.statusText } : { status };
 }
 
-/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII. */
-export function isPage({ status, headers }: Pick<Response, "status" | "headers">): boolean {
-  if (INCOMPLETE_BODY_STATUSES.includes(status)) return false;
+/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */
+export function isPage(response: Pick<Response, "status" | "headers">): boolean {
+  return isHtml(response) && !contentType(response.headers).parameters.some(isUtf16);
+}
+
+/** Returns whether a response is a complete HTML page. */
+function isHtml({ status, headers }: Pick<Response, "status" | "headers">): boolean {
+  return !INCOMPLETE_BODY_STATUSES.includes(status) && contentType(headers).type === "text/html";
+}
+
+function contentType(headers: Headers): { type: string; parameters: string[] } {
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
-  const extendsAscii = !parameters.some((parameter) => /charset\s*=\s*"?utf-?(16|32)/i.test(parameter));
-  return type.trim().toLowerCase() === "text/html" && extendsAscii;
+  return { type: type.trim().toLowerCase(), parameters };
+}
+
+/** Returns whether a parameter is the `charset` UTF-16, which has nine labels (Encoding standard §4.2). */
+function isUtf16(parameter: string): boolean {
+  const [, label] = /^\s*charset\s*=\s*["']?([^"'\s]+)/i.exec(parameter) ?? [];
+  try {
+    return label !== undefined && new TextDecoder(label).encoding.startsWith("utf-16");
+  } catch {
+    return false; // browsers ignore a label that they do not know
+  }
 }
 
 /** Returns the headers of a fragment: those of the original response, but for caches. */

@@ -69,7 +69,8 @@ const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["TEXT/HTML with a charset", { headers: { "content-type": "TEXT/HTML ; charset=ISO-8859-1" } }, true],
   ["an error page", { status: 404 }, true],
   ["a server's error page", { status: 503 }, true],
-  ["UTF-16", { headers: { "content-type": "text/html; charset=utf-16le" } }, false],
+  ["a page with an unknown charset", { headers: { "content-type": "text/html; charset=utf-32" } }, true],
+  ["a page whose charset is empty", { headers: { "content-type": "text/html; charset=" } }, true],
   ["XHTML", { headers: { "content-type": "application/xhtml+xml" } }, false],
   ["JSON", { headers: { "content-type": "application/json" } }, false],
   ["text/html-sandboxed", { headers: { "content-type": "text/html-sandboxed" } }, false],
@@ -85,6 +86,46 @@ for (const [kind, response, isPage] of PAGES) {
     assertEquals(headers["cache-control"], isPage ? "no-cache" : undefined);
   });
 }
+
+/** All labels of UTF-16 (Encoding standard §4.2). */
+const UTF16_LABELS = "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le unicodefffe utf-16be".split(
+  " ",
+);
+
+const UTF16_WARNING = {
+  level: "WARN",
+  msg: "rep.page.not_injected",
+  detail: "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
+};
+
+/** Injects into a page, and returns whether it has changed, and the log. */
+async function injectWithLog(response: Response | BytesContent, requestHeaders: Record<string, string> = {}) {
+  const { log, lines } = captureLog();
+  const request = { method: "GET", headers: new Headers(requestHeaders) };
+  const page = await injectPage(response, request, () => Promise.resolve(SCRIPT), log);
+  const text = new TextDecoder("latin1").decode(await page.bytes());
+  return { isChanged: text.includes("<SCRIPT>"), lines: lines.map(({ time: _, ...line }) => line) };
+}
+
+for (const label of UTF16_LABELS) {
+  Deno.test(`injectPage() warns of a page with the charset ${label}, which it does not change`, async () => {
+    for (const parameter of [`charset=${label}`, `a=b; charset="${label.toUpperCase()}"`]) {
+      const utf16 = () => new Response("<\0h\0", { headers: { "content-type": `text/html; ${parameter}` } });
+      assertEquals(await injectWithLog(utf16()), { isChanged: false, lines: [UTF16_WARNING] });
+      assertEquals(await injectWithLog(utf16(), { "sec-fetch-dest": "empty" }), { isChanged: false, lines: [] });
+    }
+  });
+}
+
+Deno.test("injectPage() warns of a page with a UTF-16 byte order mark, which it does not change", async () => {
+  const headers = { "content-type": "text/html; charset=utf-8" };
+  for (const bytes of [[0xff, 0xfe, 0x3c, 0], [0xfe, 0xff, 0, 0x3c]].map((bytes) => Uint8Array.from(bytes))) {
+    const inMemory = new BytesContent(bytes, { status: 200, headers: new Headers(headers) });
+    for (const page of [new Response(bytes, { headers }), inMemory]) {
+      assertEquals(await injectWithLog(page), { isChanged: false, lines: [UTF16_WARNING] });
+    }
+  }
+});
 
 Deno.test("injectPage() warns of a page whose content codings it cannot decode", async () => {
   const { log, lines } = captureLog();

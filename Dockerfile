@@ -15,8 +15,9 @@ COPY src src
 RUN deno run -A tools/std.ts --config > config.json && mv config.json deno.json
 
 # Downloads and compiles everything, so that the container starts without a network and without writing.
-# The npm packages are those that --kv postgres://… and OTEL_DENO=true import.
+# The npm packages are those that --kv postgres://…, OTEL_DENO=true and patterns in a manifest import.
 RUN deno cache --unstable-kv main.ts serve.ts npm:pg@8.23.1 npm:@opentelemetry/api@1.10.0 \
+        npm:re2js@2.10.0 \
     && deno run --cached-only --unstable-kv --allow-env main.ts --version \
     && install -d -m 0700 -o 65534 -g 65534 /data
 

@@ -35,6 +35,7 @@ export {
 export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/config/snapshot.ts";
 export type { Environment } from "./src/config/classify.ts";
+export type { PatternLibrary } from "./src/config/patterns.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
 export type { GaugeValue, MetricsSink, Telemetry } from "./src/observe/metrics.ts";

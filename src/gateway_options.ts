@@ -1,6 +1,7 @@
 import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
 import { formatValue } from "./config/format_value.ts";
+import type { PatternLibrary } from "./config/patterns.ts";
 import type { SnapshotInput } from "./config/snapshot.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
@@ -29,6 +30,13 @@ export interface GatewayOptions {
   variables?: Source<Environment>;
   /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
   manifest?: Source<string> | undefined;
+  /**
+   * Loads the package `re2js` if the manifest has patterns, for runtimes without `npm:` addresses and for bundlers:
+   * `() => import("re2js")`.
+   *
+   * @default {imports it from npm}
+   */
+  loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
   /** Whether to reject PUBLIC values that look like secrets. @default {false} */
   strict?: boolean;
   /** Whether to serve `GET /rep/changes`. @default {false} */
@@ -161,6 +169,7 @@ export type AllOptions =
 type Converted =
   | "variables"
   | "manifest"
+  | "loadPatternLibrary"
   | "trustedProxies"
   | "maxStreamsPerClient"
   | "upstream"
@@ -227,8 +236,14 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
   };
 }
 
-async function readSources({ variables = readEnvironment, manifest }: GatewayOptions, strict: boolean) {
-  return { environment: await resolveSource(variables), manifest: await resolveSource(manifest), strict };
+async function readSources(options: GatewayOptions, strict: boolean): Promise<SnapshotInput> {
+  const { variables = readEnvironment, manifest, loadPatternLibrary } = options;
+  return {
+    environment: await resolveSource(variables),
+    manifest: await resolveSource(manifest),
+    strict,
+    loadPatternLibrary,
+  };
 }
 
 async function resolveSource<T>(source: Source<T>): Promise<T> {

@@ -102,7 +102,6 @@ for (const [yaml, isAccepted] of EXAMPLES) {
 
 Deno.test("schema/rep.schema.json accepts what only the gateway can reject", () => {
   const yamls = [
-    manifest({ A: { tier: "public", pattern: "(" } }), // a regular expression
     manifest({ A: { tier: "public", default: null } }), // the word `null`, which JSON does not tell from nothing
     manifest({}, { session_key_ttl: "31s" }), // the range of a duration
     manifest({}, { allowed_origins: ["https://a.example:99999"] }), // a URL

@@ -43,7 +43,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
   [
     "the YAML parser and manifests",
-    /yaml|src\/variables\/(manifest|apply_manifest|evaluate_patterns)|manifest_settings/,
+    /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/,
   ],
   ["the proxy", /src\/proxy\/(?!broken_body_error)|src\/proxied_content/],
   ["static files", /src\/static|media.types/],

@@ -31,9 +31,9 @@ export const TARGETS = [
 
 /**
  * The packages that the gateway imports only where they are needed, so that `deno compile` does not find them: the
- * driver of PostgreSQL, and the API of OpenTelemetry.
+ * driver of PostgreSQL, the API of OpenTelemetry, and what evaluates the patterns of a manifest.
  */
-export const LAZY_PACKAGES = ["npm:pg@8.23.1", "npm:@opentelemetry/api@1.10.0"] as const;
+export const LAZY_PACKAGES = ["npm:pg@8.23.1", "npm:@opentelemetry/api@1.10.0", "npm:re2js@2.10.0"] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
 /** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, and the health report in README.md. */

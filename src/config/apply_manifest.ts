@@ -1,8 +1,8 @@
 import type { Declaration } from "./declaration.ts";
-import { PATTERN_TIMEOUT_MS, type PatternCheck, type PatternResult } from "./evaluate_patterns.ts";
 import { formatValue } from "./format_value.ts";
-import type { Manifest } from "./manifest.ts";
-import { environmentName, type Tier, type Variable } from "./tier.ts";
+import { type Manifest, parseManifest } from "./manifest.ts";
+import { compilePatterns, loadPatternLibrary, type Pattern, type PatternLibrary } from "./patterns.ts";
+import { environmentName, type Variable } from "./tier.ts";
 import { typeIssue } from "./variable_type.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -13,15 +13,11 @@ export interface AppliedManifest {
   readonly issues: readonly string[];
   /** The deprecated variables that are set. */
   readonly deprecated: readonly Deprecation[];
-  /** The values that have to match a pattern; what comes of it is passed to {@linkcode patternIssue}. */
-  readonly patterns: readonly DeclaredPattern[];
 }
 
-/** A value that has to match a pattern of the manifest. */
-export interface DeclaredPattern extends PatternCheck {
-  readonly tier: Tier;
-  /** What the value is, for a message. */
-  readonly what: string;
+/** The result of {@linkcode applyManifestText}. */
+export interface AppliedText extends AppliedManifest {
+  readonly manifest: Manifest;
 }
 
 /** A variable that is set although it is deprecated. */
@@ -32,15 +28,35 @@ export interface Deprecation {
 }
 
 /**
- * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
- * Patterns are not evaluated, since that needs a deadline.
+ * Parses a manifest and applies it to variables. The result has all issues of both.
+ *
+ * @param load Loads what evaluates patterns, if the manifest has any.
  */
-export function applyManifest(variables: readonly Variable[], manifest: Manifest): AppliedManifest {
+export async function applyManifestText(
+  variables: readonly Variable[],
+  text: string,
+  load?: () => Promise<PatternLibrary>,
+): Promise<AppliedText> {
+  const { manifest, issues } = parseManifest(text);
+  const applied = await applyManifest(variables, manifest, load);
+  return { ...applied, manifest, issues: [...issues, ...applied.issues] };
+}
+
+/**
+ * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
+ *
+ * @param load Loads what evaluates patterns, if the manifest has any.
+ */
+export async function applyManifest(
+  variables: readonly Variable[],
+  manifest: Manifest,
+  load: () => Promise<PatternLibrary> = loadPatternLibrary,
+): Promise<AppliedManifest> {
+  const compiled = await compilePatterns(manifest.variables, load);
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
-  const issues: string[] = [];
+  const issues = [...compiled.issues];
   const deprecated: Deprecation[] = [];
-  const patterns: DeclaredPattern[] = [];
   for (const [name, declaration] of manifest.variables) {
     const variable = set.get(name) ?? defaultVariable(name, declaration);
     if (!variable) {
@@ -49,15 +65,10 @@ export function applyManifest(variables: readonly Variable[], manifest: Manifest
     }
     if (!set.has(name)) all.push(variable);
     else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
-    const { tier, value } = variable;
-    const fullName = environmentName(variable);
-    const what = set.has(name) ? fullName : `the default of ${fullName}`;
-    issues.push(...valueIssues(variable, declaration, what));
-    if (declaration.pattern && tier === declaration.tier) {
-      patterns.push({ pattern: declaration.pattern, value, tier, what });
-    }
+    const subject = set.has(name) ? environmentName(variable) : `the default of ${environmentName(variable)}`;
+    issues.push(...valueIssues(variable, declaration, { subject, pattern: compiled.patterns.get(name) }));
   }
-  return { variables: all, issues, deprecated, patterns };
+  return { variables: all, issues, deprecated };
 }
 
 function defaultVariable(name: string, { tier, default: value }: Declaration): Variable | undefined {
@@ -68,32 +79,36 @@ function missingIssue(name: string, { tier }: Declaration): string {
   return `Cannot find ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, subject: string): string[] {
+/** What {@linkcode valueIssues} needs besides the variable and its declaration. */
+interface ValueContext {
+  /** What the value is, for a message. */
+  readonly subject: string;
+  readonly pattern: Pattern | undefined;
+}
+
+function valueIssues(variable: Variable, declaration: Declaration, { subject, pattern }: ValueContext): string[] {
   if (variable.tier !== declaration.tier) {
     const declared = environmentName({ name: variable.name, tier: declaration.tier });
     return [`Cannot use ${subject}: the manifest declares it as ${declared}`];
   }
-  const expected = typeIssue(variable.value, declaration);
-  return expected === undefined ? [] : [`Cannot use ${subject}: expected ${expected}, ${got(variable)}`];
+  const expected = [
+    typeIssue(variable.value, declaration),
+    pattern && patternIssue(variable, pattern, declaration.pattern),
+  ];
+  return expected.filter((it) => it !== undefined).map((it) =>
+    `Cannot use ${subject}: expected ${it}, ${got(variable)}`
+  );
+}
+
+/** Describes a value that matches the pattern, if this one does not, or is too long to be compared. */
+function patternIssue({ tier, value }: Variable, pattern: Pattern, source: string | undefined): string | undefined {
+  const shown = tier === "public" ? source : "the pattern in the manifest";
+  if (value.length > pattern.maxLength) {
+    return `at most ${pattern.maxLength} characters for ${shown}, or smaller counts in its braces`;
+  }
+  return pattern.matches(value) ? undefined : `a value that matches ${shown}`;
 }
 
 function got({ tier, value }: Pick<Variable, "tier" | "value">): string {
   return tier === "public" ? `got ${formatValue(value)}` : "got a value that is not shown";
-}
-
-/** Returns what is wrong with a value that has to match a pattern, or with the pattern. */
-export function patternIssue(declared: DeclaredPattern, result: PatternResult): string | undefined {
-  const { tier, pattern, what } = declared;
-  const source = pattern.source.slice("^(?:".length, -")$".length); // in JavaScript's syntax
-  const shown = tier === "public" ? source : "the pattern in the manifest";
-  const cannot = `Cannot use ${what}: expected`;
-  switch (result) {
-    case "mismatch":
-      return `${cannot} a value that matches ${shown}, ${got(declared)}`;
-    case "timeout":
-      return `${cannot} a pattern that takes at most ${PATTERN_TIMEOUT_MS} ms, got ${shown}`;
-    case "failed":
-      return `${cannot} a pattern that can be evaluated, got ${shown}`;
-  }
-  return undefined;
 }

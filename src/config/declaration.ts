@@ -14,8 +14,8 @@ export interface Declaration {
   readonly default?: string;
   /** What the variable is for. */
   readonly description?: string;
-  /** What the whole value must match. */
-  readonly pattern?: RegExp;
+  /** What the whole value must match, in the syntax of Go. */
+  readonly pattern?: string;
   /** The values that an `enum` allows. */
   readonly values?: readonly string[];
   /** Whether the variable should no longer be set. */
@@ -60,7 +60,7 @@ function readFields(reader: FieldReader): ReadFields {
     default: reader.string("default"),
     description: reader.comment("description"),
     example: reader.comment("example"),
-    pattern: reader.pattern("pattern"),
+    pattern: reader.string("pattern"),
     values: reader.strings("values"),
     deprecated: reader.boolean("deprecated"),
     deprecatedMessage: reader.comment("deprecated_message"),

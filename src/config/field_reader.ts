@@ -1,6 +1,5 @@
 import { checkKeys, type Fields } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
-import { translateRe2 } from "./re2_pattern.ts";
 
 /**
  * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
@@ -83,21 +82,6 @@ export class FieldReader {
     return undefined;
   }
 
-  /** Reads a regular expression in the syntax of RE2 or JavaScript that has to match a whole value. */
-  pattern(key: string): RegExp | undefined {
-    const text = this.string(key);
-    if (text === undefined) return undefined;
-    const translation = translateRe2(text);
-    const pattern = "source" in translation ? compilePattern(translation.source) : undefined;
-    if (pattern === undefined) this.#reportValue(key, `a regular expression${this.#withoutConstruct(translation)}`);
-    return pattern;
-  }
-
-  /** Names the construct of a pattern that is not supported; of a PUBLIC variable only, like a value. */
-  #withoutConstruct(translation: object): string {
-    return "unsupported" in translation && this.#isPublic ? ` without ${translation.unsupported}` : "";
-  }
-
   get #isPublic(): boolean {
     return this.#fields.tier === "public";
   }
@@ -125,14 +109,4 @@ function scalarText(value: unknown, source: unknown): string | undefined {
   const isScalar = typeof value === "number" || typeof value === "boolean" || value instanceof Date;
   if (isScalar && typeof source === "string") return source;
   return isScalar && !(value instanceof Date) ? String(value) : undefined;
-}
-
-/** REP's own gateway matches whole values, too. */
-function compilePattern(source: string): RegExp | undefined {
-  try {
-    new RegExp(source, "u"); // on its own, since an unbalanced `)` would close the group below
-    return new RegExp(`^(?:${source})$`, "u");
-  } catch {
-    return undefined; // the caller reports it
-  }
 }

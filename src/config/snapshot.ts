@@ -1,7 +1,7 @@
-import type { Deprecation } from "./apply_manifest.ts";
-import type { AppliedText } from "./apply_manifest_text.ts";
+import type { AppliedText, Deprecation } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
+import type { PatternLibrary } from "./patterns.ts";
 import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
@@ -33,6 +33,8 @@ export interface SnapshotInput {
   readonly manifest?: string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
+  /** Loads what evaluates the manifest's patterns, if it has any. @default {loadPatternLibrary} */
+  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
 }
 
 /** An invalid configuration. No part of it becomes active. */
@@ -65,11 +67,10 @@ export const MAX_NAME_BYTES = 1_024;
  *
  * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
-export async function buildSnapshot({ environment, manifest: text, strict }: SnapshotInput): Promise<Snapshot> {
+export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+  const { environment, strict } = input;
   const classified = classify(environment);
-  const applied = text === undefined
-    ? withoutManifest(classified.variables)
-    : await applyManifest(classified.variables, text);
+  const applied = await applyManifest(classified.variables, input);
   const { manifest, variables, deprecated } = applied;
   const warnings = scanForSecrets(variables);
   const rejected = strict ? warnings.map(strictIssue) : [];
@@ -85,14 +86,15 @@ export async function buildSnapshot({ environment, manifest: text, strict }: Sna
   };
 }
 
-function withoutManifest(variables: readonly Variable[]): AppliedText {
-  return { manifest: { variables: new Map(), settings: {} }, variables, issues: [], deprecated: [] };
-}
-
 /** The YAML parser is loaded only if there is a manifest. */
-async function applyManifest(variables: readonly Variable[], text: string): Promise<AppliedText> {
-  const { applyManifestText } = await import("./apply_manifest_text.ts");
-  return await applyManifestText(variables, text);
+async function applyManifest(
+  variables: readonly Variable[],
+  { manifest: text, loadPatternLibrary }: SnapshotInput,
+): Promise<AppliedText> {
+  const noManifest = { variables: new Map(), settings: {} };
+  if (text === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
+  const { applyManifestText } = await import("./apply_manifest.ts");
+  return await applyManifestText(variables, text, loadPatternLibrary);
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

@@ -1,5 +1,4 @@
 import { applyManifest } from "../../config/apply_manifest.ts";
-import { checkPatterns } from "../../config/check_patterns.ts";
 import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
@@ -86,8 +85,8 @@ async function checkManifest(variables: readonly Variable[], text: string): Prom
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));
   const relevant: Manifest = { ...manifest, variables: new Map(declared) };
-  const result = applyManifest(variables, relevant);
-  rejectIfAny([...result.issues, ...await checkPatterns(result.patterns)]);
+  const result = await applyManifest(variables, relevant);
+  rejectIfAny(result.issues);
   return result.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }
 

@@ -24,6 +24,7 @@ type NotFromCommand =
   | "store"
   | "log"
   | "telemetry"
+  | "loadPatternLibrary"
   | "clock"
   | "random";
 

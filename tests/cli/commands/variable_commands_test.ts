@@ -284,10 +284,10 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
     err: [[
       'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
       "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
       "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",
-      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
     ].join("\n")],
   });
   assertEquals(await values(), {});

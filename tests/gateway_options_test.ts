@@ -62,7 +62,14 @@ Deno.test("GatewayOptions documents the default and the range of every number as
 });
 
 /** The options that are not passed on as they are; each has a test of its own. */
-const CONVERTED = ["variables", "manifest", "allowedOrigins", "trustedProxies", "upstream"] as const;
+const CONVERTED = [
+  "variables",
+  "manifest",
+  "loadPatternLibrary",
+  "allowedOrigins",
+  "trustedProxies",
+  "upstream",
+] as const;
 
 /** A value that is not the default, for every option that is passed on as it is. */
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
@@ -114,12 +121,14 @@ Deno.test("checkOptions() turns trustedProxies into a rule", () => {
   assertEquals(["10.1.2.3", "11.1.2.3"].map(isTrusted), [true, false]);
 });
 
-Deno.test("checkOptions() reads variables and manifest anew each time, with strict", async () => {
+Deno.test("checkOptions() reads variables and manifest anew each time, with strict and what loads patterns", async () => {
   let reads = 0;
-  const { read } = checkOptions({ variables: () => ({ A: String(++reads) }), manifest: () => "text", strict: true });
+  const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
+  const variables = () => ({ A: String(++reads) });
+  const { read } = checkOptions({ variables, manifest: () => "text", strict: true, loadPatternLibrary });
   assertEquals([await read(), await read()], [
-    { environment: { A: "1" }, manifest: "text", strict: true },
-    { environment: { A: "2" }, manifest: "text", strict: true },
+    { environment: { A: "1" }, manifest: "text", strict: true, loadPatternLibrary },
+    { environment: { A: "2" }, manifest: "text", strict: true, loadPatternLibrary },
   ]);
 });
 

@@ -81,7 +81,7 @@ settings:
         type: "string",
         required: true,
         deprecated: false,
-        pattern: /^(?:^UA-\d+-\d+$)$/u,
+        pattern: "^UA-\\d+-\\d+$",
       }],
       ["INTERNAL_ROUTING_KEY", { tier: "server", type: "string", required: true, deprecated: false }],
     ]),

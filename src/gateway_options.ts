@@ -87,7 +87,7 @@ export interface GatewayOptions {
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
   /**
-   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
+   * Whether the upstream gets the host that the client requests instead of its own. Not with WebSockets: Deno's
    * `WebSocket` does not let it be set.
    *
    * @default {false}

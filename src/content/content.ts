@@ -24,7 +24,7 @@ export interface ContentOptions {
   upstream: URL | undefined;
   /** Removed from the path of each request. */
   basePath: string;
-  /** Whether the upstream gets the client's `Host` header. */
+  /** Whether the upstream gets the host that the client requests. */
   preserveHost: boolean;
   upstreamTimeoutMs: number;
   clock: Clock;

@@ -31,7 +31,7 @@ export interface ReverseProxyOptions {
   /** The beginning of every request's path that the upstream does not know: empty, or such as `/app`. */
   basePath: string;
   /**
-   * Whether the upstream gets the `Host` header of the client instead of its own. Not with WebSockets: Deno's
+   * Whether the upstream gets the host that the client requests instead of its own. Not with WebSockets: Deno's
    * `WebSocket` does not let it be set.
    */
   preserveHost: boolean;
@@ -177,10 +177,9 @@ export class ReverseProxy {
     return upstreamTarget(this.#options.upstream, url, this.#options.basePath);
   }
 
-  #headersFor({ headers }: Request, { client, url }: RequestContext): Headers {
+  #headersFor({ headers }: Request, { client }: RequestContext): Headers {
     const { preserveHost, basePath } = this.#options;
-    // HTTP/2 has no Host header.
-    const host = preserveHost ? headers.get("host") ?? url.origin.replace(/^.*:\/\//, "") : undefined;
+    const host = preserveHost ? hostOf(client.origin) ?? headers.get("host") ?? undefined : undefined;
     return upstreamHeaders(headers, client, { host, basePath });
   }
 
@@ -222,6 +221,14 @@ type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" 
 
 interface ForwardOptions extends ProxyRequestOptions {
   onEnd: (error?: Error) => void;
+}
+
+/**
+ * Returns the host that was checked: a `Host` header beside an absolute target does not count (RFC 9112 §3.2.2), nor one
+ * beside `:authority` (RFC 9113 §8.3.1). `undefined` for the origin of a Unix socket, which names no host.
+ */
+function hostOf(origin: string): string | undefined {
+  return /^https?:\/\/([^/]+)$/.exec(origin)?.[1];
 }
 
 /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */

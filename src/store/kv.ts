@@ -8,6 +8,12 @@ const MAX_BATCH = 500;
 /** How many keys one call of `getMany` may have. */
 const MAX_KEYS = 10;
 
+/** How many checks Deno Deploy and a SQLite file accept per commit. */
+export const MAX_CHECKS = 100;
+
+/** Why there is no database, if the runtime has none. */
+export const NO_KV = "Deno KV is not available; enable it with --unstable-kv";
+
 /** Options of {@linkcode kvStore}. */
 export interface KvStoreOptions {
   /**

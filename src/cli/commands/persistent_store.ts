@@ -1,5 +1,6 @@
 import { silentLog } from "../../observe/log.ts";
-import { FILE_NOT_PRIVATE, openStore } from "../../store/open.ts";
+import { openStore } from "../../store/open.ts";
+import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";
 import type { Store } from "../../store/store.ts";
 
 /**

@@ -210,7 +210,7 @@ export class Service {
  * @throws {UsageError} If a trigger cannot be set up.
  */
 export async function checkStart(options: CommandOptions): Promise<void> {
-  const issues = checkPermissions(options);
+  const issues = await checkPermissions(options);
   if (issues.length > 0) throw new ConfigurationError(issues);
   (await loadTriggers(options))?.checkTriggers(options);
 }

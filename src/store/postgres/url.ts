@@ -72,8 +72,12 @@ export function parsePostgresUrl(url: string): PostgresTarget {
 
 /** Formats a URL for messages, without credentials and parameters. */
 export function formatHosts({ hosts }: PostgresTarget): string {
-  return hosts.map(({ hostname, port }) => hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`)
-    .join();
+  return hosts.map(formatHost).join();
+}
+
+/** Formats a server as `--allow-net` needs it: with the brackets of an IPv6 address, which connecting does not. */
+export function formatHost({ hostname, port }: PostgresHost): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }
 
 function toTarget({ user = "", password, hosts: hostList = "", database = "", query = "" }: Record<string, string>) {

@@ -1,9 +1,9 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
 import { checkPermissions } from "../../../src/cli/start/check_permissions.ts";
 
 /** Checks the permissions for a command line. */
-function issuesOf(...args: string[]): string[] {
+function issuesOf(...args: string[]): Promise<string[]> {
   return checkPermissions(readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }));
 }
 
@@ -42,40 +42,52 @@ const CASES: readonly (readonly [args: string[], issue: string])[] = [
 ];
 
 for (const [args, issue] of CASES) {
-  Deno.test(`checkPermissions() reports the missing permission for ${args.join(" ")}`, { permissions: {} }, () => {
-    assertEquals(issuesOf(...args), [issue]);
-  });
+  Deno.test(
+    `checkPermissions() reports the missing permission for ${args.join(" ")}`,
+    { permissions: {} },
+    async () => {
+      assertEquals(await issuesOf(...args), [issue]);
+    },
+  );
 
-  Deno.test(`checkPermissions() accepts ${args.join(" ")} with all permissions`, () => {
-    assertEquals(issuesOf(...args), []);
+  Deno.test(`checkPermissions() accepts ${args.join(" ")} with all permissions`, async () => {
+    assertEquals(await issuesOf(...args), []);
   });
 }
 
-Deno.test("checkPermissions() requires no permission for defaults and the store in memory", { permissions: {} }, () => {
-  assertEquals([issuesOf(), issuesOf("--kv=:memory:"), issuesOf("--watch-path=/config")], [[], [], []]);
-});
+Deno.test(
+  "checkPermissions() requires no permission for defaults and the store in memory",
+  { permissions: {} },
+  async () => {
+    assertEquals([await issuesOf(), await issuesOf("--kv=:memory:"), await issuesOf("--watch-path=/config")], [
+      [],
+      [],
+      [],
+    ]);
+  },
+);
 
-Deno.test("checkPermissions() reports all issues at once", { permissions: { read: ["key.pem"] } }, () => {
+Deno.test("checkPermissions() reports all issues at once", { permissions: { read: ["key.pem"] } }, async () => {
   const args = ["--static-dir=dist", "--tls-cert=cert.pem", "--tls-key=key.pem", "--env-file=app.env"];
-  assertEquals(issuesOf(...args), [
+  assertEquals(await issuesOf(...args), [
     'Cannot read --static-dir "dist": expected --allow-read=dist',
     'Cannot read --env-file "app.env": expected --allow-read=app.env',
     'Cannot read --tls-cert "cert.pem": expected --allow-read=cert.pem',
   ]);
-  assertEquals(issuesOf("--tls-cert=key.pem", "--tls-key=cert.pem"), [
+  assertEquals(await issuesOf("--tls-cert=key.pem", "--tls-key=cert.pem"), [
     'Cannot read --tls-key "cert.pem": expected --allow-read=cert.pem',
   ]);
 });
 
-Deno.test("checkPermissions() requires to write a database", { permissions: { read: ["kv.sqlite3"] } }, () => {
-  assertEquals(issuesOf("--kv=kv.sqlite3"), ['Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3']);
+Deno.test("checkPermissions() requires to write a database", { permissions: { read: ["kv.sqlite3"] } }, async () => {
+  assertEquals(await issuesOf("--kv=kv.sqlite3"), ['Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3']);
 });
 
 Deno.test(
   "checkPermissions() requires the network for a database server",
   { permissions: { env: ["DENO_KV_ACCESS_TOKEN"], net: ["kv.example:443"] } },
-  () => {
-    assertEquals([issuesOf("--kv=https://kv.example"), issuesOf("--kv=http://kv.example:4512")], [[], [
+  async () => {
+    assertEquals([await issuesOf("--kv=https://kv.example"), await issuesOf("--kv=http://kv.example:4512")], [[], [
       'Cannot open --kv "http://kv.example:4512": expected --allow-net=kv.example:4512',
     ]]);
   },
@@ -84,9 +96,9 @@ Deno.test(
 Deno.test(
   "checkPermissions() requires the network for every PostgreSQL server, and the files of its URL",
   { permissions: { env: true, net: ["a.example:5432", "[::1]:1"] } },
-  () => {
+  async () => {
     const issues = ["a.example,[::1]:1/db", "a.example,b.example:1/db", "a.example/db?password_file=pw"];
-    assertEquals(issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`)), [
+    assertEquals(await Promise.all(issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`))), [
       [],
       ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
       ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
@@ -97,11 +109,11 @@ Deno.test(
 Deno.test(
   "checkPermissions() accepts an upstream that is allowed",
   { permissions: { net: ["127.0.0.1:3000"] } },
-  () => {
-    assertEquals(issuesOf("--upstream=127.0.0.1:3000"), []);
+  async () => {
+    assertEquals(await issuesOf("--upstream=127.0.0.1:3000"), []);
   },
 );
 
-Deno.test("checkPermissions() rejects a directory together with an upstream", { permissions: {} }, () => {
-  assertThrows(() => issuesOf("--static-dir=dist", "--upstream=up.example"), UsageError, "Cannot serve both");
+Deno.test("checkPermissions() rejects a directory together with an upstream", { permissions: {} }, async () => {
+  await assertRejects(() => issuesOf("--static-dir=dist", "--upstream=up.example"), UsageError, "Cannot serve both");
 });

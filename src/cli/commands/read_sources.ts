@@ -1,8 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { DEFAULT_MANIFEST, findDefaultManifest } from "../options/default_manifest.ts";
-import { readEnvPath, readTextFile } from "../sources/sources.ts";
+import { DEFAULT_MANIFEST, findDefaultManifest, readEnvPath, readTextFile } from "../sources/sources.ts";
 import type { CommandArguments } from "./command_line.ts";
 
 /** The sources of the variables, as a gateway would read them, except its store. */

@@ -6,7 +6,6 @@ import { parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { readSecret } from "../sources/secret_files.ts";
 import { readTextFile } from "../sources/sources.ts";
-import { isOnDeploy } from "../start/platform.ts";
 import { type CommandOptions, OPTIONS } from "./option_table.ts";
 import {
   isSet,
@@ -61,6 +60,11 @@ export async function readCommand(
     masterKey: await readMasterKey(environment),
     warnings: [...environmentWarnings(environment), ...drainWarnings(options.drain, drain)],
   };
+}
+
+/** Whether the process runs on Deno Deploy, which sets this variable. */
+export function isOnDeploy(): boolean {
+  return isGranted({ name: "env", variable: "DENO_DEPLOY" }) && Deno.env.get("DENO_DEPLOY") === "true";
 }
 
 /** The declarations of variables are applied later, when the first snapshot is built. */

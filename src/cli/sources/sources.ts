@@ -8,6 +8,9 @@ import type { CommandOptions } from "../options/option_table.ts";
 import { EnvFileError, readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
 
+/** The manifest of a project, as in REP's own command-line tool. */
+export const DEFAULT_MANIFEST = ".rep.yaml";
+
 /** Sources of the variables. Both functions are called at startup and at every reload. */
 interface Sources {
   readonly variables: () => Promise<Environment>;
@@ -37,6 +40,13 @@ async function readManifest(path: string): Promise<string> {
   const { issues } = parseCommandManifest(text);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return text;
+}
+
+/** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */
+export async function findDefaultManifest(): Promise<string | undefined> {
+  if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
+  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(() => true, () => false);
+  return isThere ? DEFAULT_MANIFEST : undefined;
 }
 
 /** Paths, and the flag that sets them. */

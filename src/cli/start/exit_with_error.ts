@@ -1,8 +1,9 @@
+import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import { isTextLog } from "../options/log_format.ts";
 import { nameFlags, withFlagNames } from "../options/name_flags.ts";
+import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 
 /** Prints an error's message and ends the process: with code 2 if the command was called incorrectly, else with 1. */
@@ -24,4 +25,16 @@ function logStartError(error: unknown, log: Log): void {
   const detail = messageOf(error);
   const hasIssues = error instanceof ConfigurationError && error.issues.length > 1;
   log.error("rep.start.failed", hasIssues ? { detail, issues: error.issues } : { detail });
+}
+
+/**
+ * Returns whether `--log-format` is `text`, although other options may be invalid: the log says so in its configured
+ * format.
+ */
+export function isTextLog(args: readonly string[], environment: Environment): boolean {
+  const flags = args.flatMap((arg, index) => {
+    const [isFlag, value] = /^--?log-format(?:=(.*))?$/s.exec(arg) ?? [];
+    return isFlag === undefined ? [] : [value ?? args[index + 1]];
+  });
+  return (flags.at(-1) ?? environment[environmentVariable("log-format")]) === "text";
 }

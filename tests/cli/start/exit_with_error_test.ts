@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { isTextLog } from "../../../src/cli/start/exit_with_error.ts";
 import { runCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -21,4 +22,23 @@ Deno.test("exitWithStartError() logs a single issue as the detail only", async (
 
 Deno.test("exitWithStartError() logs several issues as a list as well", async () => {
   assertEquals((await startErrorOf({ A: {}, B: {} })).issues, ISSUES);
+});
+
+Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {
+  const text = [
+    ["--log-format=text"],
+    ["--log-format", "text"],
+    ["-log-format=text"],
+    ["--nonsense", "--log-format=text", "-x"],
+    ["--log-format=json", "--log-format=text"],
+  ];
+  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], ["--log-format=TEXT"], ["--log-formats=text"]];
+  assertEquals(text.filter((args) => !isTextLog(args, {})), []);
+  assertEquals(json.filter((args) => isTextLog(args, {})), []);
+});
+
+Deno.test("isTextLog() reads the environment if there is no flag", () => {
+  const environment = { REP_GATEWAY_LOG_FORMAT: "text" };
+  assertEquals(isTextLog([], environment), true);
+  assertEquals(isTextLog(["--log-format=json"], environment), false);
 });

@@ -21,6 +21,7 @@ import { loadKvToken } from "./src/cli/sources/secret_files.ts";
 import { exitWithError, exitWithStartError } from "./src/cli/start/exit_with_error.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
+import { systemClock } from "./src/values/clock.ts";
 
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -62,7 +63,7 @@ async function main(): Promise<void> {
   await loadKvToken();
   await checkStart(command.options);
   const log = openCommandLog(command);
-  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
+  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
   await service.bind();
   onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
   await service.start();

@@ -23,6 +23,7 @@ import {
 } from "./src/cli/start/service.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
+import { systemClock } from "./src/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
@@ -34,7 +35,7 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
 
 const command = await readServeCommand().catch(exitWithStartError);
 const log = openCommandLog(command);
-const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log) });
+const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 

@@ -149,13 +149,14 @@ class RunningGateway implements Gateway {
     const { clock, allowedHosts, basePath } = settings;
     this.#health = new HealthEndpoint({ clock, version: config.version });
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
-    const common = { ...settings, urls: this.#urls };
+    const common = { ...settings, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });
     this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
     this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: live.epochs, rateLimit: live.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
     this.#router = new Router({ table: this.#publicTable(settings), fallback, basePath });
-    this.#internalRouter = new Router({ table: this.#internalTable(settings), fallback: { handler: notFound } });
+    const internal = { table: this.#internalTable(settings), fallback: { handler: notFound }, basePath: "" };
+    this.#internalRouter = new Router(internal);
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#findRoute);

@@ -7,6 +7,7 @@ import { type ServeCommand, Service } from "../src/cli/start/service.ts";
 import { ConfigurationError } from "../src/config/snapshot.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import { systemClock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";
 import { OpenApi } from "./_openapi.ts";
@@ -187,7 +188,8 @@ Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when
   await using directory = await TempDirectory.make();
   await Deno.writeTextFile(directory.at("app.env"), "REP_PUBLIC_A=1\nREP_SERVER_A=2\n");
   const args = ["--kv", ":memory:", "--env-file", directory.at("app.env")];
-  const service = new Service(await readCommand(args, {}) as ServeCommand, captureLog());
+  const context = { ...captureLog(), telemetry: undefined, clock: systemClock };
+  const service = new Service(await readCommand(args, {}) as ServeCommand, context);
   const responses = START.map(({ method, path }) => {
     const request = new Request(`http://gateway.test${path}`, { method });
     return HEALTH_PORT_PATHS.includes(path) ? service.fetchHealth(request) : service.fetch(request);

@@ -1,7 +1,7 @@
 import { logAccess } from "../observe/access_log.ts";
 import { describeError, type Log } from "../observe/log.ts";
-import { noTelemetry, type Telemetry } from "../observe/metrics.ts";
-import { type Clock, systemClock } from "../values/clock.ts";
+import type { Telemetry } from "../observe/metrics.ts";
+import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
@@ -22,16 +22,14 @@ interface ResponderOptions {
   isTrusted: TrustRule;
   allowedOrigins: readonly string[];
   log: Log;
-  /** The hosts that requests are served for; a {@linkcode Route} may be for any host. @default {any host} */
-  isAllowedHost?: HostRule | undefined;
-  /** Called with every request, except those for any host. @default {does nothing} */
-  onRequest?: (request: Request, connection: { readonly peer: string }) => void;
-  /** Whether to log every request. @default {false} */
-  accessLog?: boolean;
-  /** @default {noTelemetry} */
-  telemetry?: Telemetry;
-  /** @default {systemClock} */
-  clock?: Clock;
+  /** The hosts that requests are served for, if not any; a {@linkcode Route} may be for any host. */
+  isAllowedHost: HostRule | undefined;
+  /** Called with every request, except those for any host. */
+  onRequest: ((request: Request, connection: { readonly peer: string }) => void) | undefined;
+  /** Whether to log every request. */
+  accessLog: boolean;
+  telemetry: Telemetry;
+  clock: Clock;
 }
 
 /**
@@ -46,8 +44,7 @@ export type Responder = (
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { urls, log, isAllowedHost, onRequest, accessLog = false } = options;
-  const { telemetry = noTelemetry, clock = systemClock } = options;
+  const { urls, log, isAllowedHost, onRequest, accessLog, telemetry, clock } = options;
   const fail = (error: unknown) => problemResponse(error instanceof Problem ? error : internalError(error, log));
 
   function handle(request: Request, context: LazyContext, routeFor: (path: string) => Route) {

@@ -54,8 +54,8 @@ interface RouterOptions {
   readonly table: RouteTable;
   /** Handles all other paths. */
   readonly fallback: Endpoint;
-  /** The path under which everything is served: empty, or such as `/app`. @default {""} */
-  readonly basePath?: string;
+  /** The path under which everything is served: empty, or such as `/app`. */
+  readonly basePath: string;
 }
 
 /** The prefix of the gateway's own paths; no request below it reaches the app behind the gateway. */
@@ -68,7 +68,7 @@ export class Router {
   readonly #fallback: Route;
   readonly #unknown: Route;
 
-  constructor({ table, fallback, basePath = "" }: RouterOptions) {
+  constructor({ table, fallback, basePath }: RouterOptions) {
     this.#basePath = basePath;
     const directory: RouteTable = basePath === "" ? {} : { "": { handler: redirectToDirectory } };
     this.#routes = createRoutes({ ...table, ...directory }, basePath);
@@ -94,7 +94,7 @@ export class Router {
 export type Routes = ReadonlyMap<string, Route>;
 
 /** Returns the routes of a table below a base path. */
-export function createRoutes(table: RouteTable, basePath = ""): Routes {
+export function createRoutes(table: RouteTable, basePath: string): Routes {
   const paths = Object.entries(table).map(([path, endpoint]) => [basePath + path, endpoint] as const);
   return new Map(paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]));
 }

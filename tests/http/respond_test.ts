@@ -1,9 +1,11 @@
 import { assertEquals, assertInstanceOf } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import { RequestUrls } from "../../src/http/request_urls.ts";
-import { createResponder } from "../../src/http/respond.ts";
+import { createResponder, type Responder } from "../../src/http/respond.ts";
 import type { Route } from "../../src/http/routes.ts";
 import { silentLog } from "../../src/observe/log.ts";
+import { noTelemetry } from "../../src/observe/metrics.ts";
+import { systemClock } from "../../src/values/clock.ts";
 import { answerOf } from "../_answer.ts";
 import { setUp } from "../_gateway.ts";
 
@@ -24,6 +26,20 @@ const INFO = {
   },
 };
 
+function responder(): Responder {
+  return createResponder({
+    urls: new RequestUrls(),
+    isTrusted: () => false,
+    allowedOrigins: [],
+    isAllowedHost: undefined,
+    onRequest: undefined,
+    accessLog: false,
+    telemetry: noTelemetry,
+    clock: systemClock,
+    log: silentLog,
+  });
+}
+
 Deno.test("GET /rep/health is answered without a promise, and without a look at the headers or the peer", async () => {
   await using gateway = await createGateway({ variables: {} });
   const response = gateway.fetch(bareRequest("/rep/health"), INFO);
@@ -32,12 +48,7 @@ Deno.test("GET /rep/health is answered without a promise, and without a look at 
 });
 
 Deno.test("createResponder() returns a response as it is, and a promise only for a promise", async () => {
-  const respond = createResponder({
-    urls: new RequestUrls(),
-    isTrusted: () => false,
-    allowedOrigins: [],
-    log: silentLog,
-  });
+  const respond = responder();
   const route = (handler: Route["handler"]): () => Route => () => ({ handler, pattern: "/*" });
   const request = new Request("http://gateway.test/");
   assertInstanceOf(respond(request, undefined, route(() => new Response())), Response);
@@ -64,12 +75,7 @@ Deno.test("createResponder() looks up the client once, for a handler that asks f
       return { transport: "tcp", hostname: "192.0.2.1", port: 1 };
     },
   };
-  const respond = createResponder({
-    urls: new RequestUrls(),
-    isTrusted: () => false,
-    allowedOrigins: [],
-    log: silentLog,
-  });
+  const respond = responder();
   const handler: Route["handler"] = (_request, context) =>
     Response.json([context.client.address, context.client.origin, context.url.search]);
   const request = new Request("http://gateway.test:8080/a?b=c");

@@ -15,7 +15,7 @@ function patternsOf(paths: readonly string[], basePath = ""): (readonly [path: s
 
 Deno.test("find() returns the handler of exactly this path", () => {
   const table = { "/rep/health": { handler, isForAnyHost: true }, "/rep/changes": { handler: () => new Response() } };
-  const router = new Router({ table, fallback: { handler: notFound } });
+  const router = new Router({ table, fallback: { handler: notFound }, basePath: "" });
   assertEquals(router.find("/rep/health"), { handler, pattern: "/rep/health", isForAnyHost: true });
   assertEquals(router.find("/rep/changes").isForAnyHost, false);
   assertStrictEquals(router.find("/rep/health/").handler, notFound);
@@ -45,7 +45,7 @@ Deno.test("find() finds nothing outside of the base path, and redirects the base
 
 Deno.test("a handler is called with the methods of its endpoint only, and the 405 has the headers of the endpoint", () => {
   const endpoint = { handler, methods: ["GET", "OPTIONS"], headersOf405: () => new Headers({ vary: "Origin" }) };
-  const { handler: route } = new Router({ table: {}, fallback: endpoint }).find("/");
+  const { handler: route } = new Router({ table: {}, fallback: endpoint, basePath: "" }).find("/");
   const context = {} as RouteContext;
   const ask = (method: string) => route(new Request("http://gateway.test/", { method }), context);
   assertEquals((ask("OPTIONS") as Response).status, 200);

@@ -35,10 +35,10 @@ type FromCommand = Omit<AllOptions, NotFromCommand>;
  * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
  * used here, or listed above.
  *
- * @param clock Times the second read of an env file. The real clock by default.
+ * @param clock Times the second read of an env file.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
-export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock?: Clock): FromCommand {
+export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock: Clock): FromCommand {
   const {
     "base-path": basePath,
     "preserve-host": preserveHost,

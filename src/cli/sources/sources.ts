@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
-import { type Clock, systemClock } from "../../values/clock.ts";
+import type { Clock } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { EnvFileError, readEnvFile } from "./env_file.ts";
@@ -24,7 +24,7 @@ export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "ma
  * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
  * ones before it.
  */
-export function createSources(options: SourceOptions, clock: Clock = systemClock): Sources {
+export function createSources(options: SourceOptions, clock: Clock): Sources {
   const readFiles = createEnvReader(resolveEnvPaths(options), clock);
   const { manifest } = options;
   return {

@@ -8,12 +8,12 @@ import { RequestUrls } from "../../http/request_urls.ts";
 import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
 import { createRoutes, type Endpoint, READ_METHODS, type Routes, type RouteTable } from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import type { Telemetry } from "../../observe/metrics.ts";
+import { noTelemetry, type Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
 import { isMemoryStore } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
-import { type Clock, sleep, systemClock, waitAtMost } from "../../values/clock.ts";
+import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { type Command, isOnDeploy } from "../options/command.ts";
 import { withFlagNames } from "../options/name_flags.ts";
@@ -33,10 +33,8 @@ export type ServeCommand = Extract<Command, { kind: "serve" }>;
 /** Options of {@linkcode Service}. */
 interface ServiceOptions {
   log: Log;
-  /** @default {none} */
-  telemetry?: Telemetry | undefined;
-  /** The time. @default {systemClock} */
-  clock?: Clock;
+  telemetry: Telemetry | undefined;
+  clock: Clock;
 }
 
 type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
@@ -69,7 +67,7 @@ export class Service {
   };
   #stopTriggers = () => {};
 
-  constructor(command: ServeCommand, { log, telemetry, clock = systemClock }: ServiceOptions) {
+  constructor(command: ServeCommand, { log, telemetry, clock }: ServiceOptions) {
     this.#command = command;
     this.#log = log;
     this.#telemetry = telemetry;
@@ -132,7 +130,11 @@ export class Service {
   /** Answers health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Response | Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
-      this.#fetchWhileStarting(request, createRoutes(this.#startingProbes), (gateway) => gateway.fetchHealth(request));
+      this.#fetchWhileStarting(
+        request,
+        createRoutes(this.#startingProbes, ""),
+        (gateway) => gateway.fetchHealth(request),
+      );
 
   /**
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
@@ -180,6 +182,11 @@ export class Service {
       urls: new RequestUrls(),
       isTrusted: () => false,
       allowedOrigins: [],
+      isAllowedHost: undefined,
+      onRequest: undefined,
+      accessLog: false,
+      telemetry: noTelemetry,
+      clock: this.#clock,
       log: this.#log,
     });
     const other = { handler: () => this.#whenReady(fetch), pattern: "/*" };

@@ -2,13 +2,17 @@ import { assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
 import { checkOptions } from "../../../src/gateway_options.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 type Converted = ReturnType<typeof toGatewayOptions>;
 
 /** Parses a command line and converts its options. */
 function convert(...args: string[]): Converted {
-  return toGatewayOptions(readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }));
+  return toGatewayOptions(
+    readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }),
+    systemClock,
+  );
 }
 
 /** For every option of the gateway that has a value: a flag that sets it, and the value. */

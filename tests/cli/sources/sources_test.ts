@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createSources, readTextFile, type SourceOptions, watchedPaths } from "../../../src/cli/sources/sources.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 import { setUp } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
@@ -25,7 +26,7 @@ async function messageOf(promise: Promise<unknown>): Promise<string> {
 
 Deno.test("createSources() lets the environment override the env file", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file" });
-  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }));
+  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), systemClock);
   await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
     const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
     assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
@@ -36,7 +37,7 @@ Deno.test("createSources() lets each env file override the ones before it", asyn
   const files = { "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1", "b.env": "REP_PUBLIC_SRC_B=2" };
   await using directory = await TempDirectory.make(files);
   const read = (...names: string[]) =>
-    createSources(options({ "env-file": names.map((name) => directory.at(name)) })).variables();
+    createSources(options({ "env-file": names.map((name) => directory.at(name)) }), systemClock).variables();
   const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
   assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
   assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
@@ -46,7 +47,7 @@ Deno.test("createSources() reports every env file that cannot be read", async ()
   await using directory = await TempDirectory.make({ "a.env": "REP_PUBLIC_SRC_A=1" });
   const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
   const { issues } = await assertRejects(
-    () => createSources(options({ "env-file": names })).variables(),
+    () => createSources(options({ "env-file": names }), systemClock).variables(),
     ConfigurationError,
   );
   assertEquals(
@@ -60,7 +61,7 @@ const MANIFESTS = { a: 'version: "0.1.0"\nvariables: {}', b: 'version: "0.2.0"\n
 Deno.test("createSources() reads the files anew each time", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=1", ".rep.yaml": MANIFESTS.a });
   const paths = { "env-file": [directory.at("app.env")], manifest: directory.at(".rep.yaml") };
-  const { variables, manifest } = createSources(options(paths));
+  const { variables, manifest } = createSources(options(paths), systemClock);
   assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["1", MANIFESTS.a]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
   await directory.write(".rep.yaml", MANIFESTS.b);
@@ -70,20 +71,20 @@ Deno.test("createSources() reads the files anew each time", async () => {
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
   const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
-  const { manifest } = createSources(options({ manifest: directory.at(".rep.yaml") }));
+  const { manifest } = createSources(options({ manifest: directory.at(".rep.yaml") }), systemClock);
   const { issues } = await assertRejects(async () => await manifest?.(), ConfigurationError);
   assertEquals(issues, ["Cannot use the manifest: settings.hot_reload: expected true or false, got 1"]);
 });
 
 Deno.test("createSources() returns no manifest if none is set", () => {
-  assertEquals(createSources(options({})).manifest, undefined);
+  assertEquals(createSources(options({}), systemClock).manifest, undefined);
 });
 
 Deno.test("createSources() reads --watch-path if it is watched and --env-file is not set", async () => {
   await using directory = await TempDirectory.make({ REP_PUBLIC_SRC_A: "mounted", "app.env": "REP_PUBLIC_SRC_A=file" });
   const watched = { "watch-path": directory.path, "hot-reload-mode": "file_watch" } as const;
   const read = async (some: Partial<SourceOptions>) =>
-    (await createSources(options(some)).variables()).REP_PUBLIC_SRC_A;
+    (await createSources(options(some), systemClock).variables()).REP_PUBLIC_SRC_A;
   assertEquals(await read(watched), "mounted");
   assertEquals(await read({ ...watched, "env-file": [directory.at("app.env")] }), "file");
   assertEquals(await read({ ...watched, "hot-reload-mode": "signal" }), undefined);
@@ -102,12 +103,12 @@ Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifes
 Deno.test("createSources() reports the path that could not be read, and the reason", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("app.env");
-  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }));
+  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }), systemClock);
   assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
     `Cannot read --manifest "${path}": No such file or directory (os error 2): readfile '${path}'`,
   ]);
-  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }));
+  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }), systemClock);
   assertEquals(
     await messageOf(watched.variables()),
     `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
@@ -119,7 +120,7 @@ Deno.test("createSources() reports every issue of an env file with file and line
     "app.env": "REP_SENSITIVE_A=CANARY\nCANARY\nREP_SERVER_B='CANARY",
   });
   const path = directory.at("app.env");
-  const { variables } = createSources(options({ "env-file": [path] }));
+  const { variables } = createSources(options({ "env-file": [path] }), systemClock);
   const { issues } = await assertRejects(variables, ConfigurationError);
   assertEquals(issues, [
     `Cannot read --env-file "${path}:2": expected NAME=value, a comment or a blank line`,

@@ -3,6 +3,7 @@ import { readCommand } from "../../../src/cli/options/command.ts";
 import { type ServeCommand, Service } from "../../../src/cli/start/service.ts";
 import type { Member } from "../../../src/rollout/observation.ts";
 import { kvStore } from "../../../src/store/kv.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -14,10 +15,14 @@ async function readServeCommand(...args: string[]): Promise<ServeCommand> {
   throw new TypeError(`Cannot serve: expected a command that serves, got ${command.kind}`);
 }
 
+function serviceOf(command: ServeCommand): Service {
+  return new Service(command, { log: captureLog().log, telemetry: undefined, clock: systemClock });
+}
+
 Deno.test("Service reports while it starts for how long it has been starting", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
-  const service = new Service(await readServeCommand("--access-log"), { log, clock });
+  const service = new Service(await readServeCommand("--access-log"), { log, telemetry: undefined, clock });
   clock.jump(5_000);
   const response = await service.fetch(new Request("http://gateway.test/rep/health"));
   const { status, uptime_seconds } = await response.json();
@@ -29,7 +34,7 @@ Deno.test("Service has no instance ID if the system chooses its port: another pr
   await using directory = await TempDirectory.make();
   const path = directory.at("kv.sqlite3");
   const command = await readServeCommand("--hot-reload", "--kv", path);
-  const service = new Service(command, { log: captureLog().log });
+  const service = serviceOf(command);
   await service.bind();
   await service.start();
   const store = kvStore(await Deno.openKv(path));
@@ -41,7 +46,7 @@ Deno.test("Service has no instance ID if the system chooses its port: another pr
 
 Deno.test("Service answers 503 to the requests that waited if it cannot start", async () => {
   const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
-  const service = new Service(command, { log: captureLog().log });
+  const service = serviceOf(command);
   const waiting = service.fetch(new Request("http://gateway.test/"));
   await assertRejects(() => service.start(), TypeError, 'Cannot open storePath "/nowhere/kv.sqlite3"');
   const { status, detail } = await (await waiting).json();

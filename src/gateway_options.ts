@@ -95,6 +95,19 @@ export interface GatewayOptions {
   preserveHost?: boolean;
   /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
   upstreamTimeoutMs?: number;
+  /**
+   * Maximum number of responses that are being sent from the disk or from the upstream, WebSockets included, of which
+   * one client may have half: 1 to 1_000_000.
+   *
+   * @default {1_000}
+   */
+  maxTransfers?: number;
+  /**
+   * Whether WebSockets to the upstream are rejected. Deno does not bound the size of their messages.
+   *
+   * @default {false}
+   */
+  rejectWebsockets?: boolean;
   /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
@@ -150,6 +163,7 @@ export const NUMBER_OPTIONS = {
   maxStreamAgeMs: { default: 1_800_000, min: 1, max: 86_400_000 },
   staticCacheBytes: { default: 67_108_864, min: 0, max: 68_719_476_736 },
   upstreamTimeoutMs: { default: 30_000, min: 1, max: 3_600_000 },
+  maxTransfers: { default: 1_000, min: 1, max: 1_000_000 },
 } as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
 
 type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
@@ -222,6 +236,8 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
     upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
+    maxTransfers: checkNumber("maxTransfers", options),
+    rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey,
     instanceId: options.instanceId,
     store: options.store ?? memoryStore(),

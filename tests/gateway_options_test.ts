@@ -45,7 +45,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 19);
+  assertEquals(documented.length, 21);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -88,6 +88,8 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   preserveHost: true,
   staticDir: "dist",
   staticCacheBytes: 1_000_000,
+  maxTransfers: 7,
+  rejectWebsockets: true,
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",

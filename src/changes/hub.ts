@@ -1,20 +1,24 @@
+import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import type { LabelOf } from "../observe/instruments.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import { type Metrics, noMetrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import { type Frame, sizeOf } from "./frames.ts";
-import { type StreamClient, StreamLimits, type StreamLimitsOptions } from "./stream_limits.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
-interface HubOptions extends StreamLimitsOptions {
+interface HubOptions {
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
   log: Log;
   /** @default {noMetrics} */
   metrics?: Metrics;
+  /** The maximum number of open streams. */
+  maxStreams: number;
+  /** The maximum number of open streams of one client. */
+  maxStreamsPerClient: number;
   /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
@@ -49,7 +53,7 @@ type SubscriberFields = Pick<Subscriber, "actions" | "clientKey" | "cursor" | "s
  */
 class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   readonly actions: SubscriberActions;
-  /** The {@linkcode StreamClient.clientKey}. */
+  /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
@@ -111,7 +115,7 @@ export class Hub {
   readonly #options: HubOptions;
   readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
-  readonly #limits: StreamLimits;
+  readonly #limits: ClientLimits<"max_streams">;
   readonly #actions: SubscriberActions = {
     open: (subscriber) => this.#open(subscriber),
     pull: (subscriber) => this.#pull(subscriber),
@@ -126,15 +130,23 @@ export class Hub {
     this.#tail = tail;
     this.#options = options;
     this.#metrics = options.metrics ?? noMetrics;
-    this.#limits = new StreamLimits(options);
+    const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } = options;
+    this.#limits = new ClientLimits({
+      clock,
+      log,
+      event: "rep.streams.rejected",
+      name: "max_streams",
+      max,
+      maxPerClient,
+    });
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
-      clock: options.clock,
-      onError: logTaskError(options.log, "streams"),
+      clock,
+      onError: logTaskError(log, "streams"),
     });
   }
 
   /** Opens a stream. */
-  subscribe(client: StreamClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
+  subscribe(client: CountedClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
     return new ReadableStream(this.#createSubscriber(client.clientKey, position), NO_READ_AHEAD);
@@ -145,7 +157,7 @@ export class Hub {
     return this.#subscribers.size;
   }
 
-  #rejection(client: StreamClient): keyof typeof REJECTIONS | undefined {
+  #rejection(client: CountedClient): keyof typeof REJECTIONS | undefined {
     if (this.#isClosing) return "stopping";
     if (!this.#tail.isLoaded) return "store_unavailable";
     return this.#limits.rejection(client);

@@ -27,6 +27,10 @@ export interface ContentOptions {
   /** Whether the upstream gets the host that the client requests. */
   preserveHost: boolean;
   upstreamTimeoutMs: number;
+  /** The maximum number of files and upstream responses that are being sent. */
+  maxTransfers: number;
+  /** Whether WebSockets to the upstream are rejected. */
+  rejectWebsockets: boolean;
   clock: Clock;
   log: Log;
   metrics: Metrics;
@@ -54,7 +58,7 @@ async function openDirectory(directory: string, options: ContentOptions): Promis
 }
 
 async function openUpstream(upstream: URL, options: ContentOptions): Promise<Content> {
-  const { upstreamTimeoutMs: timeoutMs, clock, log, metrics, basePath, preserveHost } = options;
+  const { upstreamTimeoutMs: timeoutMs, ...others } = options;
   const { createProxiedContent } = await import("./proxy/proxied_content.ts");
-  return createProxiedContent({ upstream, timeoutMs, clock, log, metrics, basePath, preserveHost });
+  return createProxiedContent({ ...others, upstream, timeoutMs });
 }

@@ -20,6 +20,8 @@ function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
     basePath: "",
     preserveHost: false,
     upstreamTimeoutMs: 1_000,
+    maxTransfers: 10,
+    rejectWebsockets: false,
     clock: systemClock,
     log: silentLog,
     metrics: noMetrics,

@@ -18,6 +18,8 @@ const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
   "static-cache": "Content",
   "upstream": "Content",
   "upstream-timeout": "Content",
+  "max-transfers": "Content",
+  "reject-websockets": "Content",
   "manifest": "Variables",
   "env-file": "Variables",
   "strict": "Variables",

@@ -193,6 +193,10 @@ export const OPTIONS = {
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
     help: "Timeout for the response headers of the upstream",
   }),
+  "max-transfers": integer(NUMBER_OPTIONS.maxTransfers, {
+    help: "Maximum number of files and upstream responses in flight",
+  }),
+  "reject-websockets": toggle({ help: "Reject WebSockets, whose messages Deno does not limit in size" }),
   "manifest": text("FILE", { help: "Manifest that declares the variables, such as .rep.yaml" }),
   "env-file": list("PATH,…", {
     expected: "paths",

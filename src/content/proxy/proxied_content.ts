@@ -4,18 +4,23 @@ import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { headersToOmit, injectPage, isPage } from "../../pages/page_response.ts";
+import { Transfers } from "../transfers.ts";
 import { ReverseProxy, type ReverseProxyOptions } from "./reverse_proxy.ts";
 
 /** Makes an upstream the content of a gateway. */
-export function createProxiedContent(options: ReverseProxyOptions) {
-  const proxy = new ReverseProxy(options);
+export function createProxiedContent(options: Omit<ReverseProxyOptions, "transfers"> & { maxTransfers: number }) {
+  const transfers = new Transfers(options);
+  const proxy = new ReverseProxy({ ...options, transfers });
   const { log } = options;
   return {
     respond: (request: Request, context: RequestContext, getConfigScript: GetConfigScript) =>
       proxyPage(proxy, { request, context, getConfigScript, log }),
-    drain: () => proxy.drain(),
+    drain: () => transfers.idle(),
     drainWebSockets: () => proxy.drainWebSockets(),
-    close: () => proxy.close(),
+    close() {
+      proxy.close();
+      transfers.close();
+    },
   };
 }
 

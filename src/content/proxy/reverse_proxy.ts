@@ -8,9 +8,10 @@ import type { LabelOf } from "../../observe/instruments.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { Clock } from "../../values/clock.ts";
+import { InFlight } from "../in_flight.ts";
+import type { Transfer, Transfers } from "../transfers.ts";
 import { decodeResponse } from "./decode_response.ts";
 import { HeldBytes } from "./held_bytes.ts";
-import { InFlight } from "./in_flight.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
 import { TlsAgent } from "./tls_agent.ts";
@@ -39,6 +40,10 @@ export interface ReverseProxyOptions {
   log: Log;
   metrics: Metrics;
   clock: Clock;
+  /** Counts the requests, with their bodies, and WebSockets in flight. */
+  transfers: Transfers;
+  /** Whether WebSockets are rejected. */
+  rejectWebsockets: boolean;
 }
 
 /** Settings of a single request. */
@@ -60,7 +65,6 @@ export class ReverseProxy {
   readonly #options: ReverseProxyOptions;
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
-  readonly #inFlight = new InFlight();
   readonly #webSockets = new InFlight();
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
@@ -72,11 +76,6 @@ export class ReverseProxy {
     this.#unpooled = new Agent({ keepAlive: false });
   }
 
-  /** How many requests, including their bodies, and WebSockets are in flight. */
-  get active(): number {
-    return this.#inFlight.count;
-  }
-
   /**
    * Returns the upstream's response to a request, byte for byte, redirects included; it may leave it to the caller to
    * create the response. Both bodies are streamed. A body that breaks off is logged, and ends in a `BrokenBodyError`.
@@ -84,7 +83,8 @@ export class ReverseProxy {
    * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
    * and the response to such a request has to be returned unchanged.
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
-   * arrive in time, 501 for CONNECT and TRACE, 400 or 426 for an invalid WebSocket handshake.
+   * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
+   * invalid WebSocket handshake.
    */
   async forward(
     request: Request,
@@ -92,24 +92,19 @@ export class ReverseProxy {
     options: ProxyRequestOptions,
   ): Promise<Response | BytesContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
-    const release = this.#inFlight.add();
+    const transfer = this.#options.transfers.begin(context.client);
     const onEnd = (error?: Error) => {
-      release();
+      transfer.end();
       if (error !== undefined) this.#warn(error, fields, "broken_body");
     };
     try {
       rejectTunnels(request.method);
-      if (isWebSocketRequest(request)) return await this.#bridge(request, context, release);
-      return await this.#forward(request, context, { ...options, onEnd });
+      if (isWebSocketRequest(request)) return await this.#bridge(request, context, transfer);
+      return await this.#forward(request, context, { ...options, transfer, onEnd });
     } catch (error) {
-      release();
+      transfer.end();
       throw this.#toProblem(error, fields, request.signal);
     }
-  }
-
-  /** Resolves when no request, including its body, and no WebSocket is in flight: at once, if none is now. */
-  drain(): Promise<void> {
-    return this.#inFlight.idle();
   }
 
   /** Closes the remaining WebSockets with 1001, and then the connections to the upstream, including those in use. */
@@ -124,11 +119,12 @@ export class ReverseProxy {
     return this.#webSockets.idle();
   }
 
-  async #bridge(request: Request, context: RequestContext, release: () => void): Promise<Response> {
+  async #bridge(request: Request, context: RequestContext, transfer: Transfer): Promise<Response> {
+    if (this.#options.rejectWebsockets) throw new Problem(501, { detail: "WebSockets are turned off" });
     const releaseWebSocket = this.#webSockets.add();
     const onClose = () => {
       releaseWebSocket();
-      release();
+      transfer.end();
     };
     try {
       return await this.#connectWebSockets(request, context, onClose);
@@ -164,7 +160,7 @@ export class ReverseProxy {
     const message = await this.#send({ method, target, headers, body, signal });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {
-      const response = upstreamResponse(message, { method, onEnd: options.onEnd });
+      const response = upstreamResponse(message, { method, transfer: options.transfer, onEnd: options.onEnd });
       const isDecoded = options.shouldDecode(response) && isEncoded(response.headers);
       return isDecoded ? decodeResponse(createResponse(response), options.onEnd) : response;
     } catch (error) {
@@ -220,6 +216,7 @@ export class ReverseProxy {
 type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" | "body" | "signal">;
 
 interface ForwardOptions extends ProxyRequestOptions {
+  transfer: Transfer;
   onEnd: (error?: Error) => void;
 }
 

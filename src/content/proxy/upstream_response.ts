@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { BytesContent } from "../../coding/bytes_content.ts";
+import type { Transfer } from "../transfers.ts";
 import { BrokenBodyError } from "./broken_body_error.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";
 
@@ -15,6 +16,8 @@ const READ_AHEAD_BYTES = 65_536;
 interface UpstreamResponseOptions {
   /** The method of the request: a response to HEAD has no body, whatever its headers say. */
   method: string;
+  /** Hears whether the client reads. */
+  transfer: Transfer;
   /**
    * Called once, when the body has been received or cancelled.
    *
@@ -34,7 +37,7 @@ interface UpstreamResponseOptions {
  */
 export function upstreamResponse(
   message: IncomingMessage,
-  { method, onEnd }: UpstreamResponseOptions,
+  { method, transfer, onEnd }: UpstreamResponseOptions,
 ): Response | BytesContent {
   const { statusCode = 0 } = message;
   const headers = endToEndHeaders(message);
@@ -43,7 +46,7 @@ export function upstreamResponse(
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   // Before any stream: an invalid header must not leave one behind.
   const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });
-  if (complete === undefined) return new Response(bodyOf(message, onEnd), { status, headers });
+  if (complete === undefined) return new Response(bodyOf(message, transfer, onEnd), { status, headers });
   message.on("error", () => {}); // the response is complete without the rest of the message
   message.resume(); // reads the message to its end, so that the connection can be reused
   onEnd();
@@ -85,7 +88,11 @@ function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): ReadableStream<Uint8Array<ArrayBuffer>> {
+function bodyOf(
+  message: IncomingMessage,
+  transfer: Transfer,
+  onEnd: (error?: Error) => void,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   let hasEnded = false;
   function end(finish: () => void, error?: Error): void {
     if (hasEnded) return;
@@ -99,13 +106,22 @@ function bodyOf(message: IncomingMessage, onEnd: (error?: Error) => void): Reada
       message.on("data", ({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>) => {
         if (hasEnded) return;
         controller.enqueue(new Uint8Array(buffer, byteOffset, length));
-        if (controller.desiredSize! <= 0) message.pause();
+        if (controller.desiredSize! > 0) return;
+        message.pause();
+        transfer.waits(() => {
+          message.destroy();
+          fail(new Error("The client has not read for a minute"));
+        });
       });
       message.on("end", () => end(() => controller.close()));
       message.on("error", fail);
       message.on("close", () => fail(new Error("The connection was closed before the end of the body")));
     },
-    pull: () => message.isPaused() ? void message.resume() : undefined,
+    pull() {
+      if (!message.isPaused()) return;
+      transfer.reads();
+      message.resume();
+    },
     cancel: () => end(() => message.destroy()),
   }, new ByteLengthQueuingStrategy({ highWaterMark: READ_AHEAD_BYTES }));
 }

@@ -34,6 +34,8 @@ const DEFAULTS: CommandOptions = {
   "upstream": undefined,
   "preserve-host": false,
   "upstream-timeout": 30_000,
+  "max-transfers": 1_000,
+  "reject-websockets": false,
   "manifest": undefined,
   "env-file": [],
   "strict": false,
@@ -92,6 +94,8 @@ const VALUES: {
     "a path such as /app",
     ["", "app", "//app", "/a//b", "/app//", "/a/../b", "/a b", "/app?x", "/app#x", "http://a/app", "/%2e", "\\app"],
   ],
+  "max-transfers": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["0", "1000001", "x"]],
+  "reject-websockets": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "preserve-host": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
   "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
   "static-cache": [

@@ -39,6 +39,8 @@ const CASES: {
   staticDir: ["--static-dir=dist", "dist"],
   upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],
+  maxTransfers: ["--max-transfers=7", 7],
+  rejectWebsockets: ["--reject-websockets", true],
 };
 
 for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES, readonly [string, unknown]][]) {

@@ -4,6 +4,7 @@ import {
   ReverseProxy,
   type ReverseProxyOptions,
 } from "../../../src/content/proxy/reverse_proxy.ts";
+import { Transfers } from "../../../src/content/transfers.ts";
 import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 import type { RequestContext } from "../../../src/http/routes.ts";
@@ -17,20 +18,27 @@ export interface ServeProxyOptions {
   /** The upstream's base path. @default {"/"} */
   base?: string;
   preserveHost?: boolean;
+  /** @default {10_000} */
+  maxTransfers?: number;
+  /** @default {false} */
+  rejectWebsockets?: boolean;
   clock?: Clock;
   request?: Partial<ProxyRequestOptions>;
 }
 
 /** Creates a proxy for an upstream. */
 export function createProxy(upstream: URL, options: Partial<ReverseProxyOptions> = {}): ReverseProxy {
+  const { clock = systemClock, log = silentLog } = options;
   return new ReverseProxy({
     upstream,
+    transfers: new Transfers({ clock, log, maxTransfers: 10_000 }),
+    rejectWebsockets: false,
     timeoutMs: 30_000,
     basePath: "",
     preserveHost: false,
-    log: silentLog,
+    log,
     metrics: noMetrics,
-    clock: systemClock,
+    clock,
     ...options,
   });
 }
@@ -51,6 +59,7 @@ export interface ProxyServer extends AsyncDisposable {
   url: string;
   port: number;
   proxy: ReverseProxy;
+  transfers: Transfers;
   /** The warnings that were logged. */
   warnings: [string, LogFields | undefined][];
 }
@@ -63,10 +72,12 @@ export interface Upstream extends AsyncDisposable {
 /** Serves a proxy in front of an upstream. */
 export function serveProxy(upstream: { port: number }, options: ServeProxyOptions = {}): ProxyServer {
   const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions } = options;
+  const { maxTransfers = 10_000, rejectWebsockets = false } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
-  const proxy = createProxy(url, { log, clock, preserveHost });
+  const transfers = new Transfers({ clock, log, maxTransfers });
+  const proxy = createProxy(url, { log, clock, preserveHost, transfers, rejectWebsockets });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
     try {
       return await respond(proxy, request, contextOf(request, peerAddress(info.remoteAddr)), requestOptions);
@@ -80,6 +91,7 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
     url: `http://127.0.0.1:${port}`,
     port,
     proxy,
+    transfers,
     warnings,
     async [Symbol.asyncDispose]() {
       proxy.close();

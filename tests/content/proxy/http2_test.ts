@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { once } from "node:events";
 import http2 from "node:http2";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { serveProxy, serveUpstream } from "./_servers.ts";
 
 const UPLOADS = 50;
@@ -54,4 +55,36 @@ Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was
   }
   session.close();
   await once(session, "close");
+});
+
+Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a minute, and free their connections", async () => {
+  const clock = new FakeClock();
+  let open = 0;
+  const closed = Promise.withResolvers<void>();
+  await using upstream = serveUpstream(() => {
+    open++;
+    const chunk = new Uint8Array(65_536);
+    return new Response(
+      new ReadableStream({
+        pull: (controller) => controller.enqueue(chunk),
+        cancel: () => void (--open === 0 && closed.resolve()),
+      }),
+    );
+  });
+  await using proxy = serveProxy(upstream, { clock });
+  const session = http2.connect(`http://127.0.0.1:${proxy.port}`, { settings: { initialWindowSize: 0 } });
+  session.on("error", () => {});
+  const responses = Array.from({ length: 5 }, () => {
+    const request = session.request({ ":path": "/" });
+    request.on("error", () => {});
+    return once(request, "response");
+  });
+  await Promise.all(responses);
+  assertEquals(open, 5);
+  const idle = proxy.transfers.idle();
+  while (open > 0) await clock.tick(10_000);
+  await Promise.all([closed.promise, idle]);
+  const reasons = proxy.warnings.map(([, fields]) => fields?.reason);
+  assertEquals(reasons, Array(5).fill("The client has not read for a minute"));
+  session.destroy();
 });

@@ -3,6 +3,9 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { BytesContent, createResponse } from "../../../src/coding/bytes_content.ts";
 import { upstreamResponse } from "../../../src/content/proxy/upstream_response.ts";
+import { Transfers } from "../../../src/content/transfers.ts";
+import { silentLog } from "../../../src/observe/log.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** A message without a network. The test pushes its chunks. */
 function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage & Readable {
@@ -11,7 +14,9 @@ function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage
 
 /** Converts a message, and records how its body ends. */
 function received(from: IncomingMessage, ends: (string | undefined)[] = [], method = "GET"): Response | BytesContent {
-  return upstreamResponse(from, { method, onEnd: (error) => ends.push(error?.message) });
+  const transfers = new Transfers({ clock: new FakeClock(), log: silentLog, maxTransfers: 10 });
+  const transfer = transfers.begin({ address: "", clientKey: "" });
+  return upstreamResponse(from, { method, transfer, onEnd: (error) => ends.push(error?.message) });
 }
 
 function response(...args: Parameters<typeof received>): Response {

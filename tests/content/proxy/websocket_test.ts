@@ -314,20 +314,19 @@ Deno.test("drain() waits for WebSockets until both peers are closed", async () =
   await using gateway = serveProxy(upstream);
   const client = await openWebSocket(gateway.port);
   let isDrained = false;
-  const drained = gateway.proxy.drain().then(() => isDrained = true);
+  const drained = gateway.transfers.idle().then(() => isDrained = true);
   client.socket.send("one");
   await client.next();
-  assertEquals([gateway.proxy.active, isDrained], [1, false]);
+  assertEquals(isDrained, false);
   client.socket.close();
   await drained;
-  assertEquals(gateway.proxy.active, 0);
 });
 
 Deno.test("drain() resolves after close() has closed the WebSockets", async () => {
   await using upstream = webSocketUpstream(echo);
   await using gateway = serveProxy(upstream);
   const client = await openWebSocket(gateway.port);
-  const drained = gateway.proxy.drain();
+  const drained = gateway.transfers.idle();
   gateway.proxy.close();
   await drained;
   await client.closed;
@@ -337,5 +336,16 @@ Deno.test("drain() does not wait for a WebSocket that was not accepted", async (
   await using upstream = serveUpstream(() => new Response("no", { status: 401 }));
   await using gateway = serveProxy(upstream);
   await (await openWebSocket(gateway.port)).closed;
-  assertEquals(gateway.proxy.active, 0);
+  await gateway.transfers.idle();
+});
+
+Deno.test("with rejectWebsockets, a handshake is 501, and the upstream is not asked", async () => {
+  let requests = 0;
+  await using upstream = serveUpstream(() => {
+    requests++;
+    return new Response();
+  });
+  await using gateway = serveProxy(upstream, { rejectWebsockets: true });
+  const { failure } = await openWebSocket(gateway.port);
+  assertEquals([failure?.includes("501"), requests], [true, 0]);
 });

@@ -3,11 +3,6 @@ export class InFlight {
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  /** How many are in flight. */
-  get count(): number {
-    return this.#count;
-  }
-
   /**
    * Adds one.
    *

@@ -1,0 +1,132 @@
+import { Problem } from "../http/problem.ts";
+import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
+import type { Log } from "../observe/log.ts";
+import type { Clock } from "../values/clock.ts";
+import { InFlight } from "./in_flight.ts";
+
+/** Options of {@linkcode Transfers}. */
+interface TransfersOptions {
+  clock: Clock;
+  log: Log;
+  /** The maximum number of transfers; one client has half of them. */
+  maxTransfers: number;
+}
+
+/** How often transfers that wait for their client are looked at, and after how many looks they end: within a minute. */
+const LOOK_MS = 10_000;
+const MAX_LOOKS = 6;
+
+/**
+ * The responses that hold a descriptor while they are sent: of files that are read from the disk, and of the upstream.
+ * `Deno.serve` bounds neither their number nor their time, and over HTTP/2 one connection has up to 200 of them.
+ */
+export class Transfers {
+  readonly #clock: Clock;
+  readonly #limits: ClientLimits<"max_transfers">;
+  readonly #waiting = new Set<Transfer>();
+  #cancelLook: (() => void) | undefined;
+  readonly #inFlight = new InFlight();
+
+  constructor({ clock, log, maxTransfers: max }: TransfersOptions) {
+    this.#clock = clock;
+    const maxPerClient = Math.ceil(max / 2);
+    const event = "rep.transfers.rejected";
+    this.#limits = new ClientLimits({ clock, log, event, name: "max_transfers", max, maxPerClient });
+  }
+
+  /**
+   * Begins a transfer to a client.
+   *
+   * @throws {Problem} 429 if the client has too many of them, 503 if there are too many in all.
+   */
+  begin(client: CountedClient): Transfer {
+    const limit = this.#limits.rejection(client);
+    if (limit !== undefined) throw tooMany(limit);
+    const release = this.#inFlight.add();
+    this.#limits.add(client.clientKey);
+    return new Transfer({
+      ended: (transfer) => {
+        this.#waiting.delete(transfer);
+        this.#limits.remove(client.clientKey);
+        release();
+      },
+      waits: (transfer) => this.#watch(transfer),
+      reads: (transfer) => void this.#waiting.delete(transfer),
+    });
+  }
+
+  /** Resolves when there is none: at once, if there is none now. */
+  idle(): Promise<void> {
+    return this.#inFlight.idle();
+  }
+
+  /** Logs the rejections that have only been counted so far, and ends no transfer any more. */
+  close(): void {
+    this.#cancelLook?.();
+    this.#limits.close();
+  }
+
+  #watch(transfer: Transfer): void {
+    this.#waiting.add(transfer);
+    this.#cancelLook ??= this.#clock.after(LOOK_MS, () => this.#look(), true);
+  }
+
+  #look(): void {
+    this.#cancelLook = undefined;
+    for (const transfer of [...this.#waiting]) transfer.look();
+    if (this.#waiting.size > 0) this.#cancelLook = this.#clock.after(LOOK_MS, () => this.#look(), true);
+  }
+}
+
+/** What {@linkcode Transfers} hears of its transfers. */
+interface TransferEvents {
+  ended(transfer: Transfer): void;
+  waits(transfer: Transfer): void;
+  reads(transfer: Transfer): void;
+}
+
+/** A response that is being sent. */
+export class Transfer {
+  readonly #events: TransferEvents;
+  #cancel: (() => void) | undefined;
+  #looks = 0;
+  #hasEnded = false;
+
+  constructor(events: TransferEvents) {
+    this.#events = events;
+  }
+
+  /**
+   * The body has more, but its client does not read.
+   *
+   * @param cancel Called when that has lasted for a minute. It has to end the body.
+   */
+  waits(cancel: () => void): void {
+    this.#cancel = cancel;
+    this.#looks = 0;
+    this.#events.waits(this);
+  }
+
+  /** The client reads again. */
+  reads(): void {
+    this.#events.reads(this);
+  }
+
+  /** The response has been sent, or was cancelled. Only the first call has an effect. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#events.ended(this);
+  }
+
+  /** Called every {@linkcode LOOK_MS} while it waits for its client. */
+  look(): void {
+    if (++this.#looks >= MAX_LOOKS) this.#cancel?.();
+  }
+}
+
+function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
+  const headers = { "retry-after": "1" };
+  if (limit === "max_transfers") return new Problem(503, { detail: "Too many responses are being sent", headers });
+  return new Problem(429, { detail: "Too many responses are being sent to this client", headers });
+}

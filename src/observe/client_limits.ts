@@ -1,0 +1,90 @@
+import type { Clock } from "../values/clock.ts";
+import type { Log, LogFields } from "./log.ts";
+import { RejectionLog } from "./rejection_log.ts";
+
+/** The client whose streams or transfers are counted. */
+export interface CountedClient {
+  /** Its address, for the log. */
+  readonly address: string;
+  /** What it is counted under. */
+  readonly clientKey: string;
+}
+
+/** Options of {@linkcode ClientLimits}. */
+interface ClientLimitsOptions<Name extends string> {
+  clock: Clock;
+  log: Log;
+  /** The event of the log for rejections. */
+  event: string;
+  /** The name of the limit, as the log and the metrics name it; that of one client ends in `_per_client`. */
+  name: Name;
+  /** How many there may be in all. */
+  max: number;
+  /** How many one client may have, so that it cannot take those of all others. */
+  maxPerClient: number;
+}
+
+/** Under which the rejections because of the limit in all are counted. No client has this key. */
+const ANY_CLIENT = "";
+
+/** Counts what clients have open, in all and per client, and logs what is rejected. */
+export class ClientLimits<Name extends string> {
+  readonly #options: ClientLimitsOptions<Name>;
+  readonly #rejections: RejectionLog;
+  /** How many each client has that has any. */
+  readonly #clients = new Map<string, number>();
+  #total = 0;
+
+  constructor(options: ClientLimitsOptions<Name>) {
+    this.#options = options;
+    const { clock, log, event } = options;
+    const summaryFields = (client: string) => this.#fieldsOf(client);
+    this.#rejections = new RejectionLog({ clock, log, summaryEvent: event, summaryFields });
+  }
+
+  /** Returns the limit because of which a client cannot have one more; `undefined` if it can. */
+  rejection({ address, clientKey }: CountedClient): Name | `${Name}_per_client` | undefined {
+    const { name, max, maxPerClient } = this.#options;
+    if (this.#countOf(clientKey) >= maxPerClient) {
+      this.#report(clientKey, address);
+      return `${name}_per_client`;
+    }
+    if (this.#total < max) return undefined;
+    this.#report(ANY_CLIENT);
+    return name;
+  }
+
+  /** Counts what was opened. */
+  add(clientKey: string): void {
+    this.#total++;
+    this.#clients.set(clientKey, this.#countOf(clientKey) + 1);
+  }
+
+  /** Counts what has ended. */
+  remove(clientKey: string): void {
+    this.#total--;
+    const count = this.#countOf(clientKey) - 1;
+    if (count > 0) this.#clients.set(clientKey, count);
+    else this.#clients.delete(clientKey);
+  }
+
+  /** Logs the rejections that have only been counted so far. */
+  close(): void {
+    this.#rejections.close();
+  }
+
+  #report(key: string, address = key): void {
+    const fields = { ...this.#fieldsOf(address), rejected: 1 };
+    this.#rejections.report({ key, reason: "rejected", event: this.#options.event, fields });
+  }
+
+  #countOf(clientKey: string): number {
+    return this.#clients.get(clientKey) ?? 0;
+  }
+
+  /** Returns the fields of a line of the log: which limit was reached, and by whom. */
+  #fieldsOf(client: string): LogFields {
+    const { name } = this.#options;
+    return client === ANY_CLIENT ? { limit: name } : { limit: `${name}_per_client`, client_ip: client };
+  }
+}

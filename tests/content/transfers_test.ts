@@ -1,0 +1,54 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { type Transfer, Transfers } from "../../src/content/transfers.ts";
+import { Problem } from "../../src/http/problem.ts";
+import { type LogFields, silentLog } from "../../src/observe/log.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+
+const [ALICE, BOB] = ["192.0.2.1", "192.0.2.2"].map((address) => ({ address, clientKey: address }));
+
+function transfersOf(maxTransfers: number) {
+  const clock = new FakeClock();
+  const lines: (LogFields | undefined)[] = [];
+  const log = { ...silentLog, warn: (_: string, fields?: LogFields) => void lines.push(fields) };
+  return { clock, lines, transfers: new Transfers({ clock, log, maxTransfers }) };
+}
+
+function statusOf(begin: () => Transfer): number {
+  const { status, headers } = assertThrows(begin, Problem);
+  assertEquals(headers.get("retry-after"), "1");
+  return status;
+}
+
+Deno.test("begin() leaves half of the transfers to other clients, and rejects those beyond the limit", () => {
+  const { transfers, lines } = transfersOf(4);
+  const first = transfers.begin(ALICE!);
+  transfers.begin(ALICE!);
+  assertEquals(statusOf(() => transfers.begin(ALICE!)), 429);
+  transfers.begin(BOB!);
+  const carol = { address: "192.0.2.3", clientKey: "192.0.2.3" };
+  transfers.begin(carol);
+  assertEquals(statusOf(() => transfers.begin(carol)), 503);
+  first.end();
+  first.end();
+  transfers.begin(ALICE!);
+  assertEquals(statusOf(() => transfers.begin(carol)), 503);
+  const expected = { limit: "max_transfers_per_client", client_ip: "192.0.2.1", rejected: 1 };
+  assertEquals(lines, [expected, { limit: "max_transfers", rejected: 1 }]);
+});
+
+Deno.test("a transfer is cancelled if its client does not read for a minute, and only then", async () => {
+  const { transfers, clock } = transfersOf(10);
+  const cancelled: string[] = [];
+  const [stalled, slow] = [transfers.begin(ALICE!), transfers.begin(BOB!)];
+  stalled.waits(() => cancelled.push("stalled"));
+  slow.waits(() => cancelled.push("slow"));
+  await clock.tick(40_000);
+  slow.reads();
+  slow.waits(() => cancelled.push("slow"));
+  await clock.tick(20_000);
+  assertEquals(cancelled, ["stalled"]);
+  stalled.end();
+  slow.end();
+  await clock.tick(60_000);
+  assertEquals([cancelled, clock.waiting], [["stalled"], 0]);
+});

@@ -29,25 +29,25 @@ import { waitAtMost } from "./values/clock.ts";
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
   /**
-   * Answers every request; pass it to `Deno.serve`. The response is not a promise if nothing has to be waited for.
+   * Responds to every request; pass it to `Deno.serve`. The response is not a promise if nothing has to be waited for.
    * Without `info`, all clients share one rate limit.
    */
   fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
   /**
-   * Answers a request if its path is the gateway's own, for servers that have routes of their own; else `undefined`.
+   * Responds to a request if its path is the gateway's own, for servers with other routes; else returns `undefined`.
    */
   handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
   /**
-   * Puts the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML that
+   * Injects the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML that
    * a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body is not changed, except for navigations that a
    * service worker passes on. Pass complete pages: a 304 of your own would confirm a page with an old configuration, or
    * a stored fragment.
    *
-   * @param request The request that it answers: the response to HEAD has no body, and `If-None-Match` may make it a
-   * 304.
+   * @param request The request that is responded to: the response to HEAD has no body, and `If-None-Match` may make it
+   * a 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
-  /** Answers `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
+  /** Responds to `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
   fetchHealth(request: Request): Response | Promise<Response>;
   /**
    * Reads the variables again.
@@ -56,7 +56,7 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(): Promise<void>;
   /**
-   * Announces the shutdown while everything is still served: `GET /rep/health` answers 503 `stopping`, and this replica
+   * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
    * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
    */
   beginShutdown(): void;
@@ -138,7 +138,7 @@ class RunningGateway implements Gateway {
   #configScripts: ConfigScriptCache | undefined;
   readonly #sessionKey: SessionKeyEndpoint;
   readonly #router: Router;
-  readonly #internalRouter: Router;
+  readonly #healthRouter: Router;
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
@@ -154,9 +154,9 @@ class RunningGateway implements Gateway {
     this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
     this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: live.epochs, rateLimit: live.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
-    this.#router = new Router({ table: this.#publicTable(settings), fallback, basePath });
-    const internal = { table: this.#internalTable(settings), fallback: { handler: notFound }, basePath: "" };
-    this.#internalRouter = new Router(internal);
+    this.#router = new Router({ table: this.#portTable(settings), fallback, basePath });
+    const health = { table: this.#healthPortTable(settings), fallback: { handler: notFound }, basePath: "" };
+    this.#healthRouter = new Router(health);
   }
 
   readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#findRoute);
@@ -172,7 +172,7 @@ class RunningGateway implements Gateway {
   };
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
-    this.#respondHealth(request, undefined, this.#findInternalRoute);
+    this.#respondHealth(request, undefined, this.#findHealthRoute);
 
   readonly reload: Gateway["reload"] = () => this.#live.reload();
 
@@ -201,9 +201,9 @@ class RunningGateway implements Gateway {
     await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
-  #publicTable({ separateHealth, hotReload }: ResolvedOptions): RouteTable {
+  #portTable({ separateHealth, hotReload }: ResolvedOptions): RouteTable {
     return {
-      // Load balancers and orchestrators request health by address, so that it is answered for any host.
+      // Load balancers and orchestrators request health by address, so that it is served for any host.
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
       "/rep/session-key": {
         methods: CORS_METHODS,
@@ -221,7 +221,7 @@ class RunningGateway implements Gateway {
     };
   }
 
-  #internalTable({ registry }: ResolvedOptions): RouteTable {
+  #healthPortTable({ registry }: ResolvedOptions): RouteTable {
     return {
       [HEALTH_PATH]: this.#healthEndpoint(),
       [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
@@ -250,7 +250,7 @@ class RunningGateway implements Gateway {
 
   readonly #findRoute = (path: string) => this.#router.find(path);
 
-  readonly #findInternalRoute = (path: string) => this.#internalRouter.find(path);
+  readonly #findHealthRoute = (path: string) => this.#healthRouter.find(path);
 
   readonly #configScript: GetConfigScript = () => {
     this.#settings.metrics.count("rep.pages.served", 1);

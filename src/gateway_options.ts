@@ -44,7 +44,7 @@ export interface GatewayOptions {
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
   /**
-   * Hosts for which requests are answered, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
+   * Hosts that are served, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
    * others get 421, except for health. If empty, any host is allowed.
    *
    * @default {[]}

@@ -6,7 +6,7 @@ import type { Clock } from "../values/clock.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
-  /** Responds to a request. The configuration is inserted into pages. */
+  /** Responds to a request. The configuration is injected into pages. */
   respond(request: Request, context: RequestContext, getConfigScript: GetConfigScript): Response | Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void>;

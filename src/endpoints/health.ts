@@ -70,7 +70,7 @@ const AVAILABLE: ResponseInit = { status: 200, headers: HEADERS };
 const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
 
 /**
- * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway answers 200: restarting it because
+ * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200: restarting it because
  * its last reload was rejected would not help.
  *
  * The report is serialized when the state or the second of the uptime has changed, and not for each request.

@@ -5,7 +5,7 @@ export const LIVE_PATH = "/livez";
 /** See {@linkcode LIVE_PATH}. */
 export const READY_PATH = "/readyz";
 
-/** Handles `GET /livez`: 200 for as long as the process answers. */
+/** Handles `GET /livez`: 200 for as long as the process responds. */
 export function handleLive(request: Request): Response {
   return probe(request, "live", 200);
 }

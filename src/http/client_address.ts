@@ -101,12 +101,12 @@ function parseIPv6(address: string): IpAddress | undefined {
 /** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */
 const OPAQUE = "null";
 
-function forwardedOrigin(headers: Headers, direct: string): string {
-  const [protocol = "", host = ""] = direct.split("://");
+function forwardedOrigin(headers: Headers, requestOrigin: string): string {
+  const [protocol = "", host = ""] = requestOrigin.split("://");
   const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
   const url = `${scheme}://${lastItem(headers.get("x-forwarded-host")) ?? host}`;
   const origin = URL.parse(url)?.origin ?? OPAQUE;
-  return origin === OPAQUE ? direct : origin;
+  return origin === OPAQUE ? requestOrigin : origin;
 }
 
 /** Returns the last item of a list, which the trusted proxy appended. Earlier ones may be the client's. */

@@ -23,7 +23,7 @@ export function failedPrecondition(headers: Headers, validators: Validators): 30
 
 /**
  * Returns whether `If-None-Match` is sent and false: it lists the current entity tag, by weak comparison, or is `*`
- * (RFC 9110 §13.1.2). GET and HEAD are then answered with 304.
+ * (RFC 9110 §13.1.2). The response to GET and HEAD is then 304.
  *
  * @param etag The current entity tag, weak or strong, quotes included. It must not contain a comma.
  */

@@ -34,7 +34,7 @@ interface ResponderOptions {
 
 /**
  * Responds to a request with the handler of its route. It never throws or rejects. The response is a promise only if
- * the handler's is, since `Deno.serve` answers sooner without one.
+ * the handler's is, since `Deno.serve` responds sooner without one.
  */
 export type Responder = (
   request: Request,
@@ -52,8 +52,8 @@ export function createResponder(options: ResponderOptions): Responder {
     if (url === undefined) throw invalidHost();
     const { handler, pattern, isForAnyHost } = routeFor(url.path);
     telemetry.nameSpan(request.method, pattern);
-    // Reading any header costs a fifth of a request for health. Without it, `Host: x/rep` and `GET /health` are one,
-    // too.
+    // To read a header takes time that health does not have, and nothing there depends on the host. So `GET /health` with
+    // `Host: x/rep` may be a request for health, too.
     if (isForAnyHost !== true || !url.isPlain) requireValidHost(request);
     context.url = url;
     if (isForAnyHost !== true) requireHost(request, context);
@@ -86,8 +86,8 @@ export function createResponder(options: ResponderOptions): Responder {
     return response;
   }
 
-  const answer = accessLog ? respondAndLog : respond;
-  return (request, info, routeFor) => answer(request, new LazyContext(request, info, options), routeFor);
+  const respondOnce = accessLog ? respondAndLog : respond;
+  return (request, info, routeFor) => respondOnce(request, new LazyContext(request, info, options), routeFor);
 }
 
 /** The URL of a request before it is known to be valid. */

@@ -23,7 +23,7 @@ export type Handler = (request: Request, context: RouteContext) => Response | Pr
 /** How requests for a path are handled. */
 export interface Endpoint {
   readonly handler: Handler;
-  /** Other methods are answered with 405. @default {any method} */
+  /** The response to other methods is 405. @default {any method} */
   readonly methods?: readonly string[];
   /** Returns further headers of the 405. @default {none} */
   readonly headersOf405?: (context: RouteContext) => Headers;
@@ -33,7 +33,7 @@ export interface Endpoint {
 
 /** The methods of an endpoint that is only read. */
 export const READ_METHODS: readonly string[] = ["GET", "HEAD"];
-/** The methods of an endpoint that answers the preflights of other origins. */
+/** The methods of an endpoint that responds to the preflights of other origins. */
 export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
 
 /** Endpoints by path, without the base path. */

@@ -39,7 +39,7 @@ type Batch = ReadonlyMap<string, readonly PendingRequest[]>;
 
 /** The window of one client, and what becomes of it. */
 interface WindowUpdate extends EntryUpdate<PackedWindow> {
-  readonly client: string;
+  readonly clientKey: string;
   /** To be called once it is stored. */
   readonly onStored: () => void;
 }
@@ -88,12 +88,12 @@ export class RateLimit {
    * @returns The decision without a promise if it does not depend on the store: this process knows that the client is
    * over the limit, or the store is behind.
    */
-  take(client: string): RateDecision | Promise<RateDecision> {
-    const window = this.#known(client);
+  take(clientKey: string): RateDecision | Promise<RateDecision> {
+    const window = this.#known(clientKey);
     const decision = this.#decide(window);
     if (!decision.isAllowed) return decision;
-    if (!this.#isStoreBehind()) return this.#takeFromStore(client);
-    this.#countInMemory(client, window);
+    if (!this.#isStoreBehind()) return this.#takeFromStore(clientKey);
+    this.#countInMemory(clientKey, window);
     return decision;
   }
 
@@ -116,24 +116,24 @@ export class RateLimit {
     return sweepWindows(this.#options.store, this.#options.clock);
   }
 
-  #takeFromStore(client: string): Promise<RateDecision> {
+  #takeFromStore(clientKey: string): Promise<RateDecision> {
     const { promise, resolve, reject } = Promise.withResolvers<RateDecision>();
     const request = { since: this.#options.clock.now(), resolve, reject };
     this.#waiting.add(request);
-    this.#queue.add(client, request);
+    this.#queue.add(clientKey, request);
     return promise;
   }
 
-  #takeFromMemory(client: string): RateDecision {
-    const window = this.#known(client);
+  #takeFromMemory(clientKey: string): RateDecision {
+    const window = this.#known(clientKey);
     const decision = this.#decide(window);
-    if (decision.isAllowed) this.#countInMemory(client, window);
+    if (decision.isAllowed) this.#countInMemory(clientKey, window);
     return decision;
   }
 
-  #countInMemory(client: string, window: Window): void {
-    if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) this.#unsaved.add(client);
-    this.#windows.set(client, addRequest(window, this.#options.clock.now()));
+  #countInMemory(clientKey: string, window: Window): void {
+    if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) this.#unsaved.add(clientKey);
+    this.#windows.set(clientKey, addRequest(window, this.#options.clock.now()));
   }
 
   async #saveAll(): Promise<number> {
@@ -160,21 +160,21 @@ export class RateLimit {
    */
   async #countBatch(batch: Batch): Promise<void> {
     try {
-      const areUnknown = batch.keys().every((client) => this.#windows.get(client) === undefined);
+      const areUnknown = batch.keys().every((clientKey) => this.#windows.get(clientKey) === undefined);
       const found = new Set<string>();
-      const updates = [...batch].map(([client, requests]) => this.#counting(client, requests, found));
+      const updates = [...batch].map(([clientKey, requests]) => this.#counting(clientKey, requests, found));
       const contended = await this.#store(updates, areUnknown && this.#areClientsNew);
       if (areUnknown) this.#areClientsNew = found.size === 0;
-      await Promise.all(contended.map(({ client }) => this.#countAlone(client, batch)));
+      await Promise.all(contended.map(({ clientKey }) => this.#countAlone(clientKey, batch)));
     } catch (error) {
-      if (error instanceof StoreUnavailableError) this.#settle(batch, (client) => this.#takeFromMemory(client));
-      else if (batch.size > 1) await Promise.all(batch.keys().map((client) => this.#countAlone(client, batch)));
+      if (error instanceof StoreUnavailableError) this.#settle(batch, (clientKey) => this.#takeFromMemory(clientKey));
+      else if (batch.size > 1) await Promise.all(batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)));
       else for (const request of [...batch.values()].flat()) this.#reject(request, error);
     }
   }
 
-  #countAlone(client: string, batch: Batch): Promise<void> {
-    return this.#countBatch(new Map([[client, batch.get(client) ?? []]]));
+  #countAlone(clientKey: string, batch: Batch): Promise<void> {
+    return this.#countBatch(new Map([[clientKey, batch.get(clientKey) ?? []]]));
   }
 
   /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
@@ -186,13 +186,13 @@ export class RateLimit {
   }
 
   /** @param found Collects the clients that have a window in the store. */
-  #counting(client: string, requests: readonly PendingRequest[], found: Set<string>): WindowUpdate {
+  #counting(clientKey: string, requests: readonly PendingRequest[], found: Set<string>): WindowUpdate {
     let decisions: RateDecision[] = [];
     let window: Window = [];
     const update = (stored?: PackedWindow) => {
-      if (stored !== undefined) found.add(client);
-      const before = window = this.#merge(client, stored ?? []);
-      if (before.length > 0) this.#windows.set(client, before); // if the commit fails, counting in memory starts from here
+      if (stored !== undefined) found.add(clientKey);
+      const before = window = this.#merge(clientKey, stored ?? []);
+      if (before.length > 0) this.#windows.set(clientKey, before); // if the commit fails, counting in memory starts from here
       decisions = requests.map(() => {
         const decision = this.#decide(window);
         if (decision.isAllowed) window = addRequest(window, this.#options.clock.now());
@@ -201,30 +201,30 @@ export class RateLimit {
       return window === before ? undefined : packWindow(window);
     };
     const onStored = () => {
-      this.#windows.set(client, window);
-      this.#settle(new Map([[client, requests]]), () => decisions.shift()!);
+      this.#windows.set(clientKey, window);
+      this.#settle(new Map([[clientKey, requests]]), () => decisions.shift()!);
     };
-    return { client, key: windowKey(client), update, onStored };
+    return { clientKey, key: windowKey(clientKey), update, onStored };
   }
 
   async #saveBatch(clients: readonly string[]): Promise<void> {
-    const contended = await this.#store(clients.map((client) => this.#saving(client)));
+    const contended = await this.#store(clients.map((clientKey) => this.#saving(clientKey)));
     for (const update of contended) await this.#store([update]);
   }
 
-  #saving(client: string): WindowUpdate {
+  #saving(clientKey: string): WindowUpdate {
     const update = (stored: PackedWindow = []) => {
-      const window = this.#merge(client, stored);
+      const window = this.#merge(clientKey, stored);
       return window.length === 0 ? undefined : packWindow(window);
     };
-    return { client, key: windowKey(client), update, onStored: () => void this.#unsaved.delete(client) };
+    return { clientKey, key: windowKey(clientKey), update, onStored: () => void this.#unsaved.delete(clientKey) };
   }
 
-  #settle(batch: Batch, decide: (client: string) => RateDecision): void {
-    for (const [client, requests] of batch) {
+  #settle(batch: Batch, decide: (clientKey: string) => RateDecision): void {
+    for (const [clientKey, requests] of batch) {
       for (const request of requests) {
         this.#waiting.delete(request);
-        request.resolve(decide(client));
+        request.resolve(decide(clientKey));
       }
     }
   }
@@ -235,13 +235,13 @@ export class RateLimit {
   }
 
   /** What this process knows of a client's window. */
-  #known(client: string): Window {
-    return keepRecent(this.#windows.get(client) ?? [], this.#options.clock.now());
+  #known(clientKey: string): Window {
+    return keepRecent(this.#windows.get(clientKey) ?? [], this.#options.clock.now());
   }
 
   /** Adds what this process has counted to the stored window. */
-  #merge(client: string, stored: PackedWindow): Window {
-    return mergeWindows(this.#known(client), keepRecent(unpackWindow(stored), this.#options.clock.now()));
+  #merge(clientKey: string, stored: PackedWindow): Window {
+    return mergeWindows(this.#known(clientKey), keepRecent(unpackWindow(stored), this.#options.clock.now()));
   }
 
   #decide(window: Window): RateDecision {

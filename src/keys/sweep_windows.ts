@@ -9,8 +9,8 @@ const SWEPT_AT = ["swept"];
 const PAGE_SIZE = 500;
 
 /** Returns the key of a client's window. */
-export function windowKey(client: string): Key {
-  return [KEY_PREFIX, client];
+export function windowKey(clientKey: string): Key {
+  return [KEY_PREFIX, clientKey];
 }
 
 /**

@@ -69,7 +69,7 @@ export const INSTRUMENTS = {
     values: ["timeout", "unreachable", "broken_body"],
   },
   "rep.upstream.duration": { type: "histogram", help: "Time until the headers of the upstream's response" },
-  "rep.pages.served": { type: "counter", help: "Pages that were answered with the configuration, 304 included" },
+  "rep.pages.served": { type: "counter", help: "Pages that were served with the configuration, 304 included" },
 } as const satisfies Record<string, Instrument>;
 
 /** The OpenTelemetry name of an instrument. */

@@ -225,7 +225,7 @@ export const OPTIONS = {
   "allowed-hosts": list("HOST,…", {
     expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
     parseItem: (item) => isHostPattern(item) ? item : undefined,
-    help: "Hosts to answer requests for, also *.example.com; by default any",
+    help: "Hosts to serve, also *.example.com; by default any",
   }),
   "trusted-proxies": list("CIDR,…", {
     expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",

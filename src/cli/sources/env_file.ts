@@ -3,7 +3,7 @@ import { isRepName, pickRepVariables } from "../../config/environment.ts";
 import { messageOf } from "../../observe/log.ts";
 import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
 
-/** The contents of an env file or directory. */
+/** What an env file or directory contains. */
 export interface EnvFile {
   readonly kind: "file" | "directory";
   readonly variables: Environment;

@@ -87,7 +87,7 @@ export class Listener {
     return true;
   }
 
-  /** Stops accepting connections. Resolves when the last request in flight has been answered. */
+  /** Stops accepting connections. Resolves when the last response is complete. */
   async shutdown(): Promise<void> {
     this.#stopping.abort();
     await Promise.all([this.#server.shutdown(), ...this.#replaced]);

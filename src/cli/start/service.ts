@@ -77,7 +77,7 @@ export class Service {
   }
 
   /**
-   * Reads the certificate and binds every port. From here on health answers 503 `starting`, and other requests wait.
+   * Reads the certificate and binds every port. From here on health is 503 `starting`, and other requests wait.
    *
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
@@ -119,7 +119,7 @@ export class Service {
     }
   }
 
-  /** Answers every request. */
+  /** Responds to every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
     const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
@@ -127,7 +127,7 @@ export class Service {
     return this.#fetchWhileStarting(request, createRoutes(table, basePath), (gateway) => gateway.fetch(request, info));
   };
 
-  /** Answers health, probes and metrics only. */
+  /** Responds to requests for health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Response | Promise<Response> =>
     this.#gateway?.fetchHealth(request) ??
       this.#fetchWhileStarting(

@@ -32,7 +32,7 @@ interface ProxiedRequest {
 }
 
 /**
- * Forwards a request, and inserts the configuration into the response if it is a page. A page that the upstream
+ * Forwards a request, and injects the configuration into the response if it is a page. A page that the upstream
  * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
  * both a secret and text of an attacker (BREACH).
  */

@@ -3,6 +3,7 @@ import { type BytesContent, createResponse } from "../../coding/bytes_content.ts
 import { isEncoded } from "../../coding/content_coding.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
+import type { RequestUrl } from "../../http/request_urls.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import type { LabelOf } from "../../observe/instruments.ts";
 import type { Log } from "../../observe/log.ts";
@@ -17,7 +18,6 @@ import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } fr
 import { TlsAgent } from "./tls_agent.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
 import { upstreamResponse } from "./upstream_response.ts";
-import { upstreamTarget } from "./upstream_target.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** Options of {@linkcode ReverseProxy}. */
@@ -218,6 +218,23 @@ type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" 
 interface ForwardOptions extends ProxyRequestOptions {
   transfer: Transfer;
   onEnd: (error?: Error) => void;
+}
+
+/**
+ * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
+ *
+ * The path is the normalized one, since the gateway's own routes are matched against it. Dot segments are
+ * resolved before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized
+ * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
+ *
+ * @param upstream Its path is the base path.
+ * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
+ * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
+ */
+export function upstreamTarget(upstream: URL, url: RequestUrl, basePath = ""): string {
+  const base = upstream.pathname.replace(/\/$/, "");
+  const path = url.path.slice(basePath.length);
+  return base + (path.startsWith("/") ? path : `/${path}`) + url.search;
 }
 
 /**

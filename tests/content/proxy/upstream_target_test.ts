@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { upstreamTarget } from "../../../src/content/proxy/upstream_target.ts";
+import { upstreamTarget } from "../../../src/content/proxy/reverse_proxy.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 
 function assertTarget(target: string, requestUrl: string, upstream = "http://up/"): void {

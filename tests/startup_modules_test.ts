@@ -41,19 +41,15 @@ async function staticModulesOf(entry: string): Promise<string[]> {
 const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the Node layer", /^node:/],
   ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
-  [
-    "the YAML parser and manifests",
-    /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/,
-  ],
-  ["the proxy", /src\/proxy\/(?!broken_body_error)|src\/proxied_content/],
-  ["static files", /src\/static|media.types/],
+  ["the YAML parser and manifests", /yaml|src\/config\/(manifest|apply_manifest|evaluate_patterns)|manifest_settings/],
+  ["the proxy", /src\/content\/proxy\/(?!broken_body_error|upstream_failure)/],
+  ["static files", /src\/content\/static\/|media.types/],
   ["pages", /src\/pages\//],
-  ["commands and --help", /src\/cli\/(commands\/(?!command_names)|help)/],
-  ["the file watcher", /src\/cli\/(triggers|file_watcher)/],
+  ["commands and --help", /src\/cli\/(commands\/(?!command_names)|options\/help)/],
+  ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
   ["the browser module", /src\/client\/|client_script/],
-  ["compression", /decode_content|encode_content|compressor/],
-  ["PostgreSQL", /src\/store\/postgres\.ts|postgres_(connection|pool|schema|codec)/],
-  ["npm packages", /^npm:(?!\/?deno-std@)/],
+  ["content codings", /src\/coding\//],
+  ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
 ];
 
 for (const entry of ["main.ts", "serve.ts"]) {
@@ -64,5 +60,12 @@ for (const entry of ["main.ts", "serve.ts"]) {
       return modules.filter((specifier) => pattern.test(specifier)).map((specifier) => `${specifier} (${what})`);
     });
     assertEquals(superfluous, []);
+    assertEquals(modules.filter((specifier) => /^npm:(?!\/?deno-std@)/.test(specifier)), []);
   });
 }
+
+Deno.test("everything that a plain start must not load is loaded on demand", async () => {
+  const { modules } = await readGraph("main.ts");
+  const specifiers = modules.map(({ specifier }) => specifier.replace(ROOT, ""));
+  assertEquals(NOT_NEEDED.filter(([, pattern]) => !specifiers.some((it) => pattern.test(it))), []);
+});

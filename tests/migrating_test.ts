@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
+import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
 import { parseCommandLine, readOptions } from "../src/cli/options/read_options.ts";
+import { parseEnvFile } from "../src/cli/sources/parse_env_file.ts";
+import { buildSnapshot } from "../src/config/snapshot.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -80,4 +83,113 @@ settings:
   const { status } = await (await fetch(`${command.url}/rep/health`)).json();
   assertEquals(status, "healthy");
   assertEquals((await command.logged(({ msg }) => msg === "rep.proxy.untrusted")).peer, "127.0.0.1");
+});
+
+/** Returns the first cells of the rows of the table after a sentence, without its head. */
+function firstCellsAfter(sentence: string): string[] {
+  const [, , ...rows] = GUIDE.slice(GUIDE.indexOf(sentence)).split("\n\n")[1]?.split("\n") ?? [];
+  return rows.map((row) => row.split("|")[1]?.trim() ?? "");
+}
+
+const declare = (...fields: string[]) => `version: "0.1.0"\nvariables:\n  A:\n    tier: public\n${indent(fields)}`;
+const withSettings = (...fields: string[]) => `${declare()}settings:\n${indent(fields).replaceAll("    ", "  ")}`;
+const indent = (lines: string[]) => lines.map((line) => `    ${line}\n`).join("");
+
+/** Manifests with which the Go gateway starts, by the rows of the guide that say that this one does not. */
+const REJECTED_MANIFESTS: Readonly<Record<string, readonly string[]>> = {
+  "text without quotes": ["@scope", "*.example.com", "%d", "`a`", "[a-z]+", "a: b", "{}"].map((text) =>
+    declare(`example: ${text}`)
+  ),
+  "unknown escapes": [declare('pattern: "^\\d+$"'), declare("description: 'it's'")],
+  "tabs as indentation": [
+    'version: "0.1.0"\nvariables:\n\tA:\n\t\ttier: public\n',
+    `${declare()}---\nversion: "0.1.0"\n`,
+    declare("type: string", "type: number"),
+    `${declare()}  A:\n    tier: public\n`,
+  ],
+  "an empty file": ["", 'version: "0.1.0"\n', 'version: "0.1.0"\nvariables:\n', `${declare()}  B:\n`],
+  "no `version`": ["variables:\n  A:\n    tier: public\n", 'version: "0.1"\nvariables:\n  A:\n    tier: public\n'],
+  "unknown keys": [declare("requird: true"), `${declare()}services: 1\n`],
+  "no `tier`": [declare().replace("tier: public", "type: string"), declare().replace("public", "secret")],
+  "a variable that is set in another tier": [declare().replace("public", "sensitive")],
+  "`required` together": [declare("required: true", "default: a")],
+  "an unknown `type`": [declare("type: integer"), declare("type:"), declare("type: enum"), declare("values: a, b")],
+  "a `default` that its own": [declare("type: number", "default: a").replace("  A:", "  B:")],
+  "`default: null`": [declare("default: null"), declare("default: ~")],
+  "`required: yes`": [declare("required: yes"), declare('required: "true"'), declare("deprecated: yes")],
+  "`settings:` without": [withSettings(), withSettings("foo: 1")],
+  "durations and numbers": [
+    withSettings("session_key_ttl: 30"),
+    withSettings("session_key_ttl: 1.5s"),
+    withSettings('session_key_max_rate: "5"'),
+    withSettings("session_key_max_rate: 0"),
+    withSettings("hot_reload_poll_interval: 500ms"),
+  ],
+  "`allowed_origins` as a single text": [
+    withSettings("allowed_origins: https://a.example"),
+    withSettings('allowed_origins: ["https://a.example/path"]'),
+    withSettings('allowed_origins: ["*"]'),
+  ],
+};
+
+/** Values with which the Go gateway starts, and the type of their variable. */
+const REJECTED_VALUES: Readonly<Record<string, readonly (readonly [type: string, value: string])[]>> = {
+  "of `type: boolean`": [["boolean", "1"], ["boolean", "0"]],
+  "of `type: number`": [["number", "NaN"], ["number", "Inf"], ["number", "0x1p-2"], ["number", "1_000"]],
+  "of `type: url`": [["url", "https://example.com/a b"], ["url", "https://example.com:99999/"]],
+  "of `type: json`": [["json", "{"]],
+  "a PUBLIC value": [["string", "word ".repeat(13_000)]],
+};
+
+/** Returns whether the gateway would reject a start with this manifest and a variable `A`. */
+async function isRejected(manifest: string, value = "a"): Promise<boolean> {
+  const { issues } = parseCommandManifest(manifest);
+  const start = () => buildSnapshot({ environment: { REP_PUBLIC_A: value }, manifest, strict: false });
+  return issues.length > 0 || await start().then(() => false, () => true);
+}
+
+Deno.test("every manifest that docs/migrating.md lists as rejected is rejected, and a usual one is not", async () => {
+  const rows = firstCellsAfter("The Go gateway starts with these");
+  assertEquals(
+    rows.map((row, index) => row.startsWith(Object.keys(REJECTED_MANIFESTS)[index] ?? "?")),
+    rows.map(() => true),
+  );
+  for (const manifest of Object.values(REJECTED_MANIFESTS).flat()) {
+    assertEquals(await isRejected(manifest), true, manifest);
+  }
+  assertEquals(await isRejected(declare("type: string", "description:", "values: [a, true, 1]")), false);
+});
+
+Deno.test("every value that docs/migrating.md lists as rejected is rejected", async () => {
+  const rows = firstCellsAfter("So do these values of variables");
+  assertEquals(
+    rows.map((row, index) => row.startsWith(Object.keys(REJECTED_VALUES)[index] ?? "?")),
+    rows.map(() => true),
+  );
+  for (const [type, value] of Object.values(REJECTED_VALUES).flat()) {
+    assertEquals(await isRejected(declare(`type: ${type}`), value), true, `${type} ${value.slice(0, 20)}`);
+  }
+});
+
+/** Env files, and what the guide says is in them here; `undefined` if they are rejected. */
+const ENV_FILES: readonly (readonly [text: string, values: Record<string, string> | undefined])[] = [
+  ["export A=1", { A: "1" }],
+  ['A=1 # note\nB="2" # note\nC=a#b', { A: "1", B: "2", C: "a#b" }],
+  ['A="a\\nb"', { A: "a\nb" }],
+  ['A="a\nb"', { A: "a\nb" }],
+  ["A=`a`", { A: "a" }],
+  ["A=1\nA=2", undefined],
+  ['A="a', undefined],
+  ["A", undefined],
+  ["A: 1", undefined],
+  ["; note", undefined],
+  ["A=a=b\nB=$A\nC = 1", { A: "a=b", B: "$A", C: "1" }],
+];
+
+Deno.test("env files are read as docs/migrating.md says", () => {
+  const read = ENV_FILES.map(([text]) => {
+    const { variables, issues } = parseEnvFile(text);
+    return issues.length > 0 ? undefined : Object.fromEntries(variables);
+  });
+  assertEquals(read, ENV_FILES.map(([, values]) => values));
 });

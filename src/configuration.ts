@@ -118,6 +118,7 @@ export class Configuration {
     } catch (error) {
       throw this.#reject(error);
     }
+    if (this.#stop.signal.aborted) return; // the shutdown has not waited for the sources
     const isRecovery = this.#rejection !== undefined;
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);

@@ -28,7 +28,10 @@ const POLL_MS = 1_000;
  * members (`docs/scale.md`).
  */
 const MAX_RELOAD_DELAY_MS = 500;
-/** How long a shutdown waits for the store: the other replicas notice a missing heartbeat as well. */
+/**
+ * How long a shutdown waits for the store, and for a reload, whose sources may never answer: the other replicas notice a
+ * missing heartbeat as well.
+ */
 const LEAVE_TIMEOUT_MS = 1_000;
 
 /** Constants, so that a request for health creates no list, and compares one with `===`. */
@@ -143,9 +146,9 @@ export class LiveConfiguration {
     await this.hub.close(0);
     for (const stop of this.#stopPolling) stop();
     this.#closing.abort();
-    await this.#configuration.close();
     const { clock } = this.#settings;
-    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all([this.#watching, this.#leaving]), clock);
+    const ending = [this.#configuration.close(), this.#watching, this.#leaving];
+    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all(ending), clock);
     await this.tail.close();
   }
 

@@ -136,6 +136,31 @@ function freePort(): string {
   return String(listener.addr.port);
 }
 
+Deno.test({
+  name: "a reload rejects an env file that is a FIFO, the next one reads the file again, and SIGTERM ends the process",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1" });
+    const path = directory.at("app.env");
+    await using command = await startCommand(["--kv", ":memory:", "--hot-reload", "--env-file", path]);
+    for (const value of ["2", "3"]) {
+      await Deno.remove(path);
+      assertEquals((await new Deno.Command("mkfifo", { args: [path] }).output()).success, true);
+      command.signal("SIGHUP");
+      await command.logged(({ msg, issues }) =>
+        msg === "rep.config.rejected" && String(issues).includes("regular file")
+      );
+      await Deno.remove(path);
+      await directory.write("app.env", `REP_PUBLIC_A=${value}`);
+      command.signal("SIGHUP");
+      await command.logged(({ msg }) => msg === "rep.config.reloaded");
+      command.output.length = 0;
+    }
+    command.signal("SIGTERM");
+    assertEquals(await command.ended(), 0);
+  },
+});
+
 Deno.test("--health-port 0 serves the report on --port", async () => {
   await using command = await startCommand(["-health-port", "0", "-strict=1", "-kv", ":memory:", "-log-level", "INFO"]);
   const { status } = await (await fetch(`${command.url}/rep/health`)).json();

@@ -139,3 +139,19 @@ Deno.test("after a restart, a page's stream begins after the newest event, not a
   await using second = await setUp(variables, { store, clock });
   assertEquals(await cursorOfPage(second), String(T + 1));
 });
+
+Deno.test("a shutdown does not wait for a reload whose sources never answer", async () => {
+  const clock = new FakeClock(T);
+  let answer: Promise<Record<string, string>> = Promise.resolve({ REP_PUBLIC_A: "1" });
+  const gate = await setUp({}, { clock, variables: () => answer });
+  const late = Promise.withResolvers<Record<string, string>>();
+  answer = late.promise;
+  const reload = gate.gateway.reload();
+  await settle();
+  const closed = gate.gateway.close();
+  await clock.tick(1_000);
+  await closed;
+  late.resolve({ REP_PUBLIC_A: "2" });
+  await reload;
+  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"), []);
+});

@@ -1,4 +1,4 @@
-import type { Clock } from "../values/clock.ts";
+import { type Clock, withDeadline } from "../values/clock.ts";
 import { StoreUnavailableError } from "./store.ts";
 
 /**
@@ -7,9 +7,6 @@ import { StoreUnavailableError } from "./store.ts";
  * @throws {StoreUnavailableError} If the operation takes longer than `timeoutMs`.
  */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onTimeout = () => reject(new StoreUnavailableError(`Cannot use the store: no answer within ${timeoutMs} ms`));
-    const cancel = clock.after(timeoutMs, onTimeout);
-    promise.then(resolve, reject).finally(cancel);
-  });
+  const message = `Cannot use the store: no answer within ${timeoutMs} ms`;
+  return withDeadline(promise, timeoutMs, clock, () => new StoreUnavailableError(message));
 }

@@ -72,3 +72,15 @@ export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Cloc
   work.then(settle, settle);
   await sleep(ms, clock, { signal: settled.signal });
 }
+
+/**
+ * Waits for work, but no longer than `ms` milliseconds; what comes of it later is ignored.
+ *
+ * @param createError Returns the error of which the promise rejects then.
+ */
+export function withDeadline<T>(work: Promise<T>, ms: number, clock: Clock, createError: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(ms, () => reject(createError()));
+    work.then(resolve, reject).finally(cancel);
+  });
+}

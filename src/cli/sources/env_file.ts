@@ -1,6 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
 import { isRepName, pickRepVariables } from "../../config/environment.ts";
 import { messageOf } from "../../observe/log.ts";
+import { readBoundedFile } from "./bounded_file.ts";
 import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
 
 /** What an env file or directory contains. */
@@ -104,7 +105,7 @@ async function readValue(path: string): Promise<string> {
 
 /** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
 async function readText(path: string): Promise<string> {
-  const bytes = await Deno.readFile(path);
+  const bytes = await readBoundedFile(path);
   try {
     return decode(bytes);
   } catch {

@@ -1,5 +1,6 @@
 import { basename } from "@std/path/basename";
 import { dirname } from "@std/path/dirname";
+import { isRepName } from "../../config/environment.ts";
 import type { Clock } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 
@@ -9,6 +10,8 @@ const COALESCE_MS = 100;
 /** Options of {@linkcode FileWatcher}. */
 interface FileWatcherOptions {
   clock: Clock;
+  /** Files that are read and may be in a directory that is watched. */
+  readPaths: readonly string[];
   /** Called with the error if watching fails later on. */
   onError: (error: unknown) => void;
 }
@@ -31,9 +34,9 @@ export class FileWatcher {
    *
    * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if a path does not exist or cannot be watched.
    */
-  constructor(paths: readonly string[], onChange: () => void, { clock, onError }: FileWatcherOptions) {
+  constructor(paths: readonly string[], onChange: () => void, { clock, readPaths, onError }: FileWatcherOptions) {
     this.#watcher = watchDirectories(paths);
-    this.#isWatched = createFilter(paths);
+    this.#isWatched = createFilter([...paths, ...readPaths]);
     this.#onChange = onChange;
     this.#clock = clock;
     this.#readEvents().catch(onError);
@@ -84,12 +87,14 @@ function requireRead(path: string): void {
 }
 
 /**
- * Creates a filter of changed paths. Files in the same directory may be written constantly, such as the log of the
- * gateway. When Kubernetes swaps the files of a volume, it changes none of them, only `..data` and other names with two
- * dots.
+ * Creates a filter of changed paths: the files that are read, and those that a directory of variables consists of.
+ * Other files in the same directory may be written constantly, such as the database and the log of the gateway. When
+ * Kubernetes swaps the files of a volume, it changes none of them, only `..data` and other names with two dots.
  */
-function createFilter(paths: readonly string[]): (path: string) => boolean {
-  if (paths.some((path) => directoryOf(path) === path)) return () => true;
-  const names = new Set(paths.map((path) => basename(path)));
-  return (path) => names.has(basename(path)) || basename(path).startsWith("..");
+function createFilter(readPaths: readonly string[]): (path: string) => boolean {
+  const names = new Set(readPaths.map((path) => basename(path)));
+  return (path) => {
+    const name = basename(path);
+    return names.has(name) || isRepName(name) || name.startsWith("..");
+  };
 }

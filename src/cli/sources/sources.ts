@@ -2,14 +2,17 @@ import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
-import type { Clock } from "../../values/clock.ts";
+import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
+import { readBoundedFile } from "./bounded_file.ts";
 import { EnvFileError, readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
+/** A network file system may never answer. Env files that change take up to five seconds to be believed. */
+const READ_TIMEOUT_MS = 15_000;
 
 /** Sources of the variables. Both functions are called at startup and at every reload. */
 interface Sources {
@@ -29,13 +32,13 @@ export function createSources(options: SourceOptions, clock: Clock): Sources {
   const { manifest } = options;
   return {
     variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
-    manifest: manifest === undefined ? undefined : () => readManifest(manifest),
+    manifest: manifest === undefined ? undefined : () => readManifest(manifest, clock),
   };
 }
 
 /** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
-async function readManifest(path: string): Promise<string> {
-  const text = await readTextFile(path, "--manifest");
+async function readManifest(path: string, clock: Clock): Promise<string> {
+  const text = await readTextFile(path, "--manifest", clock);
   const { parseCommandManifest } = await import("../options/manifest_settings.ts");
   const { issues } = parseCommandManifest(text);
   if (issues.length > 0) throw new ConfigurationError(issues);
@@ -64,9 +67,13 @@ export function resolveEnvPaths(options: SourceOptions): FlagPaths {
 
 /** Returns the paths to watch for changes of the variables. */
 export function watchedPaths(options: SourceOptions): string[] {
-  const { "watch-path": watchPath, "env-file": envFiles, manifest } = options;
-  const paths = watchPath === undefined ? [...envFiles, manifest] : [watchPath];
-  return paths.filter((path) => path !== undefined);
+  const { "watch-path": watchPath } = options;
+  return watchPath === undefined ? sourcePaths(options) : [watchPath];
+}
+
+/** Returns the paths of the files that options name as sources. */
+export function sourcePaths({ "env-file": envFiles, manifest }: SourceOptions): string[] {
+  return [...envFiles, manifest].filter((path) => path !== undefined);
 }
 
 /**
@@ -75,13 +82,13 @@ export function watchedPaths(options: SourceOptions): string[] {
  * @throws {ConfigurationError} If it cannot be read.
  */
 export async function readEnvPath(path: string, flag: string): Promise<Environment> {
-  const { variables } = await readPaths({ flag, paths: [path] }, () => readEnvFile(path));
+  const { variables } = await readPaths({ flag, paths: [path] }, () => readEnvFile(path), systemClock);
   return variables;
 }
 
 function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Environment> {
   const source = new EnvSource(envPaths.paths, clock);
-  return () => readPaths(envPaths, () => source.read());
+  return () => readPaths(envPaths, () => source.read(), clock);
 }
 
 /**
@@ -89,8 +96,9 @@ function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Envir
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export function readTextFile(path: string, flag: string): Promise<string> {
-  return readPaths({ flag, paths: [path] }, () => Deno.readTextFile(path));
+export function readTextFile(path: string, flag: string, clock: Clock = systemClock): Promise<string> {
+  const read = async () => new TextDecoder().decode(await readBoundedFile(path));
+  return readPaths({ flag, paths: [path] }, read, clock);
 }
 
 /** Returns a message if the permission to read the path is missing. Reading it would prompt. */
@@ -99,11 +107,18 @@ export function missingRead(flag: string, path: string): string | undefined {
   return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
 }
 
-async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>): Promise<T> {
+/**
+ * Reads what an option names.
+ *
+ * @throws {ConfigurationError} If it cannot be read, or not in time.
+ */
+export async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>, clock: Clock): Promise<T> {
   const missing = paths.map((path) => missingRead(flag, path)).filter((issue) => issue !== undefined);
   if (missing.length > 0) throw new ConfigurationError(missing);
   try {
-    return await read();
+    return await withDeadline(read(), READ_TIMEOUT_MS, clock, () => {
+      return new Error(`expected to be read within ${READ_TIMEOUT_MS / 1000} s`);
+    });
   } catch (cause) {
     throw new ConfigurationError(issuesOf(cause, paths).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }

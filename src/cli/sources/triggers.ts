@@ -4,7 +4,7 @@ import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
 import { checkWatchable, FileWatcher } from "./file_watcher.ts";
-import { type SourceOptions, watchedPaths } from "./sources.ts";
+import { type SourceOptions, sourcePaths, watchedPaths } from "./sources.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;
@@ -55,7 +55,7 @@ function watch(options: FileOptions, reload: () => void, { clock, log }: Trigger
   const paths = allPaths(options);
   const onError = (error: unknown) =>
     log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
-  return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError }));
+  return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError, readPaths: sourcePaths(options) }));
 }
 
 function allPaths(options: FileOptions): string[] {

@@ -9,10 +9,19 @@ const COALESCE_MS = 100;
 
 /** Watches paths and counts the calls. */
 function watch(...paths: string[]) {
+  return watchFor([], ...paths);
+}
+
+/** Watches paths, and counts the calls for changes of them and of what else is read. */
+function watchFor(readPaths: readonly string[], ...paths: string[]) {
   const clock = new WatchedClock();
   const errors: unknown[] = [];
   let calls = 0;
-  const watcher = new FileWatcher(paths, () => calls++, { clock, onError: (error) => errors.push(error) });
+  const watcher = new FileWatcher(paths, () => calls++, {
+    clock,
+    readPaths,
+    onError: (error) => errors.push(error),
+  });
   const close = () => watcher.close();
   return {
     clock,
@@ -105,6 +114,17 @@ Deno.test("FileWatcher ignores other files in the directory of a watched file", 
   await seen(directory, () => directory.write("gateway.log", "a line"));
   assertEquals(watched.clock.waiting, 0);
   assertEquals(await watched.reported(() => directory.write("app.env", "2")), 1);
+});
+
+Deno.test("FileWatcher ignores files in a watched directory that are not read, such as a database", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1" });
+  using watched = watchFor([directory.at("app.env")], directory.path);
+  for (const name of ["kv.sqlite3", "kv.sqlite3-wal"]) {
+    await seen(directory, () => directory.write(name, "x"));
+    assertEquals(watched.clock.waiting, 0);
+  }
+  const before = watched.calls;
+  assertEquals(await watched.reported(() => directory.write("app.env", "2")) > before, true);
 });
 
 Deno.test("FileWatcher reports a change in several steps once", async () => {

@@ -1,5 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createSources, readTextFile, type SourceOptions, watchedPaths } from "../../../src/cli/sources/sources.ts";
+import {
+  createSources,
+  readPaths,
+  readTextFile,
+  type SourceOptions,
+  watchedPaths,
+} from "../../../src/cli/sources/sources.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { setUp } from "../../_gateway.ts";
@@ -76,6 +82,47 @@ Deno.test("createSources() rejects a manifest with invalid settings at a reload"
   assertEquals(issues, ["Cannot use the manifest: settings.hot_reload: expected true or false, got 1"]);
 });
 
+/** Runs a program of the system. */
+async function run(program: string, ...args: string[]): Promise<void> {
+  assertEquals((await new Deno.Command(program, { args }).output()).success, true);
+}
+
+Deno.test({
+  name: "createSources() reads regular files only, and none of more than 4 MiB",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using directory = await TempDirectory.make({ "large": "#".repeat(4 * 1024 * 1024 + 1) });
+    await run("mkfifo", directory.at("fifo"));
+    await Deno.mkdir(directory.at("mount"));
+    await run("mkfifo", directory.at("mount/REP_PUBLIC_A"));
+    const cases = [
+      ["fifo", "expected a regular file, got", "fifo"],
+      ["mount", "expected a regular file, got", "mount/REP_PUBLIC_A"],
+      ["large", "expected at most 4194304 bytes in", "large"],
+    ] as const;
+    for (const [name, expected, where] of cases) {
+      const { variables } = createSources(options({ "env-file": [directory.at(name)] }), systemClock);
+      const path = directory.at(name);
+      assertEquals(
+        await messageOf(variables()),
+        `Cannot read --env-file "${path}": ${expected} '${directory.at(where)}'`,
+      );
+    }
+    for (const path of [directory.at("fifo"), "/dev/zero"]) {
+      const { manifest } = createSources(options({ manifest: path }), systemClock);
+      const expected = `Cannot read --manifest "${path}": expected a regular file, got '${path}'`;
+      assertEquals(await messageOf(Promise.resolve(manifest?.())), expected);
+    }
+  },
+});
+
+Deno.test("readPaths() does not wait for a file system that does not answer", async () => {
+  const clock = new WatchedClock();
+  const reading = messageOf(readPaths({ flag: "--env-file", paths: ["a.env"] }, () => new Promise(() => {}), clock));
+  await clock.tick(15_000);
+  assertEquals(await reading, 'Cannot read --env-file "a.env": expected to be read within 15 s');
+});
+
 Deno.test("createSources() returns no manifest if none is set", () => {
   assertEquals(createSources(options({}), systemClock).manifest, undefined);
 });
@@ -106,7 +153,7 @@ Deno.test("createSources() reports the path that could not be read, and the reas
   const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }), systemClock);
   assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
-    `Cannot read --manifest "${path}": No such file or directory (os error 2): readfile '${path}'`,
+    `Cannot read --manifest "${path}": No such file or directory (os error 2): stat '${path}'`,
   ]);
   const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }), systemClock);
   assertEquals(
@@ -145,7 +192,7 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
     await Deno.writeFile(path, invalid);
     const reload = assertRejects(() => service.gateway.reload(), ConfigurationError);
     if (invalid.length === 0) {
-      await clock.waits();
+      await clock.waits(2); // one of them is the deadline of reading
       await clock.tick(500);
     }
     await reload;
@@ -174,7 +221,7 @@ Deno.test("readTextFile() rejects a directory", async () => {
   const { path } = directory;
   assertEquals(
     await messageOf(readTextFile(path, "--tls-cert")),
-    `Cannot read --tls-cert "${path}": Is a directory (os error 21): readfile '${path}'`,
+    `Cannot read --tls-cert "${path}": expected a regular file, got '${path}'`,
   );
 });
 

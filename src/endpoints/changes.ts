@@ -68,7 +68,7 @@ const CURSOR = /^\d{1,15}$/;
  * Reads where a stream begins.
  *
  * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
- * time they subscribe, so that superseded values would take the page back in time.
+ * time they subscribe, so that outdated values would take the page back in time.
  *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */

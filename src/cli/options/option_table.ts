@@ -189,7 +189,7 @@ export const OPTIONS = {
     help: "Memory for static files and pages; 0 turns caching off",
   }),
   "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
-  "preserve-host": toggle({ help: "Send the client's Host header to the upstream" }),
+  "preserve-host": toggle({ help: "Send the host that the client requests to the upstream" }),
   "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
     help: "Timeout for the response headers of the upstream",
   }),

@@ -118,7 +118,7 @@ async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   await clock.tick(0);
   store.takeLoad();
   const next = published.next();
-  await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), options);
+  await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), { ...options, ifId: undefined });
   await settle();
   await clock.tick(250); // half of the longest delay before such a reload
   await next; // the publisher computes a digest on another thread, for which settle() does not wait

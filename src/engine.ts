@@ -199,7 +199,7 @@ export class LiveConfiguration {
       this.#reportWrite = report;
       return () => this.#reportWrite = () => {};
     };
-    const options = { clock, signal, after, isBackground: true, ...(hotReload ? { poll } : {}) };
+    const options = { clock, signal, after, isBackground: true, poll: hotReload ? poll : undefined };
     this.#watching = watchVariables(this.#store, () => this.#reloadDelayed(), options);
   }
 

@@ -80,7 +80,7 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
 
 Deno.test("variables in the store that could not be read at the start are served when it returns", async () => {
   const { clock, inner, store, state } = setUpStore(true);
-  await setVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0 });
+  await setVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0, ifId: undefined });
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
   state.isDown = false;
   await clock.tick(2_000);

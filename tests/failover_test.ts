@@ -51,7 +51,7 @@ Deno.test("clients return to the previous value of a stored variable whose last 
   await using _ = gate;
   const reader = await gate.listen();
   store.stopReplication();
-  await setVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0 });
+  await setVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(1_000);
   assertEquals((await reader.take(2)).map(({ data }) => data.value), ["lost", "lost"]);
   await failOver();

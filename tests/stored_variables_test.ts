@@ -8,7 +8,7 @@ import { countedStore, fallibleStore } from "./_store.ts";
 Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
-  const options = { clock, random: () => 0 };
+  const options = { clock, random: () => 0, ifId: undefined };
   await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
   const reader = await gate.listen();
   const nextChange = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
@@ -27,7 +27,7 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   const store = memoryStore();
   const clock = new FakeClock();
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock, random: () => 0 });
-  await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0 });
+  await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
@@ -54,7 +54,7 @@ Deno.test("a write to the store is reloaded after a random time of up to 500 ms,
   const store = countedStore(memoryStore());
   const clock = new FakeClock();
   await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0.5 });
-  await setVariables(store, new Map([["A", "2"]]), { clock, random: () => 0 });
+  await setVariables(store, new Map([["A", "2"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(0);
   store.reset();
   await clock.tick(249);

@@ -15,10 +15,8 @@ export function isMapping(value: unknown): value is Fields {
 interface KeyOptions {
   /** What precedes the key in the issue, such as `settings.`. */
   readonly prefix: string;
-  /**
-   * Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. @default {false}
-   */
-  readonly isSecret?: boolean;
+  /** Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. */
+  readonly isSecret: boolean;
 }
 
 /** Reports the keys of a mapping that are unknown. */
@@ -26,7 +24,7 @@ export function checkKeys(
   fields: Fields,
   known: readonly string[],
   report: Report,
-  { prefix, isSecret = false }: KeyOptions,
+  { prefix, isSecret }: KeyOptions,
 ): void {
   const expected = `expected one of ${known.join(", ")}`;
   for (const key of Object.keys(fields).filter((key) => !known.includes(key))) {

@@ -37,7 +37,7 @@ export function parseManifest(text: string, readSettings: SettingsReader = () =>
   const root = parseYaml(text, report);
   const variables = readVariables(root, readTexts(text), report);
   const settings = readSettings(readMapping(root, "settings", report) ?? {}, report);
-  checkKeys(root, ROOT_KEYS, report, { prefix: "" });
+  checkKeys(root, ROOT_KEYS, report, { prefix: "", isSecret: false });
   checkVersion(root, report);
   return { manifest: { variables, settings }, issues };
 }

@@ -24,8 +24,8 @@ export interface StoredWrite extends Omit<StoredVariable, "value"> {
 
 /** Options of {@linkcode setVariables} and {@linkcode unsetVariables}. */
 export interface WriteOptions extends RetryOptions {
-  /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {undefined} */
-  ifId?: number | undefined;
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. */
+  ifId: number | undefined;
 }
 
 /** The variable does not have the id that the writer expected. Nothing was written. */

@@ -7,17 +7,15 @@ export interface WatchVariablesOptions {
   clock: Clock;
   /** Ends the watch when it is aborted. */
   signal: AbortSignal;
-  /** The id of the newest write that the caller already knows; -1 for a first call in any case. @default {0} */
-  after?: number;
+  /** The id of the newest write that the caller already knows: 0 if there is none, -1 for a first call in any case. */
+  after: number;
   /**
    * Reports the id of the newest write every now and then, since the store may not notify of a write. Returns a
-   * function that ends that.
-   *
-   * @default {reads it once a second}
+   * function that ends that. Without it, the watch itself reads the id once a second.
    */
-  poll?: PollNewestWrite;
-  /** Whether the process may exit while the watch waits. @default {false} */
-  isBackground?: boolean;
+  poll: PollNewestWrite | undefined;
+  /** Whether the process may exit while the watch waits. */
+  isBackground: boolean;
 }
 
 /** See {@linkcode WatchVariablesOptions.poll}. */
@@ -37,7 +35,7 @@ const POLL_MS = 1_000;
 export async function watchVariables(
   store: Store,
   onChange: (id: number) => void | Promise<void>,
-  { clock, signal, after = 0, poll: pollTogether, isBackground = false }: WatchVariablesOptions,
+  { clock, signal, after, poll: pollTogether, isBackground }: WatchVariablesOptions,
 ): Promise<void> {
   let known = after;
   let pause = new AbortController();

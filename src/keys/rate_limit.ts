@@ -178,7 +178,7 @@ export class RateLimit {
   }
 
   /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
-  async #store(updates: readonly WindowUpdate[], areNew = false): Promise<readonly WindowUpdate[]> {
+  async #store(updates: readonly WindowUpdate[], areNew: boolean): Promise<readonly WindowUpdate[]> {
     const { store, clock, random } = this.#options;
     const contended = await updateEntries<PackedWindow, WindowUpdate>(store, updates, { clock, random, areNew });
     for (const update of updates) if (!contended.includes(update)) update.onStored();
@@ -208,8 +208,8 @@ export class RateLimit {
   }
 
   async #saveBatch(clients: readonly string[]): Promise<void> {
-    const contended = await this.#store(clients.map((clientKey) => this.#saving(clientKey)));
-    for (const update of contended) await this.#store([update]);
+    const contended = await this.#store(clients.map((clientKey) => this.#saving(clientKey)), false);
+    for (const update of contended) await this.#store([update], false);
   }
 
   #saving(clientKey: string): WindowUpdate {

@@ -1,4 +1,4 @@
-import { type Metrics, noMetrics, secondsSince } from "../observe/metrics.ts";
+import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   type Check,
@@ -15,15 +15,15 @@ import { withTimeout } from "./with_timeout.ts";
 /** Options of {@linkcode withCircuitBreaker}. */
 interface CircuitBreakerOptions {
   clock: Clock;
-  /** How long an operation may take. @default {5000} */
-  timeoutMs?: number;
-  /** How long the circuit stays open after a failure. @default {1000} */
-  pauseMs?: number;
   /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
-  onChange?: (failure: Error | undefined) => void;
-  /** @default {noMetrics} */
-  metrics?: Metrics;
+  onChange: (failure: Error | undefined) => void;
+  metrics: Metrics;
 }
+
+/** How long an operation may take. */
+const TIMEOUT_MS = 5_000;
+/** How long the circuit stays open after a failure. */
+const PAUSE_MS = 1_000;
 
 /** A store whose operations fail within a bounded time. */
 export interface CircuitBreakerStore extends Store {
@@ -46,7 +46,7 @@ const MAX_COMMIT_BYTES = 600_000;
 
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately for
- * `pauseMs`, then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
+ * a second, then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
  * and each pending one keeps writing to standard error.
  */
 export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions): CircuitBreakerStore {
@@ -55,16 +55,15 @@ export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions)
 
 class CircuitBreaker implements CircuitBreakerStore {
   readonly #store: Store;
-  readonly #options: Required<CircuitBreakerOptions>;
+  readonly #options: CircuitBreakerOptions;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #openUntil = new Map<Kind, number>();
   /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
   #failedBytes = 0;
 
   constructor(store: Store, options: CircuitBreakerOptions) {
-    const { timeoutMs = 5_000, pauseMs = 1_000, onChange = () => {}, metrics = noMetrics, clock } = options;
     this.#store = store;
-    this.#options = { clock, timeoutMs, pauseMs, onChange, metrics };
+    this.#options = options;
   }
 
   get isAvailable(): boolean {
@@ -117,8 +116,7 @@ class CircuitBreaker implements CircuitBreakerStore {
 
   /** Half-open: after the pause, one probe runs while the circuit stays open for all others. */
   async #probe(kind: Kind): Promise<void> {
-    const { clock, timeoutMs, pauseMs } = this.#options;
-    this.#openUntil.set(kind, clock.now() + timeoutMs + pauseMs);
+    this.#openUntil.set(kind, this.#options.clock.now() + TIMEOUT_MS + PAUSE_MS);
     await this.#attempt<unknown>(kind, () => {
       return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
     });
@@ -126,10 +124,10 @@ class CircuitBreaker implements CircuitBreakerStore {
   }
 
   async #attempt<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
-    const { timeoutMs, clock, metrics } = this.#options;
+    const { clock, metrics } = this.#options;
     const startedAt = clock.now();
     try {
-      return await withTimeout(operation(), timeoutMs, clock);
+      return await withTimeout(operation(), TIMEOUT_MS, clock);
     } catch (error) {
       metrics.count("rep.store.errors", 1, kind);
       throw this.#recordFailure(kind, error);
@@ -140,9 +138,8 @@ class CircuitBreaker implements CircuitBreakerStore {
 
   /** No pause exceeds the maximum; a longer remaining time means that the clock was set back. */
   #isOpen(kind: Kind): boolean {
-    const { clock, timeoutMs, pauseMs } = this.#options;
-    const remainingMs = (this.#openUntil.get(kind) ?? 0) - clock.now();
-    return remainingMs > 0 && remainingMs <= timeoutMs + pauseMs;
+    const remainingMs = (this.#openUntil.get(kind) ?? 0) - this.#options.clock.now();
+    return remainingMs > 0 && remainingMs <= TIMEOUT_MS + PAUSE_MS;
   }
 
   #recordRecovery(kind: Kind): void {
@@ -152,9 +149,9 @@ class CircuitBreaker implements CircuitBreakerStore {
 
   #recordFailure(kind: Kind, error: unknown): Error {
     const failure = toUnavailableError(error);
-    const { clock, pauseMs, onChange } = this.#options;
+    const { clock, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
-    this.#openUntil.set(kind, clock.now() + pauseMs);
+    this.#openUntil.set(kind, clock.now() + PAUSE_MS);
     if (wasAvailable) onChange(failure);
     return failure;
   }

@@ -23,9 +23,10 @@ interface RemoteStoreOptions {
   clock: Clock;
   /** Returns a number in [0, 1), so that processes that lost the same server do not reconnect at once. */
   random: () => number;
-  /** How long an operation, or connecting, may take. @default {5000} */
-  timeoutMs?: number;
 }
+
+/** How long an operation, or connecting, may take. */
+const TIMEOUT_MS = 5_000;
 
 /** The initial and the maximum backoff before reconnecting; half of it is random. */
 const BACKOFF_MS = [250, 2_000] as const;
@@ -52,15 +53,15 @@ interface Watch {
 }
 
 class RemoteStore implements Store {
-  readonly #options: Required<RemoteStoreOptions>;
+  readonly #options: RemoteStoreOptions;
   readonly #closed = new AbortController();
   readonly #watches = new Set<Watch>();
   #connection: Store | undefined;
   /** Why there is no connection. */
   #failure = new StoreUnavailableError("Cannot use the store: it is not connected yet");
 
-  constructor({ timeoutMs = 5_000, ...options }: RemoteStoreOptions) {
-    this.#options = { timeoutMs, ...options };
+  constructor(options: RemoteStoreOptions) {
+    this.#options = options;
   }
 
   /** Connects for the first time. After a transient error, it reconnects in the background. */
@@ -111,7 +112,7 @@ class RemoteStore implements Store {
     const connection = this.#connection;
     if (connection === undefined) throw this.#failure;
     try {
-      return await withTimeout(operation(connection), this.#options.timeoutMs, this.#options.clock);
+      return await withTimeout(operation(connection), TIMEOUT_MS, this.#options.clock);
     } catch (error) {
       if (!keepsConnection(error) && connection === this.#connection) this.#reconnect(error);
       throw error;
@@ -145,10 +146,10 @@ class RemoteStore implements Store {
   }
 
   async #open(): Promise<Store> {
-    const { open, timeoutMs, clock } = this.#options;
+    const { open, clock } = this.#options;
     const opening = open();
     try {
-      return await withTimeout(opening, timeoutMs, clock);
+      return await withTimeout(opening, TIMEOUT_MS, clock);
     } catch (error) {
       opening.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
       throw error;

@@ -16,10 +16,8 @@ interface UpdateOptions extends RetryOptions {
   /**
    * Whether probably none of the entries exists: then they are committed without being read first, and read only if one
    * does.
-   *
-   * @default {false}
    */
-  areNew?: boolean;
+  areNew: boolean;
 }
 
 /**
@@ -37,7 +35,7 @@ interface UpdateOptions extends RetryOptions {
 export async function updateEntries<T, U extends EntryUpdate<T>>(
   store: Store,
   updates: readonly U[],
-  { areNew = false, ...options }: UpdateOptions,
+  { areNew, ...options }: UpdateOptions,
 ): Promise<readonly U[]> {
   if (areNew && await areCommittedAsNew(store, updates, options)) return [];
   const contended: U[] = [];

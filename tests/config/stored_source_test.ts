@@ -21,7 +21,7 @@ class FailingStore implements Store {
 
 function setUp() {
   const failing = new FailingStore();
-  const options = { clock: new FakeClock(), random: () => 0 };
+  const options = { clock: new FakeClock(), random: () => 0, ifId: undefined };
   return { failing, set: (value: string) => setVariables(failing, new Map([["A", value]]), options) };
 }
 

@@ -35,7 +35,7 @@ interface Fixture {
 
 function setUp(store: Store): Fixture {
   const clock = new FakeClock(START);
-  const common = { clock, random: () => 0 };
+  const common = { clock, random: () => 0, ifId: undefined };
   return {
     store,
     clock,
@@ -92,7 +92,7 @@ testStored(
 
 testStored("setVariables() returns ascending ids for a writer whose clock is behind", async ({ set, store }) => {
   await set({ A: "1" });
-  const behind = { clock: new FakeClock(5), random: () => 0 };
+  const behind = { clock: new FakeClock(5), random: () => 0, ifId: undefined };
   assertEquals(await setVariables(store, new Map([["A", "2"]]), behind), [{
     name: "A",
     value: "2",
@@ -297,7 +297,7 @@ Deno.test("setVariables() with ifId loses none of 20 increments of two connectio
 
 Deno.test("setVariables() and unsetVariables() lose no write of two connections to one file", async () => {
   await onOneFile(async (stores) => {
-    const options = { clock: systemClock, random: Math.random };
+    const options = { clock: systemClock, random: Math.random, ifId: undefined };
     const written = await Promise.all(stores.map(async (store, writer) => {
       const writes = [];
       for (let index = 0; index < 20; index++) {

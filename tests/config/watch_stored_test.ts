@@ -28,14 +28,15 @@ async function startWatch(
   const calls: number[] = [];
   const stop = new AbortController();
   const callback = onChange ?? ((id) => Promise.resolve(void calls.push(id)));
-  const ended = watchVariables(store, callback, { clock, signal: stop.signal, ...options });
+  const defaults = { clock, signal: stop.signal, after: 0, poll: undefined, isBackground: false };
+  const ended = watchVariables(store, callback, { ...defaults, ...options });
   await settle();
   return {
     clock,
     calls,
     ended,
     set: async (value) => {
-      await setVariables(store, new Map([["A", value]]), { clock, random: () => 0 });
+      await setVariables(store, new Map([["A", value]]), { clock, random: () => 0, ifId: undefined });
       await settle();
     },
     stop() {
@@ -146,7 +147,7 @@ Deno.test("watchVariables() reads only what a poll of the caller reports, and re
   report(0);
   await settle();
   assertEquals([store.counts.get, clock.waiting], [0, 0]);
-  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0 });
+  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
   for (let polls = 0; polls < 2; polls++) {
     report(await newestWrite(memory));
     await settle();
@@ -169,7 +170,7 @@ Deno.test("watchVariables() continues while the store is unavailable, and calls 
     get: (key) => isDown ? Promise.reject(new StoreUnavailableError("gone")) : memory.get(key),
   });
   isDown = true;
-  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0 });
+  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(20_000);
   assertEquals(calls, []);
   isDown = false;

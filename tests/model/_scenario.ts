@@ -150,7 +150,7 @@ export class Scenario {
   /** Writes a variable to the store, as `variables set` does; it overrides the file. */
   async #writeStored(): Promise<void> {
     const { store, time, random } = this.#simulation;
-    const options = { clock: { now: () => time.now, after: time.after.bind(time) }, random };
+    const options = { clock: { now: () => time.now, after: time.after.bind(time) }, random, ifId: undefined };
     const name = `STORED_${this.#simulation.pick(NAMES)}`;
     const isUnset = this.#simulation.chance(0.3);
     if (isUnset) this.#stored.delete(name);

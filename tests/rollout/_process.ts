@@ -1,5 +1,6 @@
 import type { Member } from "../../src/rollout/observation.ts";
 import { Rollout } from "../../src/rollout/rollout.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import type { Entry, Store } from "../../src/store/store.ts";
 import type { Clock } from "../../src/values/clock.ts";
@@ -59,7 +60,11 @@ export class Process {
     };
     this.rollout = new Rollout({
       store: this.#recording(
-        withCircuitBreaker(simulation.storeOf(this), { clock: { ...this.clock, now: () => simulation.now } }),
+        withCircuitBreaker(simulation.storeOf(this), {
+          clock: { ...this.clock, now: () => simulation.now },
+          onChange() {},
+          metrics: noMetrics,
+        }),
       ),
       clock: this.clock,
       random: simulation.random,

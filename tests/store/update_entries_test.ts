@@ -13,7 +13,11 @@ function increments(...names: readonly string[]): EntryUpdate<number>[] {
 /** Updates, and returns the names that were left out. */
 async function update(store: Store, updates: readonly EntryUpdate<number>[]): Promise<unknown[]> {
   const clock = new FakeClock();
-  const updating = updateEntries<number, EntryUpdate<number>>(store, updates, { clock, random: () => 1 });
+  const updating = updateEntries<number, EntryUpdate<number>>(store, updates, {
+    clock,
+    random: () => 1,
+    areNew: false,
+  });
   let isDone = false;
   const end = () => void (isDone = true);
   updating.then(end, end);

@@ -9,6 +9,7 @@ import {
   unsetVariables,
 } from "../../config/stored.ts";
 import { watchVariables } from "../../config/watch_stored.ts";
+import { noMetrics } from "../../observe/metrics.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 import { withTimeout } from "../../store/with_timeout.ts";
@@ -78,7 +79,9 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
       }
     };
     io.printError("Watching the variables in the store");
-    await watchVariables(store, printNew, { clock: io.clock, signal: stop.signal, after: last });
+    const { clock } = io;
+    const options = { clock, signal: stop.signal, after: last, poll: undefined, isBackground: false };
+    await watchVariables(store, printNew, options);
   });
 }
 
@@ -102,7 +105,8 @@ async function withStore<T>(
   { openStore, clock, onChange = () => {} }: StoreIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = withCircuitBreaker(await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock), { clock, onChange });
+  const inner = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
+  const store = withCircuitBreaker(inner, { clock, onChange, metrics: noMetrics });
   try {
     return await run(store);
   } finally {

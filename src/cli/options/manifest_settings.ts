@@ -11,7 +11,10 @@ export function parseCommandManifest(text: string): ManifestResult {
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {
   const options: readonly Option<unknown>[] = Object.values(OPTIONS);
-  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), report, { prefix: "settings." });
+  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), report, {
+    prefix: "settings.",
+    isSecret: false,
+  });
   const settings = options.flatMap((option) => {
     const key = option.manifest;
     if (key === undefined || fields[key] === undefined) return [];

@@ -14,15 +14,6 @@
  *
  * @module
  */
-import config from "./deno.json" with { type: "json" };
-import { isCommand } from "./src/cli/commands/command_names.ts";
-import { readCommand } from "./src/cli/options/command.ts";
-import { loadKvToken } from "./src/cli/sources/secret_files.ts";
-import { exitWithError, exitWithStartError } from "./src/cli/start/exit_with_error.ts";
-import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
-import { onSignals } from "./src/cli/start/signals.ts";
-import { systemClock } from "./src/values/clock.ts";
-
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export {
@@ -54,34 +45,5 @@ export {
   type Write,
 } from "./src/store/store.ts";
 
-/** Runs the gateway from its arguments to the last signal. */
-async function main(): Promise<void> {
-  const command = await readCommand(Deno.args);
-  if (command.kind === "help") return print((await import("./src/cli/options/help.ts")).helpText());
-  if (command.kind === "version") return print(config.version);
-
-  await loadKvToken();
-  await checkStart(command.options);
-  const log = openCommandLog(command);
-  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
-  await service.bind();
-  onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
-  await service.start();
-}
-
-async function runCommandAlone(): Promise<number> {
-  await loadKvToken();
-  const { runCommand } = await import("./src/cli/commands/run_command.ts");
-  const { systemIo } = await import("./src/cli/commands/command_io.ts");
-  return await runCommand(Deno.args, systemIo());
-}
-
-function print(text: string): void {
-  // deno-lint-ignore no-console -- what was asked for goes to standard output
-  console.log(text);
-}
-
-if (import.meta.main) {
-  if (isCommand(Deno.args)) Deno.exit(await runCommandAlone().catch(exitWithError));
-  await main().catch(exitWithStartError);
-}
+// Loaded only for the command, and not awaited: whoever imports the module loads nothing of it.
+if (import.meta.main) void import("./src/cli/main.ts").then(({ main }) => main(Deno.args));

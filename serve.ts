@@ -40,7 +40,7 @@ const service = new Service(command, { log, telemetry: await openTelemetryIfEnab
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
 
 /** After this time, Deno has bound the port, or has ended the process because it could not. */
-const BOUND_AFTER_MS = 500;
+const BOUND_AFTER_MS = 2_000;
 
 // Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
 // in use. `onListen` is called in one of the threads only: the others start with their first request, or after this

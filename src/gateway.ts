@@ -1,4 +1,3 @@
-import config from "../deno.json" with { type: "json" };
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
@@ -25,6 +24,7 @@ import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import type { PageRequest } from "./pages/page_response.ts";
 import { waitAtMost } from "./values/clock.ts";
+import { VERSION } from "./values/version.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
@@ -147,7 +147,7 @@ class RunningGateway implements Gateway {
     this.#live = live;
     this.#content = content;
     const { clock, allowedHosts, basePath } = settings;
-    this.#health = new HealthEndpoint({ clock, version: config.version });
+    this.#health = new HealthEndpoint({ clock, version: VERSION });
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
     const common = { ...settings, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });

@@ -132,7 +132,10 @@ Deno.test("every file that names the version of the module is one that a release
   const paths = await filesIn("");
   const texts = await Promise.all(paths.map((path) => Deno.readTextFile(path)));
   const named = paths.filter((_, index) => /jsr(:|\.io\/)@rep\/gateway[@/]\d+\.\d+\.\d+/.test(texts[index] ?? ""));
-  assertEquals(["deno.json", "docs/openapi.yaml", ...named].sort(), [...VERSIONED_FILES].sort());
+  assertEquals(
+    ["deno.json", "docs/openapi.yaml", "src/values/version.ts", ...named].sort(),
+    [...VERSIONED_FILES].sort(),
+  );
 });
 
 Deno.test("all files name the version in deno.json, and withVersion() changes it in each of them", async () => {

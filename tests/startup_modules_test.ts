@@ -41,7 +41,7 @@ async function staticModulesOf(entry: string): Promise<string[]> {
 const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the Node layer", /^node:/],
   ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
-  ["the YAML parser and manifests", /yaml|src\/config\/(manifest|apply_manifest|evaluate_patterns)|manifest_settings/],
+  ["the YAML parser and manifests", /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/],
   ["the proxy", /src\/content\/proxy\/(?!broken_body_error|upstream_failure)/],
   ["static files", /src\/content\/static\/|media.types/],
   ["pages", /src\/pages\//],
@@ -52,7 +52,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
 ];
 
-for (const entry of ["main.ts", "serve.ts"]) {
+for (const entry of ["src/cli/main.ts", "serve.ts"]) {
   Deno.test(`${entry} loads nothing that a plain start does not need`, async () => {
     const modules = await staticModulesOf(entry);
     assert(modules.includes("src/gateway.ts"));
@@ -68,4 +68,10 @@ Deno.test("everything that a plain start must not load is loaded on demand", asy
   const { modules } = await readGraph("main.ts");
   const specifiers = modules.map(({ specifier }) => specifier.replace(ROOT, ""));
   assertEquals(NOT_NEEDED.filter(([, pattern]) => !specifiers.some((it) => pattern.test(it))), []);
+});
+
+Deno.test("main.ts, imported as a module, loads nothing of the command and nothing of the Node layer", async () => {
+  const modules = await staticModulesOf("main.ts");
+  assert(modules.includes("src/gateway.ts"));
+  assertEquals(modules.filter((specifier) => /^src\/cli\/|^node:|\.json$/.test(specifier)), []);
 });

@@ -11,12 +11,18 @@ export interface Clock {
   after(ms: number, callback: () => void, isBackground?: boolean): () => void;
 }
 
+/** Lets the process exit while a timer is pending. Node.js and Bun have objects for timers, Deno and browsers numbers. */
+function unref(timer: unknown): void {
+  if (typeof timer === "number") globalThis.Deno?.unrefTimer(timer);
+  else (timer as { unref?: () => void }).unref?.();
+}
+
 /** The real clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, callback, isBackground = false) {
     const timer = setTimeout(callback, ms);
-    if (isBackground) Deno.unrefTimer(timer);
+    if (isBackground) unref(timer);
     return () => clearTimeout(timer);
   },
 };

@@ -1,4 +1,3 @@
-import config from "../../../deno.json" with { type: "json" };
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
@@ -15,6 +14,7 @@ import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
+import { VERSION } from "../../values/version.ts";
 import { type Command, isOnDeploy } from "../options/command.ts";
 import { withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
@@ -72,7 +72,7 @@ export class Service {
     this.#log = log;
     this.#telemetry = telemetry;
     this.#clock = clock;
-    this.#health = new HealthEndpoint({ clock, version: config.version });
+    this.#health = new HealthEndpoint({ clock, version: VERSION });
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 

@@ -1,0 +1,40 @@
+import { systemClock } from "../values/clock.ts";
+import { VERSION } from "../values/version.ts";
+import { isCommand } from "./commands/command_names.ts";
+import { readCommand } from "./options/command.ts";
+import { loadKvToken } from "./sources/secret_files.ts";
+import { exitWithError, exitWithStartError } from "./start/exit_with_error.ts";
+import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./start/service.ts";
+import { onSignals } from "./start/signals.ts";
+
+/** Runs the command from its arguments to its end: the gateway until the last signal, or a command without a server. */
+export async function main(args: readonly string[]): Promise<void> {
+  if (isCommand(args)) Deno.exit(await runCommandAlone(args).catch(exitWithError));
+  await runGateway(args).catch(exitWithStartError);
+}
+
+async function runGateway(args: readonly string[]): Promise<void> {
+  const command = await readCommand(args);
+  if (command.kind === "help") return print((await import("./options/help.ts")).helpText());
+  if (command.kind === "version") return print(VERSION);
+
+  await loadKvToken();
+  await checkStart(command.options);
+  const log = openCommandLog(command);
+  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
+  await service.bind();
+  onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
+  await service.start();
+}
+
+async function runCommandAlone(args: readonly string[]): Promise<number> {
+  await loadKvToken();
+  const { runCommand } = await import("./commands/run_command.ts");
+  const { systemIo } = await import("./commands/command_io.ts");
+  return await runCommand(args, systemIo());
+}
+
+function print(text: string): void {
+  // deno-lint-ignore no-console -- what was asked for goes to standard output
+  console.log(text);
+}

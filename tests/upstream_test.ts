@@ -334,3 +334,14 @@ Deno.test("the command in front of an upstream logs no warning, run from a regis
     assertEquals(command.output.filter((line) => !line.includes('"level":"INFO"')), []);
   }
 });
+
+Deno.test("/livez, /readyz and /metrics on the public port are those of the upstream, with or without a health port", async () => {
+  const paths = ["/livez", "/metrics", "/readyz"];
+  for (const separateHealth of [false, true]) {
+    await using proxied = await proxy(() => new Response("upstream", { status: 503 }), { separateHealth });
+    const responses = await Promise.all(paths.map((path) => proxied.gate.ask(path)));
+    const texts = await Promise.all(responses.map(async (response) => [response.status, await response.text()]));
+    assertEquals(texts, paths.map(() => [503, "upstream"]));
+    assertEquals(proxied.requests.map(({ path }) => path).toSorted(), paths);
+  }
+});

@@ -56,9 +56,9 @@ export async function readCommand(
   return {
     kind: "serve",
     isModeSet: isSet("hot-reload-mode", { flags, environment, manifest }),
-    options: { ...options, drain },
+    options: { ...options, "health-port": separatePort(options), drain },
     masterKey: await readMasterKey(environment),
-    warnings: [...environmentWarnings(environment), ...drainWarnings(options.drain, drain)],
+    warnings: [...environmentWarnings(environment), ...portWarnings(options), ...drainWarnings(options.drain, drain)],
   };
 }
 
@@ -85,6 +85,17 @@ async function readMasterKey(environment: Environment): Promise<Uint8Array<Array
     const name = environment[MASTER_KEY_VARIABLE] ? MASTER_KEY_VARIABLE : `${MASTER_KEY_VARIABLE}_FILE`;
     throw new UsageError(`Cannot read ${name}: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** A health port that equals the port is not a port of its own, as in REP's Go gateway. */
+function separatePort({ port, "health-port": healthPort }: CommandOptions): number | undefined {
+  return healthPort === port ? undefined : healthPort;
+}
+
+/** Probes on the public port would get the app's page, or whatever the upstream says, with 200. */
+function portWarnings({ port, "health-port": healthPort }: CommandOptions): string[] {
+  if (healthPort !== port) return [];
+  return [`--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`];
 }
 
 function drainWarnings(requested: number, drain: number): string[] {

@@ -162,12 +162,7 @@ export function readOptions(sources: OptionSources): CommandOptions {
     issues.push("Cannot use TLS: expected --tls-cert and --tls-key together");
   }
   if (issues.length > 0) throw new UsageError(issues.join("\n"));
-  return { ...options, "health-port": separatePort(options) };
-}
-
-/** A health port that equals the port is not a port of its own, as in REP's Go gateway. */
-function separatePort({ port, "health-port": healthPort }: CommandOptions): number | undefined {
-  return healthPort === port ? undefined : healthPort;
+  return options;
 }
 
 function readOption(name: OptionName, { flags, environment, manifest }: OptionSources): unknown {

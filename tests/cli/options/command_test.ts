@@ -157,3 +157,13 @@ Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
     ],
   );
 });
+
+Deno.test("readCommand() treats a health port that equals the port as not set, and warns", async () => {
+  for (const args of [["--health-port=9000", "--port=9000"], ["--health-port=8080"]]) {
+    const { options: { port, "health-port": healthPort }, warnings } = await serve(args);
+    const warning = `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: ` +
+      "expected another port";
+    assertEquals([healthPort, warnings], [undefined, [warning]]);
+  }
+  assertEquals((await serve(["--health-port=9000"])).warnings, []);
+});

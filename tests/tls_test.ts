@@ -13,7 +13,7 @@ interface TlsCommand extends AsyncDisposable {
   fetch(path: string): Promise<Response>;
 }
 
-async function startTlsCommand(...flags: string[]): Promise<TlsCommand> {
+async function startTlsCommand(flags: string[] = [], permissions?: string[]): Promise<TlsCommand> {
   const directory = await TempDirectory.make({
     "cert.pem": await read("localhost.crt"),
     "key.pem": await read("localhost.key"),
@@ -21,7 +21,7 @@ async function startTlsCommand(...flags: string[]): Promise<TlsCommand> {
   });
   const files = ["--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
   const sources = ["--env-file", directory.at("app.env"), "--kv", ":memory:", "--hot-reload"];
-  const command = await startCommand([...files, ...sources, ...flags]);
+  const command = await startCommand([...files, ...sources, ...flags], {}, permissions);
   const client = Deno.createHttpClient({ caCerts: [await read("ca.crt")] });
   return {
     command,
@@ -44,6 +44,12 @@ async function statusOf({ fetch }: TlsCommand): Promise<string> {
   return (await (await fetch("/rep/health")).json()).status;
 }
 
+/** Returns a port that is free at the moment. */
+function freePort(): string {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return String(listener.addr.port);
+}
+
 const isReloaded = ({ msg }: { msg: string }) => msg === "rep.tls.reloaded";
 
 Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async () => {
@@ -63,7 +69,7 @@ Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async (
 });
 
 Deno.test("file_watch notices a renewed certificate", async () => {
-  await using tls = await startTlsCommand("--hot-reload-mode", "file_watch");
+  await using tls = await startTlsCommand(["--hot-reload-mode", "file_watch"]);
   await renew(tls);
   await tls.command.logged(isReloaded);
   assertEquals(await statusOf(tls), "healthy");
@@ -79,5 +85,16 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
     `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +
       `"${tls.directory.at("key.pem")}": No certificates found in certificate data`,
   );
+  assertEquals(await statusOf(tls), "healthy");
+});
+
+Deno.test("a renewed certificate needs the permission for the port only", async () => {
+  const port = freePort();
+  const permissions = ["--allow-env", "--allow-read", `--allow-net=127.0.0.1:${port}`];
+  await using tls = await startTlsCommand(["--port", port], permissions);
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(({ msg }) => msg === "rep.tls.reloaded" || msg === "rep.tls.rejected");
+  assertEquals(tls.command.output.filter((line) => line.includes("rep.tls.rejected")), []);
   assertEquals(await statusOf(tls), "healthy");
 });

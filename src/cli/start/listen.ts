@@ -1,6 +1,6 @@
 import { BrokenBodyError } from "../../content/proxy/broken_body_error.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
-import { describeError, type Log } from "../../observe/log.ts";
+import { describeError, type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { Tls } from "./tls.ts";
@@ -23,12 +23,11 @@ export interface ListenOptions {
 
 type Server = Deno.HttpServer<Deno.NetAddr>;
 
-/** How long to wait after running out of file descriptors: connections that end free some. */
-const RELISTEN_MS = 500;
-/** How long to wait until a listener that was shut down has freed its port. */
-const REBIND_MS = 1;
-/** How often to try that: another process may have taken the port meanwhile. */
-const MAX_REBINDS = 1_000;
+/**
+ * How long to wait between attempts to bind the port again, at first and at most: a listener that was shut down frees
+ * it at once, another process that has taken it meanwhile may keep it, and connections that end free descriptors.
+ */
+const REBIND_MS = [1, 500] as const;
 
 /**
  * Binds a port and serves on it.
@@ -39,6 +38,7 @@ const MAX_REBINDS = 1_000;
  */
 export function listen(options: ListenOptions): Listener {
   requireNetPermission(hostAndPort(options.hostname, options.port));
+  if (options.tls) checkTls(options.tls);
   return new Listener(options, bind(options, options.port, options.tls));
 }
 
@@ -53,6 +53,9 @@ export class Listener {
   #tls: Tls | undefined;
   /** Servers with an earlier certificate whose last requests are still in flight. */
   readonly #replaced = new Set<Promise<void>>();
+  #rebinding: Promise<void> | undefined;
+  /** Whether the log says that nothing is served. */
+  #isDown = false;
 
   constructor(options: ListenOptions, server: Server) {
     const { tls, ready } = options;
@@ -70,19 +73,21 @@ export class Listener {
   }
 
   /**
-   * Serves new connections with another certificate; those that are open keep theirs. `Deno.serve` cannot replace a
-   * certificate, so the port is bound again, and connections that arrive meanwhile are refused.
+   * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
+   * replace a certificate, so the port is bound again: for some milliseconds, connections are refused, and those that
+   * have not sent a request are closed. (To bind it twice, Deno needs `--unstable-net`, and exits without it.)
    *
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.
    */
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
-    await bind(this.#options, 0, tls).shutdown(); // if the certificate cannot be used, the port stays bound
-    const replaced = this.#server;
+    checkTls(tls);
     this.#tls = tls;
-    const closed = replaced.shutdown().finally(() => this.#replaced.delete(closed));
-    this.#replaced.add(closed);
+    if (this.#rebinding === undefined && !this.#isDown) {
+      const closed = this.#server.shutdown().finally(() => this.#replaced.delete(closed));
+      this.#replaced.add(closed);
+    }
     await this.#rebind();
     return true;
   }
@@ -94,46 +99,43 @@ export class Listener {
   }
 
   async #keepServing(server: Server): Promise<void> {
-    const { clock, log, serves } = this.#options;
     try {
       return await server.finished;
     } catch (error) {
-      log.error("rep.listener.failed", { serves, detail: `listening again: ${error}` });
+      this.#reportDown(error);
     }
-    while (!this.#stopping.signal.aborted) {
-      await sleep(RELISTEN_MS, clock, { signal: this.#stopping.signal });
-      if (this.#stopping.signal.aborted || await this.#tryToServe()) return;
-    }
+    await this.#pause(REBIND_MS[1]);
+    if (server === this.#server) await this.#rebind();
   }
 
-  async #tryToServe(): Promise<boolean> {
-    const { log, serves } = this.#options;
-    try {
-      await this.#serveAgain();
-      this.#logListening();
-      return true;
-    } catch (error) {
-      log.error("rep.listener.failed", { serves, detail: `trying again: ${error}` });
-      return false;
-    }
+  /** Serves on the same port again, with the certificate that is the newest by then. Calls during a call share it. */
+  #rebind(): Promise<void> {
+    return this.#rebinding ??= this.#tryToRebind().finally(() => this.#rebinding = undefined);
   }
 
-  async #rebind(): Promise<void> {
-    for (let tries = 1; !this.#stopping.signal.aborted; tries++) {
+  async #tryToRebind(): Promise<void> {
+    for (let pauseMs: number = REBIND_MS[0]; !this.#stopping.signal.aborted; pauseMs *= 2) {
       try {
-        return await this.#serveAgain();
+        this.#server = bind(this.#options, this.port, this.#tls);
+        if (this.#isDown) this.#logListening();
+        this.#isDown = false;
+        return void this.#keepServing(this.#server);
       } catch (error) {
-        if (tries === MAX_REBINDS) throw error;
-        await sleep(REBIND_MS, this.#options.clock);
+        if (pauseMs > REBIND_MS[1]) this.#reportDown(error);
       }
+      await this.#pause(Math.min(pauseMs, REBIND_MS[1]));
     }
   }
 
-  async #serveAgain(): Promise<void> {
-    const server = bind(this.#options, this.port, this.#tls);
-    if (this.#stopping.signal.aborted) return await server.shutdown();
-    this.#server = server;
-    void this.#keepServing(server);
+  #pause(ms: number): Promise<void> {
+    return sleep(ms, this.#options.clock, { signal: this.#stopping.signal });
+  }
+
+  /** Logs once that nothing is served, until the port is bound again. */
+  #reportDown(error: unknown): void {
+    const { log, serves } = this.#options;
+    if (!this.#isDown) log.error("rep.listener.failed", { serves, detail: `listening again: ${error}` });
+    this.#isDown = true;
   }
 
   #logListening(): void {
@@ -154,7 +156,7 @@ function bind({ hostname, handler, log }: ListenOptions, port: number, tls: Tls 
   try {
     return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
   } catch (cause) {
-    throw bindError(cause, hostAndPort(hostname, port), tls);
+    throw bindError(cause, hostAndPort(hostname, port));
   }
 }
 
@@ -164,15 +166,28 @@ function logError(error: unknown, log: Log): Response {
   return new Response(null, { status: 500 });
 }
 
-/** Deno's messages name neither the address nor the file. The error's class stays. */
-function bindError(cause: unknown, address: string, tls: Tls | undefined): Error {
-  if (!(cause instanceof Error)) return new Error(`Cannot listen on ${address}: ${cause}`);
+/**
+ * Checks that a certificate and a key can be used, without binding a port, for which the permission may be missing.
+ *
+ * @throws {Error} If they cannot; the message names the files.
+ */
+function checkTls(tls: Tls): void {
+  try {
+    Deno.createHttpClient({ cert: tls.cert, key: tls.key }).close();
+  } catch (cause) {
+    const { certFile, keyFile } = tls;
+    throw withMessage(cause, `Cannot use --tls-cert "${certFile}" with --tls-key "${keyFile}": ${messageOf(cause)}`);
+  }
+}
+
+/** Deno's messages do not name the address. The error's class stays. */
+function bindError(cause: unknown, address: string): Error {
   const reason = BIND_REASONS.find(([type]) => cause instanceof type)?.[1];
-  const isCertificate = tls !== undefined && reason === undefined;
-  const message = isCertificate
-    ? `Cannot use --tls-cert "${tls.certFile}" with --tls-key "${tls.keyFile}": ${cause.message}`
-    : `Cannot listen on ${address}: ${reason ?? cause.message}`;
-  return new (cause.constructor as ErrorConstructor)(message, { cause });
+  return withMessage(cause, `Cannot listen on ${address}: ${reason ?? messageOf(cause)}`);
+}
+
+function withMessage(cause: unknown, message: string): Error {
+  return new (cause instanceof Error ? cause.constructor as ErrorConstructor : Error)(message, { cause });
 }
 
 const BIND_REASONS = [

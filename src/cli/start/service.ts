@@ -66,6 +66,7 @@ export class Service {
     [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, "starting") },
   };
   #stopTriggers = () => {};
+  #reloadingTls: Promise<void> = Promise.resolve();
 
   constructor(command: ServeCommand, { log, telemetry, clock }: ServiceOptions) {
     this.#command = command;
@@ -142,7 +143,8 @@ export class Service {
    */
   reload(): void {
     this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.rejected
-    this.#reloadTls().catch((error) => {
+    // One after the other: of two at once, the one that has read the older file could come last.
+    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch((error) => {
       this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
   }

@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { listen, type Listener, type ListenOptions } from "../../../src/cli/start/listen.ts";
+import type { Tls } from "../../../src/cli/start/tls.ts";
 import { BrokenBodyError } from "../../../src/content/proxy/broken_body_error.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { peerAddress } from "../../../src/http/client_address.ts";
-import { systemClock } from "../../../src/values/clock.ts";
+import { type Clock, systemClock } from "../../../src/values/clock.ts";
 import { bareProcess } from "../../_bare_process.ts";
 import { captureLog } from "../../_gateway.ts";
 
@@ -229,6 +230,69 @@ Deno.test("listen() goes on when clients leave in the middle of everything", asy
   assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
 });
 
+const TLS_FIXTURES = new URL("../../content/proxy/tls/", import.meta.url);
+
+/** The certificate of the tests as different files: each number is another comment. */
+async function certificate(renewal: number): Promise<Tls> {
+  const [cert, key] = await Promise.all(
+    ["localhost.crt", "localhost.key"].map((name) => Deno.readTextFile(new URL(name, TLS_FIXTURES))),
+  );
+  return { cert: `# ${renewal}\n${cert}`, key: String(key), certFile: "cert.pem", keyFile: "key.pem" };
+}
+
+async function statusOverTls({ port }: Listener): Promise<number> {
+  using client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(new URL("ca.crt", TLS_FIXTURES))] });
+  const response = await fetch(`https://localhost:${port}/rep/health`, { client });
+  await response.body?.cancel();
+  return response.status;
+}
+
+/** Binds a port as soon as the listener that is being closed has freed it. */
+async function takePort(port: number): Promise<Deno.Listener> {
+  for (;;) {
+    try {
+      return Deno.listen({ hostname: "127.0.0.1", port });
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+}
+
+Deno.test("useTls() binds the port again, however long another process has it, and takes the newest certificate", async () => {
+  const other = Promise.withResolvers<Deno.Listener>();
+  const pauses: number[] = [];
+  const clock: Clock = {
+    ...systemClock,
+    after(ms, callback) { // the other process takes the port in the first pause, and no pause takes time
+      pauses.push(ms);
+      if (pauses.length === 1) void takePort(set.listener.port).then(other.resolve);
+      void other.promise.then(() => setTimeout(callback));
+      return () => {};
+    },
+  };
+  await using set = await stage({ tls: await certificate(1), clock });
+  const reloads = [set.listener.useTls(await certificate(2))];
+  const listener = await other.promise;
+  while (pauses.length < 1_100) await new Promise((resolve) => setTimeout(resolve));
+  reloads.push(set.listener.useTls(await certificate(3)));
+  listener.close();
+  assertEquals(await Promise.all(reloads), [true, true]);
+  assertEquals(await set.listener.useTls(await certificate(3)), false);
+  assertEquals(await statusOverTls(set.listener), 200);
+  const events = set.lines.filter(({ msg }) => String(msg).startsWith("rep.listen")).map(({ msg }) => msg);
+  assertEquals(events, ["rep.listening", "rep.listener.failed", "rep.listening"]);
+  assertEquals(Math.max(...pauses), 500);
+});
+
+Deno.test("useTls() may be called again before it has ended", async () => {
+  await using set = await stage({ tls: await certificate(1) });
+  const tls = await Promise.all([2, 3, 4].map(certificate));
+  assertEquals(await Promise.all(tls.map((each) => set.listener.useTls(each))), [true, true, true]);
+  assertEquals(await statusOverTls(set.listener), 200);
+  assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
+});
+
 /**
  * Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it.
  */
@@ -257,7 +321,7 @@ Deno.test({
     await using process = await bareProcess(
       `
       import { listen } from "src/cli/start/listen.ts";
-      import { systemClock } from "src/values/clock.ts";
+      import { type Clock, systemClock } from "src/values/clock.ts";
       ${END_ANYWAY}
       let asked = 0;
       async function handler() {

@@ -1,3 +1,5 @@
+import { BaseHandler, type LogRecord } from "@std/log/base-handler";
+import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/redact_url.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
@@ -34,35 +36,23 @@ const AUDIT_EVENT = "rep.session_key.issued";
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** All levels, the lowest first. */
-const LEVELS = ["debug", "info", "warn", "error"] as const;
-
-type Level = typeof LEVELS[number];
-
-/** A log line before it is formatted. */
-interface LogRecord {
-  readonly time: string;
-  readonly level: string;
-  readonly msg: string;
-  readonly fields: LogFields;
-}
-
 /**
- * Creates a log that writes one line per event. Credentials of URLs are replaced, since error messages of Deno contain
- * them. Errors of `write` are ignored.
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
+ * messages of Deno contain them. Errors of `write` are ignored.
  */
-export function createLog({ format = "json", level = "info", write = toConsole }: LogOptions = {}): Log {
-  const formatLine = format === "json" ? formatJson : formatText;
-  const writer = (own: Level) => (event: string, fields: LogFields = {}) => {
-    if (LEVELS.indexOf(own) < LEVELS.indexOf(level) && event !== AUDIT_EVENT) return;
-    const record = { time: new Date().toISOString(), level: own.toUpperCase(), msg: event, fields };
-    try {
-      write(redactCredentials(formatLine(record)));
-    } catch {
-      // A full disk or a closed pipe must not take the gateway down.
-    }
+export function createLog(options: LogOptions = {}): Log {
+  const { format = "json", level = "info", write = toConsole } = options;
+  const formatter = format === "json" ? formatJson : formatText;
+  const handler = new LineHandler(write, formatter);
+  const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
+  const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
+  return {
+    debug: (event, fields) => void logger.debug(event, fields),
+    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
+    warn: (event, fields) => void logger.warn(event, fields),
+    error: (event, fields) => void logger.error(event, fields),
   };
-  return { debug: writer("debug"), info: writer("info"), warn: writer("warn"), error: writer("error") };
 }
 
 /** Returns the message of an error, or of whatever else was thrown. */
@@ -80,20 +70,43 @@ export function logTaskError(log: Log, task: string): (error: unknown) => void {
   return (error) => log.error("rep.task.failed", { task, detail: describeError(error) });
 }
 
+class LineHandler extends BaseHandler {
+  readonly #write: (line: string) => void;
+
+  constructor(write: (line: string) => void, formatter: (record: LogRecord) => string) {
+    super("NOTSET", { formatter }); // the logger filters by level
+    this.#write = write;
+  }
+
+  override log(line: string): void {
+    try {
+      this.#write(redactCredentials(line));
+    } catch {
+      // A full disk or a closed pipe must not take the gateway down.
+    }
+  }
+}
+
 function toConsole(line: string): void {
   // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
   console.log(line);
 }
 
-function formatJson({ time, level, msg, fields }: LogRecord): string {
-  return toSafeJson({ time, level, msg, ...fields });
+function getFields({ args }: LogRecord): LogFields {
+  return (args[0] ?? {}) as LogFields;
 }
 
-function formatText({ time, level, msg, fields }: LogRecord): string {
-  const texts = Object.entries(fields)
+function formatJson(record: LogRecord): string {
+  const { datetime, levelName, msg } = record;
+  return toSafeJson({ time: datetime, level: levelName, msg, ...getFields(record) });
+}
+
+function formatText(record: LogRecord): string {
+  const fields = Object.entries(getFields(record))
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${formatField(value)}`);
-  return [time, level.padEnd(5), msg, ...texts].join(" ");
+  const { datetime, levelName, msg } = record;
+  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(" ");
 }
 
 /** Quotes text that could be read as another field or another line. */

@@ -274,7 +274,7 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   const bytes = await new Response(new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"))).bytes();
   const compressed = String.fromCharCode(...bytes);
   const corrupt = compressed.slice(0, 20) + "\xff".repeat(compressed.length - 20);
-  const broken: [path: string, response: string, reason: string][] = [
+  const broken: [path: string, response: string, detail: string][] = [
     ["/cut", rawPage("<html>", "", 100), "aborted"],
     ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],
     ["/not-gzip", rawPage(HTML, gzip), "Cannot decode the body"],
@@ -295,8 +295,20 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
   const lines = command.output.map((line) => JSON.parse(line)).filter(({ level }) => level !== "INFO");
   assertEquals(
-    lines.map(({ msg, method, path, reason }) => ({ msg, method, path, reason: reason.replace(/:.*/, "") })),
-    broken.map(([path, , reason]) => ({ msg: "rep.upstream.failed", method: "GET", path, reason })),
+    lines.map(({ msg, method, path, reason, detail }) => ({
+      msg,
+      method,
+      path,
+      reason,
+      detail: detail.replace(/:.*/, ""),
+    })),
+    broken.map(([path, , detail]) => ({
+      msg: "rep.upstream.failed",
+      method: "GET",
+      path,
+      reason: "broken_body",
+      detail,
+    })),
   );
 });
 

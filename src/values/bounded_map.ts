@@ -17,7 +17,7 @@ export class BoundedMap<V> {
   set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#maxSize) return; // V8 looks for the oldest among all that were deleted before it
+    if (this.#entries.size <= this.#maxSize) return; // V8 takes long to find the oldest one after many deletions
     const [oldest] = this.#entries.keys();
     if (oldest !== undefined) this.#entries.delete(oldest);
   }

@@ -1,4 +1,4 @@
-/** Lets calls with the same key, while the first of them is in progress, have its result. */
+/** While a call is in progress, further calls with the same key share its result. */
 export class SharedCalls<T> {
   readonly #running = new Map<string, Promise<T>>();
 

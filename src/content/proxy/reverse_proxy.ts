@@ -207,9 +207,9 @@ export class ReverseProxy {
       : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
   }
 
-  #warn(error: unknown, fields: RequestFields, kind: LabelOf<"rep.upstream.errors">): void {
-    this.#options.metrics.count("rep.upstream.errors", 1, kind);
-    this.#options.log.warn("rep.upstream.failed", { reason: reasonOf(error), ...fields });
+  #warn(error: unknown, fields: RequestFields, reason: LabelOf<"rep.upstream.errors">): void {
+    this.#options.metrics.count("rep.upstream.errors", 1, reason);
+    this.#options.log.warn("rep.upstream.failed", { reason, detail: detailOf(error), ...fields });
   }
 }
 
@@ -263,7 +263,7 @@ function isDomException(error: unknown, name: string): boolean {
 }
 
 /** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === "") return error.errors.map(reasonOf).join("; ");
+function detailOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(detailOf).join("; ");
   return error instanceof Error ? error.message || error.name : String(error);
 }

@@ -84,7 +84,7 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
   const idle = proxy.transfers.idle();
   while (open > 0) await clock.tick(10_000);
   await Promise.all([closed.promise, idle]);
-  const reasons = proxy.warnings.map(([, fields]) => fields?.reason);
-  assertEquals(reasons, Array(5).fill("The client has not read for a minute"));
+  const details = proxy.warnings.map(([, fields]) => fields?.detail);
+  assertEquals(details, Array(5).fill("The client has not read for a minute"));
   session.destroy();
 });

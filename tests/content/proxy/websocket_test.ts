@@ -198,8 +198,10 @@ Deno.test("proxyWebSocket() does not accept the client if the upstream rejects t
   const { failure, closed } = await openWebSocket(gateway.port, "/ws?secret");
   await closed;
   assertEquals(failure, "NetworkError: failed to connect to WebSocket: Invalid status code: 502");
-  const reason = "NetworkError: failed to connect to WebSocket: Invalid status code: 401";
-  assertEquals(gateway.warnings, [["rep.upstream.failed", { reason, method: "GET", path: "/ws" }]]);
+  const detail = "NetworkError: failed to connect to WebSocket: Invalid status code: 401";
+  assertEquals(gateway.warnings, [
+    ["rep.upstream.failed", { reason: "unreachable", detail, method: "GET", path: "/ws" }],
+  ]);
 });
 
 Deno.test("proxyWebSocket() does not accept a subprotocol that the client did not offer", async () => {

@@ -30,6 +30,8 @@ export interface GatewayOptions {
   variables?: Source<Environment>;
   /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
   manifest?: Source<string> | undefined;
+  /** Path of the file that `manifest` was read from, for messages. @default {undefined} */
+  manifestPath?: string | undefined;
   /**
    * Loads the package `re2js` if the manifest has patterns, for runtimes without `npm:` addresses and for bundlers:
    * `() => import("re2js")`.
@@ -169,7 +171,14 @@ export const NUMBER_OPTIONS = {
 type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
 
 /** The options that have no default, or one that depends on another option. */
-type WithoutDefault = "manifest" | "maxStreamsPerClient" | "staticDir" | "upstream" | "masterKey" | "instanceId";
+type WithoutDefault =
+  | "manifest"
+  | "manifestPath"
+  | "maxStreamsPerClient"
+  | "staticDir"
+  | "upstream"
+  | "masterKey"
+  | "instanceId";
 
 /**
  * All options. None may be missing, but those without a default may be `undefined`: `Required` alone would remove it in
@@ -183,6 +192,7 @@ export type AllOptions =
 type Converted =
   | "variables"
   | "manifest"
+  | "manifestPath"
   | "loadPatternLibrary"
   | "trustedProxies"
   | "maxStreamsPerClient"
@@ -253,10 +263,11 @@ export function checkOptions(options: GatewayOptions): ResolvedOptions {
 }
 
 async function readSources(options: GatewayOptions, strict: boolean): Promise<SnapshotInput> {
-  const { variables = readEnvironment, manifest, loadPatternLibrary } = options;
+  const { variables = readEnvironment, manifest, manifestPath, loadPatternLibrary } = options;
   return {
     environment: await resolveSource(variables),
     manifest: await resolveSource(manifest),
+    manifestPath,
     strict,
     loadPatternLibrary,
   };

@@ -45,7 +45,7 @@ Deno.test("GatewayOptions documents the defaults that checkOptions() applies", a
   const { isTrusted: _, ...defaults } = checkOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 21);
+  assertEquals(documented.length, 22);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -65,6 +65,7 @@ Deno.test("GatewayOptions documents the default and the range of every number as
 const CONVERTED = [
   "variables",
   "manifest",
+  "manifestPath",
   "loadPatternLibrary",
   "allowedOrigins",
   "trustedProxies",
@@ -123,14 +124,15 @@ Deno.test("checkOptions() turns trustedProxies into a rule", () => {
   assertEquals(["10.1.2.3", "11.1.2.3"].map(isTrusted), [true, false]);
 });
 
-Deno.test("checkOptions() reads variables and manifest anew each time, with strict and what loads patterns", async () => {
+Deno.test("checkOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
+  const options = { manifestPath: "rep.yaml", strict: true, loadPatternLibrary };
   const variables = () => ({ A: String(++reads) });
-  const { read } = checkOptions({ variables, manifest: () => "text", strict: true, loadPatternLibrary });
+  const { read } = checkOptions({ variables, manifest: () => "text", ...options });
   assertEquals([await read(), await read()], [
-    { environment: { A: "1" }, manifest: "text", strict: true, loadPatternLibrary },
-    { environment: { A: "2" }, manifest: "text", strict: true, loadPatternLibrary },
+    { environment: { A: "1" }, manifest: "text", ...options },
+    { environment: { A: "2" }, manifest: "text", ...options },
   ]);
 });
 

@@ -15,7 +15,7 @@ const isValid = new Ajv({ strict: true, strictTypes: false, strictRequired: fals
 
 /** Returns whether the schema and the gateway accept a manifest. */
 function verdicts(yaml: string): { schema: boolean; gateway: boolean } {
-  return { schema: isValid(parse(yaml)), gateway: parseCommandManifest(yaml).issues.length === 0 };
+  return { schema: isValid(parse(yaml)), gateway: parseCommandManifest(yaml, undefined).issues.length === 0 };
 }
 
 /** Returns a manifest with these declarations and settings, in JSON, which is YAML. */
@@ -31,7 +31,7 @@ Deno.test("schema/rep.schema.json accepts examples/rep.yaml, and so does the gat
 });
 
 Deno.test("schema/rep.schema.json has the fields of a declaration that the gateway reads, and their values", () => {
-  const [issue = ""] = parseCommandManifest(manifest({ A: { tier: "public", unknown: 1 } })).issues;
+  const [issue = ""] = parseCommandManifest(manifest({ A: { tier: "public", unknown: 1 } }), undefined).issues;
   const fields = /expected one of ([^:]+?)(?:; did|, got|$)/.exec(issue)?.[1]?.split(", ");
   assertEquals(Object.keys(declarationProperties).sort(), fields?.sort());
   assertEquals(declarationProperties.tier.enum, [...TIERS]);

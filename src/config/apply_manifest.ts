@@ -15,6 +15,15 @@ export interface AppliedManifest {
   readonly deprecated: readonly Deprecation[];
 }
 
+/** A manifest that has not been parsed. */
+interface ManifestText {
+  readonly text: string;
+  /** The path of its file, for messages. */
+  readonly path: string | undefined;
+  /** Loads what evaluates patterns, if the manifest has any. */
+  readonly load: (() => Promise<PatternLibrary>) | undefined;
+}
+
 /** The result of {@linkcode applyManifestText}. */
 export interface AppliedText extends AppliedManifest {
   readonly manifest: Manifest;
@@ -29,15 +38,12 @@ export interface Deprecation {
 
 /**
  * Parses a manifest and applies it to variables. The result has all issues of both.
- *
- * @param load Loads what evaluates patterns, if the manifest has any.
  */
 export async function applyManifestText(
   variables: readonly Variable[],
-  text: string,
-  load?: () => Promise<PatternLibrary>,
+  { text, path, load }: ManifestText,
 ): Promise<AppliedText> {
-  const { manifest, issues } = parseManifest(text);
+  const { manifest, issues } = parseManifest(text, { path });
   const applied = await applyManifest(variables, manifest, load);
   return { ...applied, manifest, issues: [...issues, ...applied.issues] };
 }
@@ -52,7 +58,7 @@ export async function applyManifest(
   manifest: Manifest,
   load: () => Promise<PatternLibrary> = loadPatternLibrary,
 ): Promise<AppliedManifest> {
-  const compiled = await compilePatterns(manifest.variables, load);
+  const compiled = await compilePatterns(manifest, load);
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
   const issues = [...compiled.issues];
@@ -60,13 +66,13 @@ export async function applyManifest(
   for (const [name, declaration] of manifest.variables) {
     const variable = set.get(name) ?? defaultVariable(name, declaration);
     if (!variable) {
-      if (declaration.required) issues.push(missingIssue(name, declaration));
+      if (declaration.required) issues.push(missingIssue({ name, tier: declaration.tier }, manifest));
       continue;
     }
     if (!set.has(name)) all.push(variable);
     else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
     const subject = set.has(name) ? environmentName(variable) : `the default of ${environmentName(variable)}`;
-    issues.push(...valueIssues(variable, declaration, { subject, pattern: compiled.patterns.get(name) }));
+    issues.push(...valueIssues(variable, declaration, { subject, manifest, pattern: compiled.patterns.get(name) }));
   }
   return { variables: all, issues, deprecated };
 }
@@ -75,21 +81,23 @@ function defaultVariable(name: string, { tier, default: value }: Declaration): V
   return value === undefined ? undefined : { name, tier, value };
 }
 
-function missingIssue(name: string, { tier }: Declaration): string {
-  return `Cannot find ${environmentName({ name, tier })}: the manifest requires it, but it is not set`;
+function missingIssue(variable: Pick<Variable, "name" | "tier">, manifest: Manifest): string {
+  return `Cannot find ${environmentName(variable)}: ${manifest.name} requires it, but it is not set`;
 }
 
 /** What {@linkcode valueIssues} needs besides the variable and its declaration. */
 interface ValueContext {
   /** What the value is, for a message. */
   readonly subject: string;
+  readonly manifest: Manifest;
   readonly pattern: Pattern | undefined;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, { subject, pattern }: ValueContext): string[] {
+function valueIssues(variable: Variable, declaration: Declaration, context: ValueContext): string[] {
+  const { subject, manifest, pattern } = context;
   if (variable.tier !== declaration.tier) {
     const declared = environmentName({ name: variable.name, tier: declaration.tier });
-    return [`Cannot use ${subject}: the manifest declares it as ${declared}`];
+    return [`Cannot use ${subject}: ${manifest.name} declares it as ${declared}`];
   }
   const expected = [
     typeIssue(variable.value, declaration),

@@ -1,12 +1,13 @@
-import { checkKeys, type Fields } from "./fields.ts";
+import { didYouMean } from "../values/did_you_mean.ts";
+import { checkKeys, type Fields, isShortWord } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
 
 /**
  * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
  * keys that could differ from what is read.
  *
- * Issues name the values and the unknown keys of PUBLIC variables only, since a value may have ended up in the wrong
- * field, or in a key.
+ * Issues name the values and the unknown keys of PUBLIC variables only, and words that are short, since a value may have
+ * ended up in the wrong field, or in a key.
  */
 export class FieldReader {
   readonly #fields: Fields;
@@ -43,7 +44,7 @@ export class FieldReader {
     const value = this.#read(key);
     if (value === undefined && defaultValue !== undefined) return defaultValue;
     const found = allowed.find((word) => word === value);
-    if (found === undefined) this.#reportValue(key, `one of ${allowed.join(", ")}`);
+    if (found === undefined) this.#reportWord(key, allowed);
     return found;
   }
 
@@ -89,6 +90,14 @@ export class FieldReader {
   #read(key: string): unknown {
     this.#known.push(key);
     return this.#fields[key];
+  }
+
+  /** Shows a misspelled word whatever the tier is, which may be the misspelled word. */
+  #reportWord(key: string, allowed: readonly string[]): void {
+    const value = this.#fields[key];
+    if (!isShortWord(value)) return this.#reportValue(key, `one of ${allowed.join(", ")}`);
+    const suggestion = didYouMean(value.toLowerCase(), allowed);
+    this.report(key, `expected one of ${allowed.join(", ")}, got ${formatValue(value)}${suggestion}`);
   }
 
   #reportValue(key: string, expected: string): void {

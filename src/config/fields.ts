@@ -15,7 +15,10 @@ export function isMapping(value: unknown): value is Fields {
 interface KeyOptions {
   /** What precedes the key in the issue, such as `settings.`. */
   readonly prefix: string;
-  /** Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable. */
+  /**
+   * Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable, unless it is a
+   * short word.
+   */
   readonly isSecret: boolean;
 }
 
@@ -30,9 +33,18 @@ export function checkKeys(
   for (const key of Object.keys(fields).filter((key) => !known.includes(key))) {
     const word = leadingWord(key);
     if (known.includes(word)) report(`${prefix}${word}: expected a colon and a space between key and value`);
-    else if (isSecret) report(`${prefix.replace(/\.$/, "")}: ${expected}, got a key that is not shown`);
-    else report(`${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`);
+    else if (isSecret && !isShortWord(key)) {
+      report(`${prefix.replace(/\.$/, "")}: ${expected}, got a key that is not shown`);
+    } else report(`${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`);
   }
+}
+
+/**
+ * Returns whether it is letters and `_`, as the words of a manifest are, and not longer than they are. Hardly any secret
+ * is, so that it may be shown where it is most likely a misspelled word.
+ */
+export function isShortWord(value: unknown): value is string {
+  return typeof value === "string" && /^[a-z_]{1,20}$/i.test(value);
 }
 
 /** Formats a key for a message. In `{ A:value }`, the key is `A:value`: only the word at its beginning is shown. */

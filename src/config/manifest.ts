@@ -8,6 +8,8 @@ export type ManifestSettings = Readonly<Record<string, unknown>>;
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest {
+  /** What it is called in messages: `the manifest "rep.yaml"`. */
+  readonly name: string;
   readonly variables: ReadonlyMap<string, Declaration>;
   readonly settings: ManifestSettings;
 }
@@ -21,7 +23,15 @@ export interface ManifestResult {
 }
 
 /** Reads the `settings` of a manifest. They are options of the command line, which therefore provides the reader. */
-type SettingsReader = (fields: Fields, report: Report) => ManifestSettings;
+export type SettingsReader = (fields: Fields, report: Report) => ManifestSettings;
+
+/** Options of {@linkcode parseManifest}. */
+interface ManifestOptions {
+  /** The path of its file, for messages. @default {undefined} */
+  readonly path?: string | undefined;
+  /** Reads `settings`. @default {a function that ignores them} */
+  readonly readSettings?: SettingsReader;
+}
 
 const ROOT_KEYS = ["version", "variables", "settings"];
 
@@ -29,17 +39,18 @@ const ROOT_KEYS = ["version", "variables", "settings"];
  * Parses a manifest and reports all its issues, not only the first.
  *
  * @param text YAML.
- * @param readSettings Reads `settings`, which are ignored by default.
  */
-export function parseManifest(text: string, readSettings: SettingsReader = () => ({})): ManifestResult {
+export function parseManifest(text: string, options: ManifestOptions = {}): ManifestResult {
+  const { path, readSettings = () => ({}) } = options;
+  const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
   const issues: string[] = [];
-  const report: Report = (issue) => issues.push(`Cannot use the manifest: ${issue}`);
+  const report: Report = (issue) => issues.push(`Cannot use ${name}: ${issue}`);
   const root = parseYaml(text, report);
   const variables = readVariables(root, readTexts(text), report);
   const settings = readSettings(readMapping(root, "settings", report) ?? {}, report);
   checkKeys(root, ROOT_KEYS, report, { prefix: "", isSecret: false });
   checkVersion(root, report);
-  return { manifest: { variables, settings }, issues };
+  return { manifest: { name, variables, settings }, issues };
 }
 
 function parseYaml(text: string, report: Report): Fields {

@@ -1,8 +1,8 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../observe/log.ts";
-import type { Declaration } from "./declaration.ts";
 import { formatKey } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
+import type { Manifest } from "./manifest.ts";
 
 /**
  * Not a literal in `import()`: Deno would download it for every gateway, whatever its manifest. `deno cache` finds it by
@@ -47,12 +47,12 @@ interface CompiledPatterns {
 }
 
 /**
- * Compiles the patterns of declarations.
+ * Compiles the patterns of a manifest.
  *
  * @param load Loads the library, which nothing needs if there is no pattern.
  */
 export async function compilePatterns(
-  declarations: ReadonlyMap<string, Declaration>,
+  { name: manifest, variables: declarations }: Manifest,
   load: () => Promise<PatternLibrary>,
 ): Promise<CompiledPatterns> {
   const patterns = new Map<string, Pattern>();
@@ -68,7 +68,7 @@ export async function compilePatterns(
       const got = tier === "public" ? formatValue(pattern) : describeKind(pattern);
       const reason = describe(error, tier === "public");
       issues.push(
-        `Cannot use the manifest: variables.${formatKey(name)}.pattern: ` +
+        `Cannot use ${manifest}: variables.${formatKey(name)}.pattern: ` +
           `expected a regular expression in the syntax of Go, got ${got}: ${reason}`,
       );
     }

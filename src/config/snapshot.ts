@@ -31,6 +31,8 @@ export interface SnapshotInput {
   readonly environment: Environment;
   /** The manifest, as YAML text. */
   readonly manifest?: string | undefined;
+  /** The path of the manifest, for messages. @default {undefined} */
+  readonly manifestPath?: string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
   /** Loads what evaluates the manifest's patterns, if it has any. @default {loadPatternLibrary} */
@@ -89,12 +91,12 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
 /** The YAML parser is loaded only if there is a manifest. */
 async function applyManifest(
   variables: readonly Variable[],
-  { manifest: text, loadPatternLibrary }: SnapshotInput,
+  { manifest: text, manifestPath: path, loadPatternLibrary: load }: SnapshotInput,
 ): Promise<AppliedText> {
-  const noManifest = { variables: new Map(), settings: {} };
+  const noManifest = { name: "no manifest", variables: new Map(), settings: {} };
   if (text === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
   const { applyManifestText } = await import("./apply_manifest.ts");
-  return await applyManifestText(variables, text, loadPatternLibrary);
+  return await applyManifestText(variables, { text, path, load });
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

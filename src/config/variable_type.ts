@@ -16,15 +16,19 @@ interface RuleContext {
 /** How the values of a type are validated. */
 interface TypeRule {
   readonly accepts: (value: string, context: RuleContext) => boolean;
-  /** Describes a valid value: what follows "expected" in a message. */
-  readonly describe: (context: RuleContext) => string;
+  /** Describes a valid value instead of this one: what follows "expected" in a message. */
+  readonly describe: (context: RuleContext, value: string) => string;
 }
 
 const ANY_TEXT: TypeRule = { accepts: () => true, describe: () => "text" };
 
 const RULES: Readonly<Record<VariableType, TypeRule>> = {
   string: ANY_TEXT,
-  url: { accepts: isUrl, describe: () => "a URL" },
+  url: {
+    accepts: isUrl,
+    describe: (_, value) =>
+      `a URI with a scheme and a host (RFC 3986), such as https://example.com/a${withoutPlaceholder(value)}`,
+  },
   number: { accepts: isNumber, describe: () => "a number" },
   boolean: { accepts: (value) => /^(true|false)$/i.test(value), describe: () => "true or false" },
   csv: ANY_TEXT,
@@ -50,15 +54,29 @@ export function typeIssue(
   declaration: RuleContext & { readonly type: VariableType },
 ): string | undefined {
   const { accepts, describe } = RULES[declaration.type];
-  return accepts(value, declaration) ? undefined : describe(declaration);
+  return accepts(value, declaration) ? undefined : describe(declaration, value);
 }
 
-/**
- * The URL standard trims whitespace, and parses `localhost:3000` as a URL with the scheme `localhost`: both are
- * invalid.
- */
+// RFC 3986 §2 and §3, with an authority whose host is not empty. Numbers in hosts are left to `URL`.
+const CHARACTER = "(?:[\\w.~!$&'()*+,;=-]|%[0-9A-F]{2})";
+const AUTHORITY = `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
+const PATH = `(?:/(?:${CHARACTER}|[:@/])*)?`;
+const QUERY_OR_FRAGMENT = `(?:${CHARACTER}|[:@/?])*`;
+const URI = new RegExp(
+  `^[A-Z][A-Z0-9+.-]*://${AUTHORITY}${PATH}(?:\\?${QUERY_OR_FRAGMENT})?(?:#${QUERY_OR_FRAGMENT})?$`,
+  "i",
+);
+
+/** In a link, these URLs run or show what they contain. */
+const UNSAFE_SCHEME = /^(?:javascript|data):/i;
+
 function isUrl(value: string): boolean {
-  return URL.canParse(value) && !/\s|^(localhost|[\w-]+(\.[\w-]+)+):\d/.test(value);
+  return URI.test(value) && !UNSAFE_SCHEME.test(value) && URL.canParse(value);
+}
+
+/** Names what is in a value because nothing has replaced it. */
+function withoutPlaceholder(value: string): string {
+  return value.includes("${") ? ", without the placeholder ${…}" : "";
 }
 
 function isNumber(value: string): boolean {

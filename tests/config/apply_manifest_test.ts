@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type AppliedManifest, applyManifest } from "../../src/config/apply_manifest.ts";
+import { type AppliedManifest, applyManifest, applyManifestText } from "../../src/config/apply_manifest.ts";
 import { classify, type Environment } from "../../src/config/classify.ts";
 import { parseManifest } from "../../src/config/manifest.ts";
 
@@ -76,6 +76,24 @@ Deno.test("applyManifest() reports a variable in another tier than declared, wit
   ]);
 });
 
+Deno.test("applyManifestText() names the file in every issue that it is the cause of", async () => {
+  const declarations = {
+    A: { tier: "server", required: true },
+    B: { tier: "server" },
+    C: { tier: "server", pattern: "(" },
+  };
+  const text = JSON.stringify({ version: "1", variables: declarations });
+  const { variables } = classify({ REP_PUBLIC_B: "x" });
+  const { issues } = await applyManifestText(variables, { text, path: "rep.yaml", load: undefined });
+  assertEquals(issues, [
+    'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
+    'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +
+    "expected a regular expression in the syntax of Go, got a string: missing closing )",
+    'Cannot find REP_SERVER_A: the manifest "rep.yaml" requires it, but it is not set',
+    'Cannot use REP_PUBLIC_B: the manifest "rep.yaml" declares it as REP_SERVER_B',
+  ]);
+});
+
 Deno.test("applyManifest() returns deprecated variables that are set, with the manifest's message", async () => {
   const declarations = {
     OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
@@ -91,6 +109,8 @@ Deno.test("applyManifest() returns deprecated variables that are set, with the m
   ]);
 });
 
+const URI = "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
+
 /** Declarations with the expectation in the message, valid values and invalid values. */
 const TYPES:
   readonly (readonly [declaration: Record<string, unknown>, expected: string, valid: string[], invalid: string[]])[] = [
@@ -98,18 +118,39 @@ const TYPES:
     [{ type: "csv" }, "", ["", "a", "a,b", ",,"], []],
     [
       { type: "url" },
-      "a URL",
+      URI,
       [
         "https://api.example.com",
         "http://localhost:3000",
         "wss://ws.example.com/x?y=1#z",
-        "https://tile.example.org/{z}/{x}",
-        "mailto:support@example.com",
         "https://0123456789abcdef@o1.ingest.example.io/1",
-        "https://münchen.example",
+        "https://user:p%40ss@[::1]:8443//a;b=c/@:$&'()*+,/%e4?d%5B0%5D=e",
+        "https://xn--mnchen-3ya.example?q=/?#/?",
+        "HTTPS://h:",
+        "postgres://db,other/app",
       ],
       [
         "",
+        "https://x/%zz",
+        "https://x/%4",
+        "http:///path",
+        "https://@/",
+        "https://:443",
+        "https:/example.com",
+        "https://[::g]",
+        "https://example.com:99999",
+        "https://192.0.2.999",
+        "https://tile.example.org/{z}/{x}",
+        "https://münchen.example",
+        "https://example.com/a|b",
+        "https://example.com\\a",
+        "https://example.com#a#b",
+        "1https://example.com",
+        "mailto:support@example.com",
+        "javascript:alert(1)",
+        "JavaScript://example.com/%0aalert(1)",
+        "data:text/plain,a",
+        "data://example.com/",
         "api.example.com",
         "/api",
         "//cdn.example.com",
@@ -174,6 +215,15 @@ for (const [declaration, expected, valid, invalid] of TYPES) {
   }
 }
 
+Deno.test("applyManifest() names a placeholder in a URL that nothing has replaced, whatever the tier is", async () => {
+  const declarations = { A: { tier: "public", type: "url" }, B: { tier: "server", type: "url" } };
+  const value = "https://${HOST}/x";
+  assertEquals((await apply(declarations, { REP_PUBLIC_A: value, REP_SERVER_B: value })).issues, [
+    `Cannot use REP_PUBLIC_A: expected ${URI}, without the placeholder \${…}, got "${value}"`,
+    `Cannot use REP_SERVER_B: expected ${URI}, without the placeholder \${…}, got a value that is not shown`,
+  ]);
+});
+
 Deno.test("applyManifest() reports both the type and the pattern", async () => {
   assertEquals(await issuesFor({ type: "number", pattern: "\\d" }, "ten"), [
     'Cannot use REP_PUBLIC_V: expected a number, got "ten"',
@@ -205,7 +255,7 @@ for (const tier of ["sensitive", "server"]) {
     const prefix = `REP_${tier.toUpperCase()}_`;
     const environment = Object.fromEntries(Object.keys(types).map((name) => [prefix + name, "hunter2"]));
     assertEquals(await allIssues(types, environment), [
-      `Cannot use ${prefix}A: expected a URL, got a value that is not shown`,
+      `Cannot use ${prefix}A: expected ${URI}, got a value that is not shown`,
       `Cannot use ${prefix}B: expected a number, got a value that is not shown`,
       `Cannot use ${prefix}C: expected true or false, got a value that is not shown`,
       `Cannot use ${prefix}D: expected JSON, got a value that is not shown`,

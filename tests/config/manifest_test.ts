@@ -28,6 +28,7 @@ const MINIMAL: Declaration = { tier: "public", type: "string", required: false, 
 
 Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
   assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {
+    name: "the manifest",
     variables: new Map([["A", MINIMAL]]),
     settings: {},
   });
@@ -114,7 +115,11 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
   [[], "variables.A: expected a mapping with a tier, got an empty list"],
   [{}, `variables.A.tier: ${TIER}, got nothing`],
   [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
-  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got a string`],
+  [{ tier: "Public" }, `variables.A.tier: ${TIER}, got "Public"; did you mean public?`],
+  [{ tier: "pubic" }, `variables.A.tier: ${TIER}, got "pubic"; did you mean public?`],
+  [{ tier: "frontend" }, `variables.A.tier: ${TIER}, got "frontend"`],
+  [{ tier: "s3cret" }, `variables.A.tier: ${TIER}, got a string`],
+  [{ teir: "server" }, `variables.A.teir: ${KEYS}; did you mean tier?`, `variables.A.tier: ${TIER}, got nothing`],
   [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
   [{ tier: "public", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
   [{ tier: "public", type: null }, `variables.A.type: ${TYPE}, got nothing`],
@@ -139,8 +144,13 @@ const WRONG_FIELDS: readonly (readonly [fields: unknown, ...issues: string[]])[]
   ],
   [{ tier: "public", requird: true }, `variables.A.requird: ${KEYS}; did you mean required?`],
   [{ tier: "public", comment: "" }, `variables.A.comment: ${KEYS}`],
-  [{ tier: "sensitive", requird: true }, `variables.A: ${KEYS}, got a key that is not shown`],
-  [{ tier: "sensitive", type: "int" }, `variables.A.type: ${TYPE}, got a string`],
+  [{ tier: "sensitive", requird: true }, `variables.A.requird: ${KEYS}; did you mean required?`],
+  [{ tier: "sensitive", "s3cret": true }, `variables.A: ${KEYS}, got a key that is not shown`],
+  [{ tier: "sensitive", ["a".repeat(21)]: true }, `variables.A: ${KEYS}, got a key that is not shown`],
+  [{ tier: "sensitive", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
+  [{ tier: "server", type: "nubmer" }, `variables.A.type: ${TYPE}, got "nubmer"; did you mean number?`],
+  [{ tier: "server", type: "int4" }, `variables.A.type: ${TYPE}, got a string`],
+  [{ tier: "server", required: "yes" }, "variables.A.required: expected true or false, got a string"],
   [
     { tier: "sensitive", "default:x": null },
     "variables.A.default: expected a colon and a space between key and value",
@@ -259,7 +269,7 @@ for (const [what, text] of Object.entries(LEAKS)) {
 
 Deno.test("parseManifest() terminates for circular aliases", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
-    `variables.A: ${KEYS}, got a key that is not shown`,
+    `variables.A.A: ${KEYS}`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
 });
@@ -271,9 +281,15 @@ Deno.test("parseManifest() accepts names of properties that all objects have", (
 
 Deno.test("parseManifest() does not read a tier from __proto__", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'), [
-    `variables.A: ${KEYS}, got a key that is not shown`,
+    `variables.A.__proto__: ${KEYS}`,
     `variables.A.tier: ${TIER}, got nothing`,
   ]);
+});
+
+Deno.test("parseManifest() names the file in every issue", () => {
+  const { manifest, issues } = parseManifest("[]", { path: "app/rep.yaml" });
+  assertEquals(manifest.name, 'the manifest "app/rep.yaml"');
+  assertEquals(issues, ['Cannot use the manifest "app/rep.yaml": expected a mapping at the top, got an empty list']);
 });
 
 Deno.test("parseManifest() reports each issue on one short line", () => {

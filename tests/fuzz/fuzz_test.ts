@@ -5,6 +5,7 @@ import { isIP } from "node:net";
 import { eventFrame, heartbeatFrame, openingFrame } from "../../src/changes/frame.ts";
 import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts";
 import { buildSnapshot, ConfigurationError } from "../../src/config/snapshot.ts";
+import { typeIssue } from "../../src/config/variable_type.ts";
 import { parseByteRange } from "../../src/content/static/byte_range.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";
@@ -21,14 +22,29 @@ const CUTS = fc.array(fc.nat(), { maxLength: 6 });
 const YAML_PIECES = [
   ..."version: |0.1.0|\n|variables:|settings:|  A:|  B: |\n    |tier: public|type: url|type: enum|required: true|default: |"
     .split("|"),
-  ...'values: [a, b]|pattern: "^[a-z]+$"|pattern: "["|deprecated: true|- |&a |*a|!!js |{|}|[|]|"|\t|# |<<: |~|1e400|? |%'
+  ...'values: [a, b]|pattern: "^[a-z]+$"|pattern: "["|deprecated: true|- |&a |*a|!!js |{|}|[|]|"|\t|# |<<: |~|1e400|? |%|tier: pubic|teir: server|type: nubmer|default: ${HOST}|requird: yes|x: s3cret'
     .split("|"),
 ];
 
 testProperty("parseCommandManifest() reports issues and throws nothing", textOf(YAML_PIECES), (text) => {
-  const { issues } = parseCommandManifest(text);
+  const { issues } = parseCommandManifest(text, undefined);
   for (const issue of issues) assert(issue.startsWith("Cannot "), issue);
 });
+
+const URL_WITH_ALL_PARTS = fc.webUrl({ withQueryParameters: true, withFragments: true });
+const NOT_IN_URIS = fc.constantFrom(...' {}|\\^`<>"é\n', "%", "%4", "%zz", "${HOST}");
+
+testProperty(
+  "typeIssue() accepts every URL as RFC 3986 writes it, and none with a character that it does not have",
+  fc.tuple(URL_WITH_ALL_PARTS, NOT_IN_URIS, fc.nat()),
+  ([url, other, place]) => {
+    assertEquals(typeIssue(url, { type: "url", tier: "public" }), undefined, url);
+    const at = place % (url.length + 1);
+    const changed = `${url.slice(0, at)}${other}${url.slice(at)}`;
+    const isEscape = /%[0-9a-f]{2}/i.test(changed.slice(at, at + other.length + 2));
+    assert(isEscape || typeIssue(changed, { type: "url", tier: "public" }) !== undefined, changed);
+  },
+);
 
 const JSON_NAME = fc.stringMatching(/^[A-Z][A-Z0-9_]{0,20}$/);
 const PLAIN_TEXT = fc.string({ unit: "grapheme", minLength: 1 });

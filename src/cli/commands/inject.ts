@@ -26,13 +26,13 @@ export async function inject(line: CommandArguments, io: CommandIo): Promise<voi
 }
 
 async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
-  const { environment, manifest, issues, warnings } = await readSources(line, io.environment);
-  const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest);
+  const { environment, manifest, manifestPath, issues, warnings } = await readSources(line, io.environment);
+  const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest, manifestPath);
   const allIssues = [...issues, ...parsed?.issues ?? []];
   if (allIssues.length > 0) throw new ConfigurationError(allIssues);
   const flags = new Map(line.strict ? [["strict", "true"] as const] : []);
   const { strict } = readOptions({ flags, environment: io.environment, manifest: parsed?.manifest.settings ?? {} });
-  const snapshot = await buildSnapshot({ environment, manifest, strict });
+  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict });
   const secrets = snapshot.warnings.map(({ name, detail }) =>
     `${environmentName({ name, tier: "public" })}: ${detail}`
   );

@@ -8,6 +8,7 @@ import type { CommandArguments } from "./command_line.ts";
 export interface CommandSources {
   /** The text of the manifest, if there is one. */
   readonly manifest: string | undefined;
+  readonly manifestPath: string | undefined;
   /** The variables of all sources. */
   readonly environment: Environment;
   /** Where each of them is set: the path of an env file, or `environment`. */
@@ -29,14 +30,15 @@ export async function readSources(
   processEnvironment: Environment,
 ): Promise<CommandSources> {
   const issues: string[] = [];
-  const path = await findManifest(line);
-  const manifest = path && await orIssue(readTextFile(path, "--manifest"), issues);
+  const manifestPath = await findManifest(line);
+  const manifest = manifestPath && await orIssue(readTextFile(manifestPath, "--manifest"), issues);
   const files = await Promise.all(line.envFiles.map(async (path) => {
     return [path, await orIssue(readEnvPath(path, "--env-file"), issues) ?? {}] as const;
   }));
   const all = [...files, ["environment", processEnvironment] as const];
   return {
     manifest,
+    manifestPath,
     environment: Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment))),
     setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
     issues,

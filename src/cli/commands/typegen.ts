@@ -13,7 +13,7 @@ export async function typegen(line: CommandArguments, io: CommandIo): Promise<vo
   if (path === undefined) {
     throw new ConfigurationError(["Cannot find the manifest: expected --manifest, or .rep.yaml in this directory"]);
   }
-  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"));
+  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"), path);
   if (issues.length > 0) throw new ConfigurationError(issues);
   const types = generateTypes(manifest.variables);
   if (line.out === undefined) io.print(types.trimEnd());

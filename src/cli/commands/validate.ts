@@ -29,7 +29,7 @@ type Declarations = ReadonlyMap<string, Declaration>;
 /** Checks everything that a gateway would check at startup, and prints the effective values. */
 export async function validate(line: CommandArguments, io: CommandIo): Promise<number> {
   const sources = await readSources(line, io.environment);
-  const { manifest, issues: manifestIssues } = parseManifest(sources.manifest);
+  const { manifest, issues: manifestIssues } = parseManifest(sources);
   const options = checkOptions({
     flags: new Map(line.strict ? [["strict", "true"]] : []),
     environment: io.environment,
@@ -45,8 +45,8 @@ export async function validate(line: CommandArguments, io: CommandIo): Promise<n
   return issues.length === 0 ? 0 : 1;
 }
 
-function parseManifest(text: string | undefined) {
-  if (text !== undefined) return parseCommandManifest(text);
+function parseManifest({ manifest: text, manifestPath }: CommandSources) {
+  if (text !== undefined) return parseCommandManifest(text, manifestPath);
   const settings: ManifestSettings = {};
   return { manifest: { variables: new Map<string, Declaration>(), settings }, issues: [] };
 }
@@ -60,9 +60,9 @@ function checkOptions(sources: OptionSources): { strict: boolean; issues: readon
   }
 }
 
-async function checkSnapshot({ environment, manifest }: CommandSources, strict: boolean): Promise<readonly string[]> {
+async function checkSnapshot(sources: CommandSources, strict: boolean): Promise<readonly string[]> {
   try {
-    await buildSnapshot({ environment, manifest, strict });
+    await buildSnapshot({ ...sources, strict });
     return [];
   } catch (error) {
     if (error instanceof ConfigurationError) return error.issues;

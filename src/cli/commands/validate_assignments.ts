@@ -2,7 +2,7 @@ import { applyManifest } from "../../config/apply_manifest.ts";
 import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
-import type { Manifest } from "../../config/manifest.ts";
+import type { Manifest, ManifestResult } from "../../config/manifest.ts";
 import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../config/snapshot.ts";
 import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
@@ -13,6 +13,8 @@ interface ValidateOptions {
   environment: Environment;
   /** Text of the manifest. */
   manifest?: string | undefined;
+  /** The path of the manifest, for messages. */
+  manifestPath?: string | undefined;
   /** Whether to accept values that look like secrets. */
   force: boolean;
 }
@@ -33,7 +35,9 @@ export async function validateAssignments(
     rejectIfAny(secrets.map((secret) => `Cannot set ${secret}; anyone could read it; use --force to set it anyway`));
   }
   await checkSizesAndTiers(variables, options.environment);
-  const deprecated = options.manifest === undefined ? [] : await checkManifest(variables, options.manifest);
+  const deprecated = options.manifest === undefined
+    ? []
+    : await checkManifest(variables, parseCommandManifest(options.manifest, options.manifestPath));
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
     ...deprecated.map((variable) => `Deprecated: ${variable}`),
@@ -79,8 +83,10 @@ async function checkSizesAndTiers(variables: readonly Variable[], environment: E
 const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
 
 /** Applies the declarations of these variables only: others may be set in the environment of the gateway. */
-async function checkManifest(variables: readonly Variable[], text: string): Promise<readonly string[]> {
-  const { manifest, issues } = parseCommandManifest(text);
+async function checkManifest(
+  variables: readonly Variable[],
+  { manifest, issues }: ManifestResult,
+): Promise<readonly string[]> {
   rejectIfAny(issues);
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));

@@ -33,7 +33,8 @@ export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set,
 async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const { manifest: manifestPath, force } = line;
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, manifestPath, force });
   const { clock, random } = io;
   const options = { clock, random, ifId: line.ifId };
   const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));

@@ -71,7 +71,7 @@ export function isOnDeploy(): boolean {
 async function readManifestSettings(path: string | undefined): Promise<ManifestSettings> {
   if (path === undefined) return {};
   const { parseCommandManifest } = await import("./manifest_settings.ts");
-  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"));
+  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"), path);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return manifest.settings;
 }

@@ -4,9 +4,9 @@ import { type ManifestResult, type ManifestSettings, parseManifest } from "../..
 import { redactUrl } from "../../values/redact_url.ts";
 import { InvalidValue, type Option, OPTIONS } from "./option_table.ts";
 
-/** Parses a manifest including its `settings`, which are options of the command. */
-export function parseCommandManifest(text: string): ManifestResult {
-  return parseManifest(text, readSettings);
+/** Parses the manifest at a path, including its `settings`, which are options of the command. */
+export function parseCommandManifest(text: string, path: string | undefined): ManifestResult {
+  return parseManifest(text, { path, readSettings });
 }
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {

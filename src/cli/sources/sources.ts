@@ -18,6 +18,7 @@ const READ_TIMEOUT_MS = 15_000;
 interface Sources {
   readonly variables: () => Promise<Environment>;
   readonly manifest: (() => Promise<string>) | undefined;
+  readonly manifestPath: string | undefined;
 }
 
 /** The options that name a source. */
@@ -33,6 +34,7 @@ export function createSources(options: SourceOptions, clock: Clock): Sources {
   return {
     variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
     manifest: manifest === undefined ? undefined : () => readManifest(manifest, clock),
+    manifestPath: manifest,
   };
 }
 
@@ -40,7 +42,7 @@ export function createSources(options: SourceOptions, clock: Clock): Sources {
 async function readManifest(path: string, clock: Clock): Promise<string> {
   const text = await readTextFile(path, "--manifest", clock);
   const { parseCommandManifest } = await import("../options/manifest_settings.ts");
-  const { issues } = parseCommandManifest(text);
+  const { issues } = parseCommandManifest(text, path);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return text;
 }

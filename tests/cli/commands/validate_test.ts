@@ -74,12 +74,12 @@ Deno.test("validate reports all issues of the manifest, the env files, the optio
   assertEquals(code, 1);
   assertEquals(err.map((line) => line.replace(/: (No such file|expected one of|The system).*/, ": …")), [
     `Cannot read --env-file "${missing}": …`,
-    "Cannot use the manifest: variables.BAD.requird: …",
-    'Cannot use the manifest: settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"',
+    `Cannot use the manifest "${manifest}": variables.BAD.requird: …`,
+    `Cannot use the manifest "${manifest}": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"`,
     'Cannot read REP_GATEWAY_PORT: expected an integer from 0 to 65535, got "x"',
     'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "x"',
-    "Cannot find REP_PUBLIC_API_URL: the manifest requires it, but it is not set",
-    "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
+    `Cannot find REP_PUBLIC_API_URL: the manifest "${manifest}" requires it, but it is not set`,
+    `Cannot use REP_PUBLIC_KEY: the manifest "${manifest}" declares it as REP_SENSITIVE_KEY`,
     "Warning: REP_GATEWAY_PROT is not an option and is ignored",
     "Invalid: 7 issues",
   ]);

@@ -282,12 +282,13 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
     code: 1,
     out: [],
     err: [[
-      'Cannot use REP_PUBLIC_URL: expected a URL, got "three"',
+      "Cannot use REP_PUBLIC_URL: expected a URI with a scheme and a host (RFC 3986), such as https://example.com/a, " +
+      'got "three"',
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
       'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
-      "Cannot use REP_PUBLIC_KEY: the manifest declares it as REP_SENSITIVE_KEY",
-      "Cannot use REP_PUBLIC_DATABASE: the manifest declares it as REP_SERVER_DATABASE",
+      `Cannot use REP_PUBLIC_KEY: the manifest "${path}" declares it as REP_SENSITIVE_KEY`,
+      `Cannot use REP_PUBLIC_DATABASE: the manifest "${path}" declares it as REP_SERVER_DATABASE`,
     ].join("\n")],
   });
   assertEquals(await values(), {});
@@ -303,7 +304,7 @@ Deno.test("set rejects a manifest that does not exist or is invalid", async () =
   assertEquals(await run("set", "A=1", "--manifest", path), {
     code: 1,
     out: [],
-    err: ["Cannot use the manifest: variables: expected a mapping, got nothing"],
+    err: [`Cannot use the manifest "${path}": variables: expected a mapping, got nothing`],
   });
   assertEquals(await values(), {});
 });

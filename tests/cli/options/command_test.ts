@@ -67,19 +67,22 @@ Deno.test("readCommand() reads the manifest that the environment names", async (
 Deno.test("readCommand() reports all issues of a manifest", async () => {
   const text = JSON.stringify({ version: "1", variables: { A: {} }, settings: { session_key_ttl: "31s" } });
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
-  const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
+  const path = directory.at(".rep.yaml");
+  const error = await assertRejects(() => serve(["--manifest", path]), ConfigurationError);
   assertEquals(error.issues, [
-    "Cannot use the manifest: variables.A.tier: expected one of public, sensitive, server, got nothing",
-    'Cannot use the manifest: settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
-    'Cannot use the manifest: version: expected a quoted version such as "0.1.0", got "1"',
+    `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
+    `Cannot use the manifest "${path}": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, ` +
+    'got "31s"',
+    `Cannot use the manifest "${path}": version: expected a quoted version such as "0.1.0", got "1"`,
   ]);
 });
 
 Deno.test("readCommand() rejects a manifest with a single issue", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }' });
-  const error = await assertRejects(() => serve(["--manifest", directory.at(".rep.yaml")]), ConfigurationError);
+  const path = directory.at(".rep.yaml");
+  const error = await assertRejects(() => serve(["--manifest", path]), ConfigurationError);
   assertEquals(error.issues, [
-    "Cannot use the manifest: variables.A.tier: expected one of public, sensitive, server, got nothing",
+    `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
   ]);
 });
 

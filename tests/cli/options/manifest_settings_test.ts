@@ -5,14 +5,14 @@ import type { Manifest } from "../../../src/config/manifest.ts";
 
 /** Parses a manifest without issues. */
 function manifestOf(text: string): Manifest {
-  const { manifest, issues } = parseCommandManifest(text);
+  const { manifest, issues } = parseCommandManifest(text, undefined);
   assertEquals(issues, []);
   return manifest;
 }
 
 /** Returns the issues of a manifest, without their common prefix. */
 function issuesOf(text: string): string[] {
-  return parseCommandManifest(text).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
+  return parseCommandManifest(text, undefined).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
 }
 
 /** Returns a manifest with these settings; JSON is YAML. */
@@ -67,6 +67,7 @@ settings:
     - "https://staging.app.example.com"
 `;
   assertEquals(manifestOf(text), {
+    name: "the manifest",
     variables: new Map<string, Declaration>([
       ["API_URL", {
         tier: "public",
@@ -105,9 +106,9 @@ Deno.test("parseCommandManifest() reports all issues at once", () => {
     settings: { hot_reload: "on", session_key_ttl: "31s", more: 1 },
   });
   assertEquals(issuesOf(text), [
-    `variables.A: ${KEYS}, got a key that is not shown`,
-    `variables.A.tier: ${TIER}, got a string`,
-    `variables.A.type: ${TYPE}, got a string`,
+    `variables.A.more: ${KEYS}`,
+    `variables.A.tier: ${TIER}, got "x"`,
+    `variables.A.type: ${TYPE}, got "y"`,
     "variables.A.required: expected true or false, got a string",
     "variables.B: expected a mapping with a tier, got a number",
     `variables.C.values: expected a list of at least one text, got an empty list`,

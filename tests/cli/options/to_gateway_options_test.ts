@@ -20,6 +20,7 @@ const CASES: {
   [N in Exclude<keyof Converted, "variables" | "manifest">]: readonly [flag: string, value: Converted[N]];
 } = {
   strict: ["--strict", true],
+  manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", ["https://app.example.com"]],
   allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", ["app.example.com", "*.example.org"]],
@@ -52,11 +53,11 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
   const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = checkOptions({});
-  const { variables: _variables, manifest: _manifest, trustedProxies, ...converted } = convert();
+  const { variables: _variables, manifest: _manifest, manifestPath, trustedProxies, ...converted } = convert();
   const { maxStreamsPerClient, ...others } = converted;
   assertEquals({ ...defaults, ...others }, defaults);
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
-  assertEquals(trustedProxies, []);
+  assertEquals([trustedProxies, manifestPath], [[], undefined]);
   checkOptions(convert());
 });
 

@@ -77,9 +77,10 @@ Deno.test("createSources() reads the files anew each time", async () => {
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
   const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
-  const { manifest } = createSources(options({ manifest: directory.at(".rep.yaml") }), systemClock);
+  const path = directory.at(".rep.yaml");
+  const { manifest } = createSources(options({ manifest: path }), systemClock);
   const { issues } = await assertRejects(async () => await manifest?.(), ConfigurationError);
-  assertEquals(issues, ["Cannot use the manifest: settings.hot_reload: expected true or false, got 1"]);
+  assertEquals(issues, [`Cannot use the manifest "${path}": settings.hot_reload: expected true or false, got 1`]);
 });
 
 /** Runs a program of the system. */

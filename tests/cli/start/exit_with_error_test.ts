@@ -8,13 +8,14 @@ async function startErrorOf(variables: Record<string, unknown>): Promise<{ detai
   const text = JSON.stringify({ version: "0.1.0", variables });
   await using directory = await TempDirectory.make({ "rep.yaml": text });
   const { stdout } = await runCommand(["--port", "0", "--manifest", directory.at("rep.yaml")]);
-  const { msg, detail, issues } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  const line = stdout.trim().split("\n").at(-1) ?? "";
+  const { msg, detail, issues } = JSON.parse(line.replaceAll(directory.path, ""));
   assertEquals(msg, "rep.start.failed");
   return issues === undefined ? { detail } : { detail, issues };
 }
 
 const EXPECTED = "expected one of public, sensitive, server, got nothing";
-const ISSUES = ["A", "B"].map((name) => `Cannot use the manifest: variables.${name}.tier: ${EXPECTED}`);
+const ISSUES = ["A", "B"].map((name) => `Cannot use the manifest "/rep.yaml": variables.${name}.tier: ${EXPECTED}`);
 
 Deno.test("exitWithStartError() logs a single issue as the detail only", async () => {
   assertEquals(await startErrorOf({ A: {} }), { detail: ISSUES[0] ?? "" });

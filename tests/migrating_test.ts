@@ -136,14 +136,20 @@ const REJECTED_MANIFESTS: Readonly<Record<string, readonly string[]>> = {
 const REJECTED_VALUES: Readonly<Record<string, readonly (readonly [type: string, value: string])[]>> = {
   "of `type: boolean`": [["boolean", "1"], ["boolean", "0"]],
   "of `type: number`": [["number", "NaN"], ["number", "Inf"], ["number", "0x1p-2"], ["number", "1_000"]],
-  "of `type: url`": [["url", "https://example.com/a b"], ["url", "https://example.com:99999/"]],
+  "of `type: url`": [
+    ["url", "https://tile.example/{z}"],
+    ["url", "https://münchen.example"],
+    ["url", "javascript://example.com/"],
+    ["url", "https://example.com/a b"],
+    ["url", "https://example.com:99999/"],
+  ],
   "of `type: json`": [["json", "{"]],
   "a PUBLIC value": [["string", "word ".repeat(13_000)]],
 };
 
 /** Returns whether the gateway would reject a start with this manifest and a variable `A`. */
 async function isRejected(manifest: string, value = "a"): Promise<boolean> {
-  const { issues } = parseCommandManifest(manifest);
+  const { issues } = parseCommandManifest(manifest, undefined);
   const start = () => buildSnapshot({ environment: { REP_PUBLIC_A: value }, manifest, strict: false });
   return issues.length > 0 || await start().then(() => false, () => true);
 }

@@ -8,7 +8,7 @@ export type ManifestSettings = Readonly<Record<string, unknown>>;
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest {
-  /** What it is called in messages: `the manifest "rep.yaml"`. */
+  /** What it is called in messages, with its path if it has one. */
   readonly name: string;
   readonly variables: ReadonlyMap<string, Declaration>;
   readonly settings: ManifestSettings;

@@ -9,7 +9,7 @@
  * @module
  */
 import { readCommand } from "./src/cli/options/command.ts";
-import { type OptionName, OPTIONS } from "./src/cli/options/option_table.ts";
+import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
 import { loadKvToken } from "./src/cli/sources/secret_files.ts";
 import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
@@ -27,6 +27,8 @@ import { systemClock } from "./src/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
+  "port": "expected --port of deno serve, before the module's name",
+  "hostname": "expected --host of deno serve, before the module's name",
   "health-port": "each of its threads would need the port",
   "tls-cert": "expected --cert of deno serve",
   "tls-key": "expected --key of deno serve",
@@ -38,6 +40,9 @@ const log = openCommandLog(command);
 const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
+
+const isInMemory = !("openKv" in Deno) || command.options.kv === ":memory:";
+const threads = isInMemory ? rejectOtherThreads() : undefined;
 
 /** After this time, Deno has bound the port, or has ended the process because it could not. */
 const BOUND_AFTER_MS = 2_000;
@@ -54,8 +59,25 @@ function start(): Promise<void> {
 }
 
 async function stop(): Promise<void> {
+  threads?.close(); // it keeps the process alive
   if (starting === undefined) return clearTimeout(timer);
   await service.stop();
+}
+
+/**
+ * Ends the process if it has several threads, of which each would have a memory of its own: a client could have as many
+ * limits, and a page's key would be known to one of them only.
+ */
+function rejectOtherThreads(): BroadcastChannel {
+  const threads = new BroadcastChannel("threads of @rep/gateway");
+  threads.onmessage = () => {
+    const reason = "each thread would have a rate limit and a key of its own";
+    exitWithStartError(
+      new UsageError(`Cannot use deno serve --parallel in memory: ${reason}; expected a --kv to share`),
+    );
+  };
+  threads.postMessage("started");
+  return threads;
 }
 
 /** Reads and checks the command. */
@@ -65,10 +87,7 @@ async function readServeCommand(): Promise<ServeCommand> {
     throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
   }
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
-    const option = name as OptionName;
-    if (command.options[option] !== OPTIONS[option].default) {
-      throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
-    }
+    if (command.isSet(name as OptionName)) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
   await loadKvToken();
   await checkStart(command.options);

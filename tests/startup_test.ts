@@ -1,6 +1,13 @@
 /** What a gateway does, and does not do, between its first line and `rep.listening`: real processes, real ports. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type CommandOutcome, runCommand, type RunningCommand, runServe, startCommand } from "./_command.ts";
+import {
+  type CommandOutcome,
+  runCommand,
+  type RunningCommand,
+  runServe,
+  startCommand,
+  startServe,
+} from "./_command.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -37,7 +44,8 @@ async function startLiveReplica(): Promise<LiveReplica> {
 async function publishedValues({ live, directory }: LiveReplica): Promise<unknown[]> {
   await directory.write("live.env", "REP_PUBLIC_A=end\n");
   live.signal("SIGHUP");
-  const stream = readSse(await fetch(`${live.url}/rep/changes?last_event_id=0`));
+  const headers = { "last-event-id": "1" }; // a reconnect is sent every event, not the newest ones only
+  const stream = readSse(await fetch(`${live.url}/rep/changes`, { headers }));
   const values: unknown[] = [];
   while (values.at(-1) !== "end") values.push(...(await stream.take(1)).map(({ data }) => data.value));
   await stream.close();
@@ -131,12 +139,28 @@ Deno.test("deno serve publishes nothing if its port is in use", async () => {
 });
 
 Deno.test("deno serve rejects options that only the command can follow", async () => {
-  for (const [name, value] of [["TLS_CERT", "a.pem"], ["HEALTH_PORT", "9000"], ["STOP_DELAY", "5s"]] as const) {
+  const options = [
+    ...[["TLS_CERT", "a.pem"], ["HEALTH_PORT", "9000"], ["STOP_DELAY", "5s"]],
+    ...[["PORT", "8080"], ["HOSTNAME", "127.0.0.1"]],
+  ] as [string, string][];
+  for (const [name, value] of options) {
     const env = { [`REP_GATEWAY_${name}`]: value, ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}) };
     const { code, stderr } = await runServe(["--port", "0"], env);
     const flag = `--${name.toLowerCase().replace("_", "-")}`;
     assertEquals([code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)], [2, true], stderr);
   }
+});
+
+Deno.test("deno serve --parallel rejects a store in memory, which its threads could not share", async () => {
+  const { code, stderr } = await runServe(["--parallel", "--port", "0"], {
+    REP_GATEWAY_KV: ":memory:",
+    DENO_JOBS: "3",
+  });
+  assertEquals([code, stderr.includes("Cannot use deno serve --parallel in memory: ")], [2, true], stderr);
+  await using single = await startServe([], { REP_GATEWAY_KV: ":memory:" });
+  assertEquals((await (await fetch(`${single.url}/rep/health`)).json()).status, "healthy");
+  single.signal("SIGTERM");
+  assertEquals(await single.ended(), 0);
 });
 
 /** A server that accepts connections and never answers, as a store. */

@@ -6,7 +6,7 @@ import { parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { readSecret } from "../sources/secret_files.ts";
 import { readTextFile } from "../sources/sources.ts";
-import { type CommandOptions, OPTIONS } from "./option_table.ts";
+import { type CommandOptions, type OptionName, OPTIONS } from "./option_table.ts";
 import {
   isSet,
   MASTER_KEY_VARIABLE,
@@ -26,8 +26,8 @@ export type Command =
     readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
     /** Problems that do not prevent the start. */
     readonly warnings: readonly string[];
-    /** Whether `--hot-reload-mode` is set anywhere. */
-    readonly isModeSet: boolean;
+    /** Returns whether an option is set anywhere, even if to its default. */
+    readonly isSet: (name: OptionName) => boolean;
   };
 
 /** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
@@ -55,7 +55,7 @@ export async function readCommand(
   const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
     kind: "serve",
-    isModeSet: isSet("hot-reload-mode", { flags, environment, manifest }),
+    isSet: (name) => isSet(name, { flags, environment, manifest }),
     options: { ...options, "health-port": separatePort(options), drain },
     masterKey: await readMasterKey(environment),
     warnings: [...environmentWarnings(environment), ...portWarnings(options), ...drainWarnings(options.drain, drain)],

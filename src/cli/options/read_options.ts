@@ -169,8 +169,8 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
   const option: Option<unknown> = OPTIONS[name];
   const flag = flags.get(name);
   if (flag !== undefined) return parse(`--${name}`, flag, option);
-  const variable = environment[environmentVariable(name)]; // in Compose files, an empty variable means "not set"
-  if (variable && !isServiceLink(name, variable)) return parse(environmentVariable(name), variable, option);
+  const variable = variableOf(name, environment);
+  if (variable !== undefined) return parse(environmentVariable(name), variable, option);
   const setting = option.manifest === undefined ? undefined : manifest[option.manifest];
   return setting ?? option.default;
 }
@@ -178,7 +178,7 @@ function readOption(name: OptionName, { flags, environment, manifest }: OptionSo
 /** Returns whether an option is set, even if to its default. */
 export function isSet(name: OptionName, { flags, environment, manifest }: OptionSources): boolean {
   const { manifest: setting }: Option<unknown> = OPTIONS[name];
-  if (flags.has(name) || environment[environmentVariable(name)]) return true;
+  if (flags.has(name) || variableOf(name, environment) !== undefined) return true;
   return setting !== undefined && manifest[setting] !== undefined;
 }
 
@@ -193,9 +193,13 @@ function parse(source: string, text: string, { parse, type, expected }: Option<u
   }
 }
 
-/** Kubernetes sets REP_GATEWAY_PORT=tcp://… in every pod if there is a Service named rep-gateway. */
-function isServiceLink(name: OptionName, value: string): boolean {
-  return name === "port" && value.startsWith("tcp://");
+/**
+ * Returns the value of an option's variable. In Compose files, an empty variable means "not set", and Kubernetes sets
+ * REP_GATEWAY_PORT=tcp://… in every pod if there is a Service named rep-gateway.
+ */
+function variableOf(name: OptionName, environment: OptionSources["environment"]): string | undefined {
+  const variable = environment[environmentVariable(name)] || undefined;
+  return name === "port" && variable?.startsWith("tcp://") ? undefined : variable;
 }
 
 /** Returns the names of `REP_GATEWAY_…` variables that are not options and so probably misspelled. */

@@ -165,14 +165,14 @@ export class Service {
   }
 
   async #createGateway(): Promise<Gateway> {
-    const { options, masterKey, isModeSet } = this.#command;
+    const { options, masterKey, isSet } = this.#command;
     const log = this.#log;
     const store = await openStore(options.kv, log);
     this.#store = store;
     const defaultManifest = await findDefaultManifest();
     const isStoreShared = !isMemoryStore(store);
     const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
-    const context = { isStoreShared, isDefaultDatabase, isModeSet, defaultManifest };
+    const context = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const process = { masterKey, instanceId, store, log, telemetry: this.#telemetry };

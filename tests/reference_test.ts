@@ -4,7 +4,6 @@ import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 import { MAX_PUBLIC_BYTES } from "../src/config/snapshot.ts";
 import { NUMBER_OPTIONS } from "../src/gateway_options.ts";
 import { optionTable, withOptionTable } from "../tools/option_table.ts";
-import { readLogEvents } from "./_log_events.ts";
 
 const REFERENCE = await Deno.readTextFile("docs/reference.md");
 
@@ -28,19 +27,6 @@ Deno.test("optionTable() lists the flag, the environment variable, the setting a
     "| `--hot-reload-mode signal\\|file_watch\\|poll` | `REP_GATEWAY_HOT_RELOAD_MODE` | `hot_reload_mode` | `signal` | " +
     "What triggers a reload; SIGHUP always does |",
   ]);
-});
-
-Deno.test("docs/reference.md lists every log event", async () => {
-  const events = [...await readLogEvents()];
-  assertEquals(events.filter((event) => !REFERENCE.includes(`\`${event}\``)).sort(), []);
-  assertEquals(events.length > 30, true);
-});
-
-Deno.test("docs/reference.md names only log events that the code writes", async () => {
-  const events = await readLogEvents();
-  const named = new Set(REFERENCE.match(/\brep\.[a-z_]+\.[a-z_]+\b|\brep\.(listening|stopping|stopped)\b/g));
-  assertEquals([...named].filter((event) => !events.has(event)), []);
-  assertEquals(named.size > 10, true);
 });
 
 Deno.test("docs/reference.md and docs/variables.md state the limits that the code has", async () => {

@@ -5,6 +5,7 @@ import { ConfigurationError, type Snapshot } from "../src/config/snapshot.ts";
 import { Configuration } from "../src/configuration.ts";
 import type { Log, LogFields } from "../src/observe/log.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
+import { snapshotInput } from "./_snapshot.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
@@ -49,7 +50,7 @@ class World {
     this.reads++;
     const { environment, manifest, strict } = this;
     await this.reading;
-    return { environment, manifest, strict };
+    return snapshotInput({ environment, manifest, strict });
   }
 
   async #publish(snapshot: Snapshot, unpublished: ReadonlySet<string>): Promise<Publication | undefined> {

@@ -6,6 +6,7 @@ import { parseEnvFile } from "../src/cli/sources/parse_env_file.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
+import { snapshotInput } from "./_snapshot.ts";
 
 const GUIDE = await Deno.readTextFile("docs/migrating.md");
 
@@ -150,7 +151,7 @@ const REJECTED_VALUES: Readonly<Record<string, readonly (readonly [type: string,
 /** Returns whether the gateway would reject a start with this manifest and a variable `A`. */
 async function isRejected(manifest: string, value = "a"): Promise<boolean> {
   const { issues } = parseCommandManifest(manifest, undefined);
-  const start = () => buildSnapshot({ environment: { REP_PUBLIC_A: value }, manifest, strict: false });
+  const start = () => buildSnapshot(snapshotInput({ environment: { REP_PUBLIC_A: value }, manifest }));
   return issues.length > 0 || await start().then(() => false, () => true);
 }
 

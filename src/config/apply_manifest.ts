@@ -20,7 +20,7 @@ interface ManifestText {
   readonly text: string;
   /** The path of its file, for messages. */
   readonly path: string | undefined;
-  /** Loads what evaluates patterns, if the manifest has any. */
+  /** Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}. */
   readonly load: (() => Promise<PatternLibrary>) | undefined;
 }
 
@@ -43,7 +43,7 @@ export async function applyManifestText(
   variables: readonly Variable[],
   { text, path, load }: ManifestText,
 ): Promise<AppliedText> {
-  const { manifest, issues } = parseManifest(text, { path });
+  const { manifest, issues } = parseManifest(text, { path, readSettings: undefined });
   const applied = await applyManifest(variables, manifest, load);
   return { ...applied, manifest, issues: [...issues, ...applied.issues] };
 }
@@ -51,14 +51,14 @@ export async function applyManifestText(
 /**
  * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
  *
- * @param load Loads what evaluates patterns, if the manifest has any.
+ * @param load Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}.
  */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
-  load: () => Promise<PatternLibrary> = loadPatternLibrary,
+  load: (() => Promise<PatternLibrary>) | undefined,
 ): Promise<AppliedManifest> {
-  const compiled = await compilePatterns(manifest, load);
+  const compiled = await compilePatterns(manifest, load ?? loadPatternLibrary);
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
   const issues = [...compiled.issues];

@@ -27,10 +27,10 @@ export type SettingsReader = (fields: Fields, report: Report) => ManifestSetting
 
 /** Options of {@linkcode parseManifest}. */
 interface ManifestOptions {
-  /** The path of its file, for messages. @default {undefined} */
-  readonly path?: string | undefined;
-  /** Reads `settings`. @default {a function that ignores them} */
-  readonly readSettings?: SettingsReader;
+  /** The path of its file, for messages. */
+  readonly path: string | undefined;
+  /** Reads `settings`, which are ignored without it. */
+  readonly readSettings: SettingsReader | undefined;
 }
 
 const ROOT_KEYS = ["version", "variables", "settings"];
@@ -40,7 +40,7 @@ const ROOT_KEYS = ["version", "variables", "settings"];
  *
  * @param text YAML.
  */
-export function parseManifest(text: string, options: ManifestOptions = {}): ManifestResult {
+export function parseManifest(text: string, options: ManifestOptions): ManifestResult {
   const { path, readSettings = () => ({}) } = options;
   const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
   const issues: string[] = [];

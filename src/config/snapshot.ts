@@ -30,13 +30,13 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 export interface SnapshotInput {
   readonly environment: Environment;
   /** The manifest, as YAML text. */
-  readonly manifest?: string | undefined;
-  /** The path of the manifest, for messages. @default {undefined} */
-  readonly manifestPath?: string | undefined;
+  readonly manifest: string | undefined;
+  /** The path of the manifest, for messages. */
+  readonly manifestPath: string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
-  /** Loads what evaluates the manifest's patterns, if it has any. @default {loadPatternLibrary} */
-  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
+  /** Loads what evaluates the manifest's patterns, if it has any, instead of {@linkcode loadPatternLibrary}. */
+  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
 }
 
 /** An invalid configuration. No part of it becomes active. */

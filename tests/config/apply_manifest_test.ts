@@ -3,10 +3,12 @@ import { type AppliedManifest, applyManifest, applyManifestText } from "../../sr
 import { classify, type Environment } from "../../src/config/classify.ts";
 import { parseManifest } from "../../src/config/manifest.ts";
 
+const NO_OPTIONS = { path: undefined, readSettings: undefined };
+
 function apply(declarations: Record<string, unknown>, environment: Environment = {}): Promise<AppliedManifest> {
-  const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }));
+  const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }), NO_OPTIONS);
   assertEquals(issues, []);
-  return applyManifest(classify(environment).variables, manifest);
+  return applyManifest(classify(environment).variables, manifest, undefined);
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */

@@ -2,9 +2,11 @@ import { assertEquals } from "@std/assert";
 import type { Declaration } from "../../src/config/declaration.ts";
 import { type Manifest, parseManifest } from "../../src/config/manifest.ts";
 
+const NO_OPTIONS = { path: undefined, readSettings: undefined };
+
 /** Parses a manifest that has no issues. */
 function parseValid(text: string): Manifest {
-  const { manifest, issues } = parseManifest(text);
+  const { manifest, issues } = parseManifest(text, NO_OPTIONS);
   assertEquals(issues, []);
   return manifest;
 }
@@ -16,7 +18,7 @@ function parseDeclaration(fields: Record<string, unknown>): Declaration | undefi
 
 /** Returns the issues of a manifest without their common beginning. */
 function issuesOf(text: string): string[] {
-  return parseManifest(text).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
+  return parseManifest(text, NO_OPTIONS).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
 }
 
 /** Returns a manifest as JSON, which is YAML. */
@@ -287,7 +289,7 @@ Deno.test("parseManifest() does not read a tier from __proto__", () => {
 });
 
 Deno.test("parseManifest() names the file in every issue", () => {
-  const { manifest, issues } = parseManifest("[]", { path: "app/rep.yaml" });
+  const { manifest, issues } = parseManifest("[]", { ...NO_OPTIONS, path: "app/rep.yaml" });
   assertEquals(manifest.name, 'the manifest "app/rep.yaml"');
   assertEquals(issues, ['Cannot use the manifest "app/rep.yaml": expected a mapping at the top, got an empty list']);
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { loadPatternLibrary, type PatternLibrary } from "../../src/config/patterns.ts";
 import { buildSnapshot, ConfigurationError, type SnapshotInput } from "../../src/config/snapshot.ts";
+import { snapshotInput } from "../_snapshot.ts";
 
 /** Returns the issues of a variable V of this tier with this pattern and this value. */
 async function issuesOf(
@@ -11,7 +12,7 @@ async function issuesOf(
   const manifest = JSON.stringify({ version: "0.1.0", variables: { V: { tier, pattern } } });
   const environment: Record<string, string> = value === undefined ? {} : { [`REP_${tier.toUpperCase()}_V`]: value };
   try {
-    await buildSnapshot({ environment, manifest, strict: false, ...input });
+    await buildSnapshot(snapshotInput({ environment, manifest, ...input }));
     return [];
   } catch (error) {
     if (error instanceof ConfigurationError) return error.issues;
@@ -144,8 +145,8 @@ Deno.test("buildSnapshot() loads the library only if the manifest has patterns, 
     });
   };
   const manifest = JSON.stringify({ version: "0.1.0", variables: { A: { tier: "public" } } });
-  await buildSnapshot({ environment: {}, strict: false, loadPatternLibrary });
-  await buildSnapshot({ environment: {}, manifest, strict: false, loadPatternLibrary });
+  await buildSnapshot(snapshotInput({ loadPatternLibrary }));
+  await buildSnapshot(snapshotInput({ manifest, loadPatternLibrary }));
   assertEquals(loads, 0);
   assertEquals(await issuesOf({ pattern: "x", value: "handed in", loadPatternLibrary }), []);
   assertEquals(loads, 1);
@@ -154,12 +155,11 @@ Deno.test("buildSnapshot() loads the library only if the manifest has patterns, 
 Deno.test("buildSnapshot() reports once that the library cannot be loaded, and what to do", async () => {
   const specifier = 'data:text/javascript,throw%20new%20Error("first%5Cnsecond")';
   const variables = { A: { tier: "public", pattern: "a" }, B: { tier: "public", pattern: "b" } };
-  const input: SnapshotInput = {
+  const input = snapshotInput({
     environment: { REP_PUBLIC_A: "x" },
     manifest: JSON.stringify({ version: "0.1.0", variables }),
-    strict: false,
     loadPatternLibrary: () => loadPatternLibrary(specifier),
-  };
+  });
   const { issues } = await assertRejects(() => buildSnapshot(input), ConfigurationError);
   assertEquals(issues, [
     `Cannot load ${specifier} for the patterns of the manifest: first second; ` +

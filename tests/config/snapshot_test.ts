@@ -9,9 +9,10 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "../../src/config/snapshot.ts";
+import { snapshotInput } from "../_snapshot.ts";
 
 function build(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): Promise<Snapshot> {
-  return buildSnapshot({ environment, strict: false, ...more });
+  return buildSnapshot(snapshotInput({ environment, ...more }));
 }
 
 /** Returns the error of a configuration that is rejected. */

@@ -18,6 +18,7 @@ import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
+import { snapshotInput } from "../_snapshot.ts";
 
 const START = 1_700_000_000_000;
 
@@ -251,7 +252,9 @@ testStored("storedEnvironment() returns an environment that overrides others", a
     ["REP_PUBLIC_THEME", "dark"],
     ["REP_PUBLIC___proto__", "an ordinary name"],
   ]);
-  const snapshot = await buildSnapshot({ environment: { REP_PUBLIC_THEME: "light", ...environment }, strict: true });
+  const snapshot = await buildSnapshot(
+    snapshotInput({ environment: { REP_PUBLIC_THEME: "light", ...environment }, strict: true }),
+  );
   assertEquals(snapshot.public.get("THEME"), "dark");
 });
 

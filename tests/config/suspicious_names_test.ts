@@ -7,7 +7,10 @@ const MANIFEST = 'version: "0.1.0"\nvariables: { A: { tier: public, type: string
 
 function suspiciousIn(names: string[], manifest = 'version: "0.1.0"\nvariables: {}'): string[] {
   const environment = Object.fromEntries(names.map((name) => [name, "secret"]));
-  return findSuspiciousNames(environment, parseManifest(manifest).manifest).map(({ name }) => name);
+  return findSuspiciousNames(
+    environment,
+    parseManifest(manifest, { path: undefined, readSettings: undefined }).manifest,
+  ).map(({ name }) => name);
 }
 
 Deno.test("findSuspiciousNames() finds REP_ names without a tier, except options", () => {

@@ -16,6 +16,7 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 import { EventStreamParser } from "../model/_event_stream_parser.ts";
 import { assertInserted } from "../pages/_html_oracle.ts";
 import { chunksOf, headerOf, testProperty, textOf } from "./_property.ts";
+import { snapshotInput } from "../_snapshot.ts";
 
 const CUTS = fc.array(fc.nat(), { maxLength: 6 });
 
@@ -58,7 +59,7 @@ testProperty(
     );
     const manifest = JSON.stringify({ version: "0.1.0", variables });
     try {
-      const snapshot = await buildSnapshot({ environment: {}, manifest, strict: false });
+      const snapshot = await buildSnapshot(snapshotInput({ manifest }));
       assertEquals(Object.fromEntries(snapshot.public), { ...defaults });
     } catch (error) {
       if (!(error instanceof ConfigurationError)) throw error; // the name may be invalid

@@ -2,12 +2,13 @@ import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { buildSnapshot, ConfigurationError } from "../../src/config/snapshot.ts";
 import { testProperty, textOf } from "./_property.ts";
+import { snapshotInput } from "../_snapshot.ts";
 
 /** Returns the issues of a variable V with this pattern and this value; undefined if there is none. */
 async function issuesOf(pattern: string, value: string): Promise<readonly string[] | undefined> {
   const manifest = JSON.stringify({ version: "0.1.0", variables: { V: { tier: "public", pattern } } });
   try {
-    await buildSnapshot({ environment: { REP_PUBLIC_V: value }, manifest, strict: false });
+    await buildSnapshot(snapshotInput({ environment: { REP_PUBLIC_V: value }, manifest }));
     return undefined;
   } catch (error) {
     if (error instanceof ConfigurationError) return error.issues;

@@ -62,7 +62,7 @@ function checkOptions(sources: OptionSources): { strict: boolean; issues: readon
 
 async function checkSnapshot(sources: CommandSources, strict: boolean): Promise<readonly string[]> {
   try {
-    await buildSnapshot({ ...sources, strict });
+    await buildSnapshot({ ...sources, strict, loadPatternLibrary: undefined });
     return [];
   } catch (error) {
     if (error instanceof ConfigurationError) return error.issues;

@@ -12,9 +12,9 @@ interface ValidateOptions {
   /** Environment of the command: a name that is SENSITIVE or SERVER there cannot be PUBLIC. */
   environment: Environment;
   /** Text of the manifest. */
-  manifest?: string | undefined;
+  manifest: string | undefined;
   /** The path of the manifest, for messages. */
-  manifestPath?: string | undefined;
+  manifestPath: string | undefined;
   /** Whether to accept values that look like secrets. */
   force: boolean;
 }
@@ -77,7 +77,8 @@ async function checkSizesAndTiers(variables: readonly Variable[], environment: E
     OTHER_TIERS.map((tier) => environmentName({ name, tier })).filter((other) => environment[other] !== undefined)
   );
   const others = conflicting.map((name) => [name, ""]); // the values do not matter
-  await buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false });
+  const none = { manifest: undefined, manifestPath: undefined, loadPatternLibrary: undefined };
+  await buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false, ...none });
 }
 
 const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
@@ -91,7 +92,7 @@ async function checkManifest(
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));
   const relevant: Manifest = { ...manifest, variables: new Map(declared) };
-  const result = await applyManifest(variables, relevant);
+  const result = await applyManifest(variables, relevant, undefined);
   rejectIfAny(result.issues);
   return result.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }

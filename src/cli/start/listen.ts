@@ -11,14 +11,14 @@ export interface ListenOptions {
   /** 0 picks a free port. */
   port: number;
   /** Without it, the port speaks plain HTTP. */
-  tls?: Tls | undefined;
+  tls: Tls | undefined;
   handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   clock: Clock;
   log: Log;
-  /** When to log `rep.listening`: once the service behind the port is ready. @default {at once} */
-  ready?: Promise<unknown>;
+  /** When to log `rep.listening`: once the service behind the port is ready. */
+  ready: Promise<unknown>;
 }
 
 type Server = Deno.HttpServer<Deno.NetAddr>;
@@ -62,8 +62,7 @@ export class Listener {
     this.#tls = tls;
     this.#server = server;
     this.#options = { ...options, port: server.addr.port };
-    if (ready === undefined) this.#logListening();
-    else void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
+    void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
     void this.#keepServing(this.#server);
   }
 

@@ -89,7 +89,13 @@ export class Service {
     this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
     if (healthPort === undefined) return;
     try {
-      const health = listen({ ...common, serves: "health", port: healthPort, handler: this.fetchHealth });
+      const health = listen({
+        ...common,
+        serves: "health",
+        port: healthPort,
+        tls: undefined,
+        handler: this.fetchHealth,
+      });
       this.#listeners = [...this.#listeners, health];
     } catch (error) {
       await this.#unbind();

@@ -15,13 +15,17 @@ interface ListenStage extends AsyncDisposable {
   send(text: string): Promise<string>;
 }
 
+const READY = Promise.resolve();
+const COMMON = { hostname: "127.0.0.1", tls: undefined, serves: "gateway", clock: systemClock, ready: READY };
+
 /** A gateway on a real port of this machine. */
 async function stage(options: Partial<ListenOptions> = {}): Promise<ListenStage> {
   const { log, lines } = captureLog();
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
   const gateway = await createGateway({ variables, log, hotReload: true });
-  const common = { hostname: "127.0.0.1", port: 0, handler: gateway.fetch, serves: "gateway", clock: systemClock, log };
+  const common = { ...COMMON, port: 0, handler: gateway.fetch, log };
   const listener = listen({ ...common, ...options });
+  await READY; // then it is logged
   return {
     listener,
     lines,
@@ -121,8 +125,8 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
 Deno.test("listen() rejects a port that is taken", async () => {
   await using set = await stage();
   const handler = () => Promise.resolve(new Response());
-  const options = { hostname: "127.0.0.1", port: set.listener.port, handler, serves: "gateway" };
-  assertThrows(() => listen({ ...options, clock: systemClock, log: captureLog().log }), Deno.errors.AddrInUse);
+  const options = { ...COMMON, port: set.listener.port, handler, log: captureLog().log };
+  assertThrows(() => listen(options), Deno.errors.AddrInUse);
 });
 
 Deno.test({
@@ -130,7 +134,7 @@ Deno.test({
   permissions: { net: ["127.0.0.1:1"] },
   fn() {
     const handler = () => Promise.resolve(new Response());
-    const options = { port: 8080, handler, serves: "gateway", clock: systemClock, log: captureLog().log };
+    const options = { ...COMMON, port: 8080, handler, log: captureLog().log };
     for (
       const [hostname, host] of [["127.0.0.1", "127.0.0.1:8080"], ["::1", "[::1]:8080"], ["::", "[::]:8080"]] as const
     ) {
@@ -328,8 +332,8 @@ Deno.test({
         if (++asked === 2) setTimeout(() => listener.shutdown());
         return new Response("here");
       }
-      const options = { hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock: systemClock, log };
-      const listener = listen(options);
+      const others = { tls: undefined, serves: "gateway", clock: systemClock, ready: Promise.resolve(), log };
+      const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
     );
@@ -372,7 +376,8 @@ Deno.test({
       };
       const idle = setInterval(() => {}, 1_000);
       const handler = () => new Response();
-      const listener = listen({ hostname: "127.0.0.1", port: 0, handler, serves: "gateway", clock, log });
+      const others = { tls: undefined, serves: "gateway", clock, ready: Promise.resolve(), log };
+      const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
     );
@@ -394,14 +399,7 @@ Deno.test("listen() logs a body that ends in an error, unless the proxy has logg
     const error = errors.shift();
     return Promise.resolve(new Response(new ReadableStream({ pull: (controller) => controller.error(error) })));
   };
-  const listener = listen({
-    hostname: "127.0.0.1",
-    port: 0,
-    handler,
-    serves: "gateway",
-    clock: systemClock,
-    log,
-  });
+  const listener = listen({ ...COMMON, port: 0, handler, log });
   for (let i = 0; i < 2; i++) {
     await assertRejects(async () => await (await fetch(`http://127.0.0.1:${listener.port}/`)).text(), TypeError);
   }

@@ -65,6 +65,8 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   /** The first frame, until it is sent. */
   opening: string;
   controller!: Controller;
+  /** Called when the stream has ended. */
+  onRemove: (() => void) | undefined;
 
   constructor({ actions, clientKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
     this.actions = actions;
@@ -282,6 +284,7 @@ export class Hub {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
     if (isOpen) this.#limits.remove(subscriber.clientKey);
+    subscriber.onRemove?.();
     return isOpen;
   }
 
@@ -296,15 +299,14 @@ export class Hub {
     this.#limits.close();
   }
 
-  #endAfter(ms: number, subscriber: Subscriber): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        this.#end(subscriber);
-        resolve();
-      };
-      if (ms === 0) end();
-      else this.#options.clock.after(ms, end);
-    });
+  /** Resolves when the stream has ended, earlier if its client leaves. */
+  async #endAfter(ms: number, subscriber: Subscriber): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    subscriber.onRemove = resolve;
+    if (ms === 0) return this.#end(subscriber);
+    const cancelTimer = this.#options.clock.after(ms, () => this.#end(subscriber));
+    await promise;
+    cancelTimer();
   }
 }
 

@@ -589,6 +589,16 @@ Deno.test("close() ends streams over the drain time, and rejects new ones with a
   await Promise.all([...ends, closed]);
 });
 
+Deno.test("close() waits no longer when all clients have left", async () => {
+  const clock = new FakeClock(T);
+  const gate = await setUp({}, { clock });
+  const readers = [await gate.listen(), await gate.listen(), await gate.listen()];
+  const closed = gate.gateway.close({ drainMs: 8_000 });
+  for (const reader of readers) await reader.close();
+  await closed;
+  assertEquals([clock.now(), clock.waiting], [T, 0]);
+});
+
 Deno.test("a stream that cannot catch up while the store is unavailable ends, and the client resumes at its cursor", async () => {
   const inner = memoryStore();
   let isDown = false;

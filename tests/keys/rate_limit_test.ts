@@ -318,13 +318,15 @@ Deno.test("packWindow() packs a window of 10,000 requests into a Deno KV value",
 Deno.test("RateLimit.take() packs more requests into a Deno KV value than would fit as plain times", async () => {
   const memory = memoryStore();
   const clock = new ManualClock();
-  const limit = createLimit(memory, clock, 8_000);
-  for (let index = 0; index < 7_999; index++, clock.time += index % 3 * 5) await limit.take("a");
+  const limit = createLimit(memory, clock, 8_001);
+  for (let round = 0; round < 2_000; round++, clock.time += round % 3 * 20) {
+    await Promise.all(Array.from({ length: 4 }, () => limit.take("a")));
+  }
   const kv = kvStore(await Deno.openKv(":memory:"));
   try {
     for (const { key, value } of await memory.list(["rate"])) await kv.commit([], [{ key, value }]);
-    const onKv = createLimit(kv, clock, 8_000);
-    assertEquals(await onKv.take("a"), { isAllowed: true, used: 8_000, retryAfterMs: 0 });
+    const onKv = createLimit(kv, clock, 8_001);
+    assertEquals(await onKv.take("a"), { isAllowed: true, used: 8_001, retryAfterMs: 0 });
     assertEquals((await onKv.take("a")).isAllowed, false);
   } finally {
     kv.close();

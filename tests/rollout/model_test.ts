@@ -1,7 +1,8 @@
 import { type FaultLevel, Scenario } from "./_scenario.ts";
 
 const LEVELS: readonly FaultLevel[] = ["low", "medium", "high"];
-const SEEDS = 10_000;
+/** `deno task model` runs 10,000. */
+const SEEDS = Number(Deno.env.get("MODEL_SEEDS") ?? 3_000);
 
 /** Repeats a single scenario. */
 const onlySeed = Deno.env.get("ROLLOUT_SEED");

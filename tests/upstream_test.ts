@@ -1,6 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
-import { brotliCompressSync, constants, createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
+import {
+  brotliCompressSync,
+  constants,
+  createGzip,
+  deflateRawSync,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from "node:zlib";
 import { decodeContent } from "../src/coding/decode_content.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { startCommand, startServe } from "./_command.ts";
@@ -107,6 +115,32 @@ for (const [upstream, accepted, expected] of CODINGS) {
     assertEquals([html.includes('"A":"1"'), withoutScript(html)], [true, HTML]);
   });
 }
+
+Deno.test("an upstream may send parts of a page in any coding, but not what may be a page itself", async () => {
+  const asked: (string | null)[] = [];
+  const zstd = new Uint8Array(zstdCompressSync("let a;"));
+  await using proxied = await proxy(({ headers }) => {
+    asked.push(headers.get("accept-encoding"));
+    return new Response(zstd, { headers: { "content-type": "text/javascript", "content-encoding": "zstd" } });
+  });
+  const requests: [destination: string | undefined, mode: string, expected: string][] = [
+    ["script", "no-cors", "gzip, br, zstd"],
+    ["image", "no-cors", "gzip, br, zstd"],
+    ["empty", "cors", "gzip, br, zstd"],
+    ["empty", "navigate", "gzip, br"], // a service worker passes a navigation on
+    ["document", "navigate", "gzip, br"],
+    ["iframe", "navigate", "gzip, br"],
+    [undefined, "no-cors", "gzip, br"],
+  ];
+  for (const [destination, mode] of requests) {
+    const headers = { "accept-encoding": "gzip, br, zstd", "sec-fetch-mode": mode };
+    const response = await proxied.gate.ask("/a.js", {
+      headers: destination === undefined ? headers : { ...headers, "sec-fetch-dest": destination },
+    });
+    assertEquals([await response.bytes(), response.headers.get("content-encoding")], [zstd, "zstd"]);
+  }
+  assertEquals(asked, requests.map(([, , expected]) => expected));
+});
 
 Deno.test("a page that arrives plain leaves plain, since only the upstream knows its secrets", async () => {
   await using proxied = await proxy(() => page());

@@ -30,6 +30,15 @@ export function isFragmentRequest(headers: Headers): boolean {
   return headers.get("sec-fetch-dest") === "empty" && headers.get("sec-fetch-mode") !== "navigate";
 }
 
+/** Destinations of documents (Fetch §2.2.5). */
+const DOCUMENTS: ReadonlySet<string> = new Set(["document", "embed", "fencedframe", "frame", "iframe", "object"]);
+
+/** Returns whether the response may become a page: not if the browser says that it is for a part of one. */
+export function mayExpectPage(headers: Headers): boolean {
+  const destination = headers.get("sec-fetch-dest");
+  return destination === null || DOCUMENTS.has(destination) || headers.get("sec-fetch-mode") === "navigate";
+}
+
 /**
  * Copies the headers of an HTML document, with other caching headers: caches have to revalidate it, and may not store it
  * if it is secret. A stricter original directive is kept. A fragment gets the same headers, since caches that ignore

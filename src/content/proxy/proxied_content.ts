@@ -2,7 +2,7 @@ import type { BytesContent } from "../../coding/bytes_content.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
-import { isFragmentRequest } from "../../pages/page_caching.ts";
+import { isFragmentRequest, mayExpectPage } from "../../pages/page_caching.ts";
 import { headersToOmit, injectPage, isPage } from "../../pages/page_response.ts";
 import { Transfers } from "../transfers.ts";
 import { ReverseProxy, type ReverseProxyOptions } from "./reverse_proxy.ts";
@@ -44,7 +44,8 @@ async function proxyPage(proxy: ReverseProxy, { request, context, getConfigScrip
     return true;
   };
   const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-  const response = await proxy.forward(request, context, { shouldDecode, omitHeaders: headersToOmit(request) });
+  const options = { shouldDecode, mayDecode: mayExpectPage(headers), omitHeaders: headersToOmit(request) };
+  const response = await proxy.forward(request, context, options);
   const page = await injectPage(response, request, getConfigScript, log);
   const wasDecoded = coding !== null && !page.headers.has("content-encoding");
   if (!wasDecoded) return page;

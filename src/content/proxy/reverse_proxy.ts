@@ -48,8 +48,10 @@ export interface ReverseProxyOptions {
 
 /** Settings of a single request. */
 export interface ProxyRequestOptions {
-  /** Selects the responses whose body is decoded: the upstream is asked only for supported content codings. */
+  /** Selects the responses whose body is decoded. */
   shouldDecode: (response: Response | BytesContent) => boolean;
+  /** Whether the upstream is asked for supported content codings only, and not for all that the client accepts. */
+  mayDecode: boolean;
   /** Names of request headers that are not forwarded. */
   omitHeaders: readonly string[];
 }
@@ -252,9 +254,9 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(headers: Headers, { omitHeaders }: ProxyRequestOptions): Headers {
+function forwardedHeaders(headers: Headers, { omitHeaders, mayDecode }: ProxyRequestOptions): Headers {
   for (const name of omitHeaders) headers.delete(name);
-  headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  if (mayDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;
 }
 

@@ -50,7 +50,7 @@ export async function respond(
   context: RequestContext,
   options: Partial<ProxyRequestOptions> = {},
 ): Promise<Response> {
-  const all = { shouldDecode: () => false, omitHeaders: [], ...options };
+  const all = { shouldDecode: () => false, mayDecode: true, omitHeaders: [], ...options };
   return createResponse(await proxy.forward(request, context, all));
 }
 

@@ -7,7 +7,7 @@
  * Gateways over one store, each counted separately, on a fake clock: an idle one beside eight other members of its
  * rollout, two for a change, one for a variable in the store.
  */
-import { setVariables } from "../src/config/stored.ts";
+import { setVariables } from "../src/config/stored_variables.ts";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { RateLimit } from "../src/keys/rate_limit.ts";
 import { type Log, silentLog } from "../src/observe/log.ts";
@@ -58,7 +58,8 @@ async function idle(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<Sto
   }
   for (let i = 0; i < others; i++) {
     const first = `!${i}`.padEnd(36, "0"); // sorts before every UUID, and is as long
-    await new Rollout({ store: shared, clock, random, processId: first }).join(member.value.hash);
+    const process = { processId: first, instanceId: undefined, log: silentLog, onChange() {} };
+    await new Rollout({ store: shared, clock, random, ...process }).join(member.value.hash);
   }
   await clock.tick(5_000);
   await new RateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that the gateway does not sweep

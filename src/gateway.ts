@@ -1,10 +1,10 @@
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
-import { HEALTH_PATH, HealthEndpoint, type HealthStatus } from "./endpoints/health.ts";
+import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, problemsOf } from "./endpoints/health.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { SessionKeyEndpoint, sessionKeyHeaders } from "./endpoints/session_key.ts";
-import { LiveConfiguration } from "./engine.ts";
+import { Engine } from "./engine.ts";
 import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import { corsHeaders } from "./http/origin.ts";
@@ -84,7 +84,7 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway: its content, its routes, and a {@linkcode LiveConfiguration}, which creates everything
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode Engine}, which creates everything
  * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
@@ -104,11 +104,11 @@ export interface CloseOptions {
 export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const settings = checkOptions(options);
   const content = await openContent(settings);
-  const live = new LiveConfiguration(settings);
-  const gateway = new RunningGateway(settings, live, content);
+  const engine = new Engine(settings);
+  const gateway = new RunningGateway(settings, engine, content);
   try {
-    await live.start();
-    if (live.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
+    await engine.start();
+    if (engine.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -129,7 +129,7 @@ const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {
   readonly #settings: ResolvedOptions;
-  readonly #live: LiveConfiguration;
+  readonly #engine: Engine;
   readonly #content: Content | undefined;
   readonly #health: HealthEndpoint;
   readonly #urls = new RequestUrls();
@@ -142,17 +142,18 @@ class RunningGateway implements Gateway {
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
-  constructor(settings: ResolvedOptions, live: LiveConfiguration, content: Content | undefined) {
+  constructor(settings: ResolvedOptions, engine: Engine, content: Content | undefined) {
     this.#settings = settings;
-    this.#live = live;
+    this.#engine = engine;
     this.#content = content;
     const { clock, allowedHosts, basePath } = settings;
     this.#health = new HealthEndpoint({ clock, version: VERSION });
+    observeProblems(settings.metrics, engine);
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
     const common = { ...settings, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });
     this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
-    this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: live.epochs, rateLimit: live.rateLimit });
+    this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: engine.epochs, rateLimit: engine.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
     this.#router = new Router({ table: this.#portTable(settings), fallback, basePath });
     const health = { table: this.#healthPortTable(settings), fallback: { handler: notFound }, basePath: "" };
@@ -174,11 +175,11 @@ class RunningGateway implements Gateway {
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#findHealthRoute);
 
-  readonly reload: Gateway["reload"] = () => this.#live.reload();
+  readonly reload: Gateway["reload"] = () => this.#engine.reload();
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;
-    this.#live.leave();
+    this.#engine.leave();
   };
 
   readonly close: Gateway["close"] = (options = {}) => this.#closing ??= this.#close(options);
@@ -190,9 +191,9 @@ class RunningGateway implements Gateway {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
     const requests = this.#finishRequests(stopListening);
-    await Promise.all([this.#live.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
+    await Promise.all([this.#engine.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
-    await this.#live.close();
+    await this.#engine.close();
     this.#sessionKey.close();
   }
 
@@ -207,7 +208,7 @@ class RunningGateway implements Gateway {
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
       "/rep/session-key": {
         methods: CORS_METHODS,
-        handler: (request, context) => this.#sessionKey.respond(request, context, this.#live.snapshot.sensitive.size),
+        handler: (request, context) => this.#sessionKey.respond(request, context, this.#engine.snapshot.sensitive.size),
         headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
       "/rep/changes": hotReload ? this.#changesEndpoint() : { handler: rejectChanges },
@@ -237,7 +238,7 @@ class RunningGateway implements Gateway {
   #changesEndpoint(): Endpoint {
     return {
       methods: CORS_METHODS,
-      handler: (request, context) => handleChanges(request, context, this.#live),
+      handler: (request, context) => handleChanges(request, context, this.#engine),
       headersOf405: ({ originContext }) => corsHeaders(originContext),
     };
   }
@@ -260,18 +261,19 @@ class RunningGateway implements Gateway {
   /** A gateway without pages does not load what they need. */
   async #firstConfigScript(): Promise<ConfigScript> {
     const { ConfigScriptCache } = await import("./pages/config_script_cache.ts");
-    const { epochs } = this.#live;
-    const options = { ...this.#settings, activeConfiguration: () => this.#live.active, epochs };
+    const { epochs } = this.#engine;
+    const options = { ...this.#settings, activeConfiguration: () => this.#engine.active, epochs };
     return await (this.#configScripts ??= new ConfigScriptCache(options)).get();
   }
 
   #respondWithHealth(request: Request): Response {
-    const { snapshot, blocked, problems } = this.#live;
+    const { snapshot, blocked } = this.#engine;
+    const problems = problemsOf(this.#engine);
     return this.#health.respond(request, { status: this.#status, snapshot, blocked, problems });
   }
 
   get #status(): HealthStatus {
     if (this.#isStopping) return "stopping";
-    return this.#live.problems.length > 0 ? "degraded" : "healthy";
+    return problemsOf(this.#engine).length > 0 ? "degraded" : "healthy";
   }
 }

@@ -3,6 +3,7 @@ import { readEnvironment } from "./config/environment.ts";
 import { formatValue } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
 import type { SnapshotInput } from "./config/snapshot.ts";
+import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
@@ -223,7 +224,7 @@ export interface ResolvedOptions extends Omit<AllOptions, Converted> {
  */
 export function checkOptions(options: GatewayOptions): ResolvedOptions {
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
-  const registry = new Registry();
+  const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);
   const maxStreams = checkNumber("maxStreams", options);
   return {

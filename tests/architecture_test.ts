@@ -37,26 +37,48 @@ function nodeOf(path: string): string {
   return folder ?? path;
 }
 
-/** Returns every path from a node back to itself. */
+/** Returns paths from a node back to itself, if there are any. */
 function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const cycles: string[] = [];
+  const visited = new Set<string>();
   const visit = (node: string, path: readonly string[]) => {
     if (path.includes(node)) return void cycles.push([...path.slice(path.indexOf(node)), node].join(" -> "));
+    if (visited.has(node)) return;
     for (const next of edges.get(node) ?? []) visit(next, [...path, node]);
+    visited.add(node);
   };
   for (const node of edges.keys()) visit(node, []);
   return cycles;
 }
 
-Deno.test("no two folders of src/ import each other, directly or through others", async () => {
+/** Returns which rooms (folders of `src/`, and modules directly in it) import modules of which others. */
+async function roomGraph(): Promise<Map<string, Set<string>>> {
   const edges = new Map<string, Set<string>>();
   for (const [path, imports] of await importGraph("src")) {
     const targets = edges.get(nodeOf(path)) ?? new Set();
     const others = imports.filter((it) => it.startsWith("src/")).map(nodeOf).filter((it) => it !== nodeOf(path));
     edges.set(nodeOf(path), targets.union(new Set(others)));
   }
+  return edges;
+}
+
+Deno.test("no two folders of src/ import each other, directly or through others", async () => {
+  const edges = await roomGraph();
   assertEquals(edges.size > 15, true);
   assertEquals(cyclesIn(edges), []);
+});
+
+Deno.test("no two modules of src/ import each other, directly or through others", async () => {
+  const edges = new Map([...await importGraph("src")].map(([path, imports]) => [path, new Set(imports)]));
+  assertEquals(cyclesIn(edges), []);
+});
+
+Deno.test("src/ has at most 20 rooms, of which three are files, and at most 80 pairs of rooms that import each other", async () => {
+  const edges = await roomGraph();
+  const files = [...edges.keys()].filter((node) => node.endsWith(".ts"));
+  assertEquals(files.sort(), ["src/engine.ts", "src/gateway.ts", "src/gateway_options.ts"]);
+  const pairs = [...edges.values()].reduce((sum, targets) => sum + targets.size, 0);
+  assertEquals([edges.size <= 20, pairs <= 80], [true, true], `${edges.size} rooms, ${pairs} pairs`);
 });
 
 Deno.test("no library module imports the command line", async () => {

@@ -1,22 +1,32 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { Publication } from "../src/changes/publisher.ts";
+import { EventLog } from "../src/changes/event_log.ts";
+import { Publisher } from "../src/changes/publisher.ts";
+import { Tail } from "../src/changes/tail.ts";
 import type { Environment } from "../src/config/classify.ts";
+import { Configuration } from "../src/config/configuration.ts";
 import { ConfigurationError, type Snapshot } from "../src/config/snapshot.ts";
-import { Configuration } from "../src/configuration.ts";
+import { StoredVariablesSource } from "../src/config/stored_variables_source.ts";
 import type { Log, LogFields } from "../src/observe/log.ts";
+import { noMetrics } from "../src/observe/metrics.ts";
+import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { snapshotInput } from "./_snapshot.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
+/** The id of the first event. */
+const T = 1_700_000_000_000;
+
 /** Sources that a test changes, a store that it can stop, and what came of both. */
 class World {
-  readonly clock = new FakeClock();
+  readonly clock = new FakeClock(T);
   readonly log: string[] = [];
   /** The public maps that were published, in order. */
   readonly published: Record<string, string>[] = [];
-  /** The names without events that were passed to each publication. */
-  readonly unpublished: string[][] = [];
+  readonly configuration: Configuration;
+  readonly publisher: Publisher;
+  readonly eventLog: EventLog;
+  readonly #tail: Tail;
   environment: Environment;
   manifest: string | undefined;
   strict = false;
@@ -31,19 +41,31 @@ class World {
 
   constructor(environment: Environment = {}) {
     this.environment = environment;
+    const { clock } = this;
+    const store = memoryStore();
+    const eventLog = this.eventLog = new EventLog(store, { clock });
+    const tail = this.#tail = new Tail(eventLog, () => {});
+    const storedVariables = new StoredVariablesSource(store);
+    const common = { storedVariables, clock, random: () => 0, log: this.#log(), metrics: noMetrics };
+    const publisher = this.publisher = new Publisher({ ...common, replica: this.#replica(), eventLog, tail });
+    const publish = (snapshot: Snapshot) => publisher.publishOrRetry(snapshot);
+    this.configuration = new Configuration({ ...common, read: () => this.#read(), publish });
   }
 
   async load(): Promise<Configuration> {
-    const { clock } = this;
-    const configuration = new Configuration({
-      read: () => this.#read(),
-      publish: (...args) => this.#publish(...args),
-      clock,
-      log: this.#log(),
-    });
-    await configuration.load();
-    await configuration.publish();
-    return configuration;
+    await this.configuration.load();
+    await this.publisher.publishOrRetry(this.configuration.snapshot);
+    return this.configuration;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.configuration.close(), this.publisher.close()]);
+    await this.#tail.close();
+  }
+
+  /** The values of all events, in order. */
+  async events(): Promise<[name: string, value: string | undefined][]> {
+    return (await this.eventLog.after(0, Infinity)).map(({ name, value }) => [name, value]);
   }
 
   async #read() {
@@ -53,21 +75,15 @@ class World {
     return snapshotInput({ environment, manifest, strict });
   }
 
-  async #publish(snapshot: Snapshot, unpublished: ReadonlySet<string>): Promise<Publication | undefined> {
-    const target = Object.fromEntries(snapshot.public);
-    await this.publishing;
-    if (this.outage) throw this.outage;
-    if (this.isSuperseded) return undefined;
-    this.unpublished.push([...unpublished].sort());
-    const before = this.published.at(-1) ?? {};
-    this.published.push(target);
-    const updates = Object.keys(target).filter((name) => target[name] !== before[name]);
-    const deletes = Object.keys(before).filter((name) => !(name in target));
-    const events = [
-      ...updates.map((name, index) => ({ id: index + 1, name, value: String(target[name]) })),
-      ...deletes.map((name, index) => ({ id: index + 101, name })),
-    ];
-    return { events, head: events.at(-1)?.id ?? 0 };
+  #replica() {
+    return {
+      join: async (snapshot: Snapshot) => {
+        await this.publishing;
+        if (this.outage) throw this.outage;
+        if (!this.isSuperseded) this.published.push(Object.fromEntries(snapshot.public));
+      },
+      fencingChecks: () => Promise.resolve(this.isSuperseded ? undefined : []),
+    };
   }
 
   #log(): Log {
@@ -90,11 +106,11 @@ function publicOf({ snapshot }: Configuration): Record<string, string> {
 Deno.test("Configuration.load() publishes what it read, and says what it counted and what changed", async () => {
   const world = new World({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2", REP_SERVER_C: "3" });
   const configuration = await world.load();
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{ A: "1" }]]);
   assertEquals(world.log, [
     'info rep.config.loaded {"public":1,"sensitive":1,"server":1,"warnings":0}',
-    'info rep.config.changed {"key":"A","tier":"public","action":"update","id":1}',
+    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${T}}`,
   ]);
 });
 
@@ -116,11 +132,11 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
   world.log.length = 0;
   world.environment = { REP_PUBLIC_A: "2", REP_SENSITIVE_C: "3" };
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), world.published.at(-1)], [{ A: "2" }, { A: "2" }]);
   assertEquals(world.log, [
-    'info rep.config.changed {"key":"A","tier":"public","action":"update","id":1}',
-    'info rep.config.changed {"key":"B","tier":"public","action":"delete","id":101}',
+    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${T + 2}}`,
+    `info rep.config.changed {"key":"B","tier":"public","action":"delete","id":${T + 3}}`,
     'info rep.config.reloaded {"public":1,"sensitive":1,"server":0}',
   ]);
 });
@@ -130,7 +146,7 @@ Deno.test("reload() makes no news of what stayed as it was", async () => {
   const configuration = await world.load();
   world.log.length = 0;
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   assertEquals(world.log, ['debug rep.config.reloaded {"public":1,"sensitive":0,"server":0}']);
 });
 
@@ -149,7 +165,7 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
 
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
@@ -162,7 +178,7 @@ Deno.test("reload() logs at level info that a rejected configuration is valid ag
   world.environment = { REP_PUBLIC_A: "1" };
   await configuration.reload();
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   const line = 'rep.config.reloaded {"public":1,"sensitive":0,"server":0}';
   assertEquals(world.log, [`info ${line}`, `debug ${line}`]);
 });
@@ -172,7 +188,7 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   const configuration = await world.load();
   world.reading = Promise.reject(new Deno.errors.NotFound("no such file"));
   await assertRejects(() => configuration.reload(), Deno.errors.NotFound, "no such file");
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "1" }, true]);
 });
 
@@ -183,7 +199,7 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it rejec
   assertEquals(configuration.blocked, 0);
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await assertRejects(() => configuration.reload(), ConfigurationError);
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), configuration.isRejected, configuration.blocked], [{ A: "1" }, true, 2]);
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
@@ -203,7 +219,7 @@ Deno.test("reload() counts a rejected change once, however often polling finds i
     await reloadTo({ REP_PUBLIC_A: "2" }),
     await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
   ];
-  await configuration.close();
+  await world.close();
   assertEquals(blocked, [1, 1, 1, 2]);
 });
 
@@ -213,7 +229,7 @@ Deno.test("reload() without strict mode warns of what looks like a secret, once"
   await configuration.reload();
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   const detail = '"detection_type":"known_format","detail":"the value looks like an AWS access key"}';
   assertEquals(world.linesOf("rep.guardrail.warning"), [
     `warn rep.guardrail.warning {"variable_name":"A",${detail}`,
@@ -234,7 +250,7 @@ Deno.test("reload() warns of a deprecated variable once, and again when it came 
   await configuration.reload();
   world.environment = { REP_PUBLIC_OLD: "1" };
   await configuration.reload();
-  await configuration.close();
+  await world.close();
   assertEquals(world.linesOf("rep.config.deprecated"), [line, line]);
 });
 
@@ -252,7 +268,7 @@ Deno.test("reload() joins calls that come while one waits, and sees what changed
   await first;
   assertEquals(publicOf(configuration), { A: "2" });
   await Promise.all(later);
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), world.reads, world.published], [
     { A: "3" },
     3,
@@ -273,7 +289,7 @@ Deno.test("reload() goes on after one that was rejected", async () => {
   gate.resolve();
   await assertRejects(() => rejected, ConfigurationError);
   await good;
-  await configuration.close();
+  await world.close();
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
@@ -299,10 +315,10 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   await world.clock.tick(30_000);
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
-  await configuration.close();
+  await world.close();
 });
 
-Deno.test("names whose values were replaced before they were published are passed to the next publication", async () => {
+Deno.test("names whose values were replaced before they were published get an event with the next publication", async () => {
   const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
   const configuration = await world.load();
   world.outage = new Error("no answer");
@@ -311,42 +327,46 @@ Deno.test("names whose values were replaced before they were published are passe
     await configuration.reload();
   }
   world.outage = undefined;
-  configuration.retryNow();
+  world.publisher.retryNow();
   await world.clock.tick(0);
+  const events: [string, string | undefined][] = [["A", "1"], ["B", "1"], ["A", "1"], ["C", undefined]];
+  assertEquals(await world.events(), events);
   await configuration.reload();
+  assertEquals(await world.events(), events);
   world.environment = { REP_PUBLIC_A: "4" };
   await configuration.reload();
-  await configuration.close();
-  assertEquals(world.unpublished, [[], ["A", "C"], [], []]);
+  await world.close();
+  assertEquals(await world.events(), [...events, ["A", "4"], ["B", undefined]]);
 });
 
 Deno.test("values of a configuration that another one has superseded need no event, since no page had them", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.isSuperseded = true;
   const configuration = await world.load();
+  await world.eventLog.append([{ name: "A", value: "2" }], await world.eventLog.state());
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   world.isSuperseded = false;
-  await configuration.publish();
-  await configuration.close();
-  assertEquals(world.unpublished, [[]]);
+  await world.publisher.publishOrRetry(configuration.snapshot);
+  await world.close();
+  assertEquals([world.published, await world.events()], [[{ A: "2" }], [["A", "2"]]]);
 });
 
 Deno.test("retryNow() publishes at once what waits for its next try, and nothing else", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
-  const configuration = await world.load();
-  configuration.retryNow(); // too early: the next try waits twice as long, as after any other
+  await world.load();
+  world.publisher.retryNow(); // too early: the next try waits twice as long, as after any other
   await world.clock.tick(0);
   world.outage = undefined;
   assertEquals([world.published, world.clock.waiting], [[], 1]);
-  configuration.retryNow();
+  world.publisher.retryNow();
   await world.clock.tick(0);
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]); // without any time passing
-  configuration.retryNow();
+  world.publisher.retryNow();
   await world.clock.tick(60_000);
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
-  await configuration.close();
+  await world.close();
 });
 
 Deno.test("a retry publishes what is in force by then", async () => {
@@ -357,7 +377,7 @@ Deno.test("a retry publishes what is in force by then", async () => {
   await configuration.reload();
   world.outage = undefined;
   await world.clock.tick(1_000);
-  await configuration.close();
+  await world.close();
   assertEquals(world.published, [{ A: "2" }]);
 });
 
@@ -375,7 +395,7 @@ Deno.test("a retry that is under way does not bring an older snapshot back", asy
   await settle();
   gate.resolve();
   await reload;
-  await configuration.close();
+  await world.close();
   assertEquals(world.published, [{ A: "1" }, { A: "2" }]);
 });
 
@@ -390,17 +410,17 @@ Deno.test("a later failure is retried as the first one was", async () => {
     world.outage = undefined;
     await world.clock.tick(1_000);
   }
-  await configuration.close();
+  await world.close();
   assertEquals([world.published, world.clock.waiting], [[{ A: "1" }, { A: "2" }, { A: "3" }], 0]);
 });
 
 Deno.test("close() ends the retries", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
-  const configuration = await world.load();
+  await world.load();
   await world.clock.tick(1_000);
   assertEquals(world.clock.waiting, 1);
-  await configuration.close();
+  await world.close();
   assertEquals(world.clock.waiting, 0);
   world.outage = undefined;
   await world.clock.tick(60_000);
@@ -417,7 +437,7 @@ Deno.test("close() waits for the reload that is under way, and lets none begin a
   await settle();
   const waiting = configuration.reload();
   let isClosed = false;
-  const closed = configuration.close().then(() => isClosed = true);
+  const closed = world.close().then(() => isClosed = true);
   await settle();
   assertEquals(isClosed, false);
   gate.resolve();
@@ -433,7 +453,7 @@ Deno.test("close() does not start to retry what a last reload could not publish"
   world.outage = new Error("no answer");
   const running = configuration.reload();
   await settle();
-  const closed = configuration.close();
+  const closed = world.close();
   gate.resolve();
   await Promise.all([running, closed]);
   await settle();

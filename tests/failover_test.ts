@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { setVariables } from "../src/config/stored.ts";
+import { setVariables } from "../src/config/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Entry, Key } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";

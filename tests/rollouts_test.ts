@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { silentLog } from "../src/observe/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
@@ -60,7 +61,8 @@ Deno.test("when the last new replica has left, the old configuration is active a
 
 Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
   const store = memoryStore();
-  const options = { store, clock: new FakeClock(), random: () => 0 };
+  const common = { store, clock: new FakeClock(), random: () => 0 };
+  const options = { ...common, log: silentLog, instanceId: undefined, onChange() {} };
   const old = new Rollout(options);
   const next = new Rollout(options);
   await old.join("old");

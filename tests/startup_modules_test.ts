@@ -42,7 +42,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the Node layer", /^node:/],
   ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
   ["the YAML parser and manifests", /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/],
-  ["the proxy", /src\/content\/proxy\/(?!broken_body_error|upstream_failure)/],
+  ["the proxy", /src\/content\/proxy\/(?!upstream_failure)/],
   ["static files", /src\/content\/static\/|media.types/],
   ["pages", /src\/pages\//],
   ["commands and --help", /src\/cli\/(commands\/(?!command_names)|options\/help)/],

@@ -1,6 +1,7 @@
 import { batches } from "../store/batches.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import type { Change, LogEvent } from "./log_event.ts";
 import {
   eventDelete,
   eventId,
@@ -12,19 +13,6 @@ import {
   toEvents,
   toStates,
 } from "./stored_event.ts";
-
-/** A change of one PUBLIC variable; without a value, a deletion. */
-export interface Change {
-  readonly name: string;
-  readonly value?: string;
-  /** The variable left the PUBLIC tier: its old values must not be sent any more. */
-  readonly leavesPublic?: boolean;
-}
-
-/** A change with its id in the sequence of all changes. */
-export interface LogEvent extends Change {
-  readonly id: number;
-}
 
 /** The public state in the store. */
 export interface PublicState {

@@ -1,4 +1,4 @@
-import type { LogEvent } from "./event_log.ts";
+import type { LogEvent } from "./log_event.ts";
 
 /**
  * Returns a change as a message of the stream (endpoint specification, GET /rep/changes): the lines event, data and id.

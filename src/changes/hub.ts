@@ -1,7 +1,6 @@
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
-import type { LabelOf } from "../observe/instruments.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
-import { type Metrics, noMetrics } from "../observe/metrics.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import { type Frame, sizeOf } from "./frames.ts";
@@ -13,8 +12,7 @@ interface HubOptions {
   /** Returns a number in [0, 1). */
   random: () => number;
   log: Log;
-  /** @default {noMetrics} */
-  metrics?: Metrics;
+  metrics: Metrics;
   /** The maximum number of open streams. */
   maxStreams: number;
   /** The maximum number of open streams of one client. */
@@ -104,12 +102,14 @@ const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
 /** Why a stream is rejected, and what its client is told. */
-const REJECTIONS = {
+export const STREAM_REJECTIONS = {
   stopping: "the gateway is stopping",
   store_unavailable: "the store is unavailable",
   max_streams: "too many open streams",
   max_streams_per_client: "too many open streams of this client",
-} as const satisfies Record<LabelOf<"rep.streams.rejected">, string>;
+} as const;
+
+type StreamRejection = keyof typeof STREAM_REJECTIONS;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
@@ -131,7 +131,8 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    this.#metrics = options.metrics ?? noMetrics;
+    this.#metrics = options.metrics;
+    this.#metrics.observe("rep.streams.open", () => this.#subscribers.size);
     const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } = options;
     this.#limits = new ClientLimits({
       clock,
@@ -154,12 +155,7 @@ export class Hub {
     return new ReadableStream(this.#createSubscriber(client.clientKey, position), NO_READ_AHEAD);
   }
 
-  /** The number of open streams. */
-  get size(): number {
-    return this.#subscribers.size;
-  }
-
-  #rejection(client: CountedClient): keyof typeof REJECTIONS | undefined {
+  #rejection(client: CountedClient): StreamRejection | undefined {
     if (this.#isClosing) return "stopping";
     if (!this.#tail.isLoaded) return "store_unavailable";
     return this.#limits.rejection(client);
@@ -169,9 +165,9 @@ export class Hub {
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  reject(reason: keyof typeof REJECTIONS): ReadableStream<Uint8Array> {
+  reject(reason: StreamRejection): ReadableStream<Uint8Array> {
     this.#metrics.count("rep.streams.rejected", 1, reason);
-    const comment = `${REJECTIONS[reason]}; reconnect later`;
+    const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
   }

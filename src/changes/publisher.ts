@@ -1,157 +1,144 @@
-import { retryConflicts, type RetryOptions } from "../store/retry.ts";
-import type { Check } from "../store/store.ts";
-import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
+import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
+import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
+import type { Log } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { retryConflicts } from "../store/retry.ts";
+import { StoreUnavailableError } from "../store/store.ts";
+import { type Clock, sleep } from "../values/clock.ts";
+import { commitDifference, type Publication } from "./commit_difference.ts";
+import type { EventLog } from "./event_log.ts";
+import type { Replica } from "./replica.ts";
+import type { Tail } from "./tail.ts";
 
-/** The variables to publish, and the names in the other tiers. */
-export interface PublicTarget {
-  readonly public: ReadonlyMap<string, string>;
-  readonly sensitive: ReadonlyMap<string, string>;
-  readonly server: ReadonlySet<string>;
+/** Options of {@linkcode Publisher}. */
+interface PublisherOptions {
+  replica: Pick<Replica, "join" | "fencingChecks">;
+  eventLog: EventLog;
+  tail: Tail;
+  storedVariables: Pick<StoredVariablesSource, "isKnown">;
+  clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+  log: Log;
+  metrics: Metrics;
 }
 
-/** The result of {@linkcode publish}. */
-export interface Publication {
-  /** The events that were appended to the log. */
-  readonly events: readonly LogEvent[];
-  /** The id up to which the log matches the target. */
-  readonly head: number;
-}
+/** The first and the longest pause before a failed publication is retried, in milliseconds. */
+const RETRY_MS = [1_000, 30_000] as const;
 
-/** Options of {@linkcode publish}. */
-interface PublishOptions extends RetryOptions {
+/** Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`). */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #stop = new AbortController();
+  #target = EMPTY_SNAPSHOT;
+  /** The last target that needed no further publication. */
+  #settled = EMPTY_SNAPSHOT;
   /**
-   * Called before each attempt.
-   *
-   * @returns The checks that fence the commit, or `undefined` if the target must not be published.
+   * Names whose values pages may have, since they were served, although the store was unavailable until they changed.
    */
-  fencingChecks?: () => Promise<readonly Check[] | undefined>;
-  /**
-   * Returns the newest event of each variable that this process has delivered. Those that the store has lost, for
-   * example in a failover to a replica that lagged behind, are compared with the target as well, since clients have
-   * them.
-   */
-  delivered?: () => readonly DeliveredEvent[];
-  /**
-   * Names whose values pages may have although no event ever had them. Their variables get an event even if the state
-   * in the store is already that of the target.
-   *
-   * @default {new Set()}
-   */
-  unpublished?: ReadonlySet<string>;
-}
+  #unpublished: ReadonlySet<string> = new Set();
+  #cursor = 0;
+  #queue: Promise<unknown> = Promise.resolve();
+  #retrying: Promise<void> | undefined;
+  #retryPause = new AbortController();
 
-/** What clients know of a variable. */
-type DeliveredEvent = Pick<LogEvent, "id" | "name"> & { readonly value: string | undefined };
-
-/** What clients may know that is not in the store. */
-interface KnownToClients {
-  readonly delivered: readonly DeliveredEvent[];
-  readonly unpublished: ReadonlySet<string>;
-}
-
-/**
- * Makes the public state in the store equal to a target.
- *
- * It compares the target with the store and not with what this process published before. So a change made while the
- * gateway was down is published when it starts, and if several replicas see the same change, one publishes it.
- *
- * @returns What was published, or `undefined` if the target must not be published.
- * @throws {StoreUnavailableError} If the store is unavailable.
- */
-export async function publish(
-  target: PublicTarget,
-  log: EventLog,
-  {
-    fencingChecks = () => Promise.resolve([]),
-    delivered = () => [],
-    unpublished = new Set(),
-    ...options
-  }: PublishOptions,
-): Promise<Publication | undefined> {
-  const { publication } = await retryConflicts(async () => {
-    const checks = await fencingChecks();
-    if (checks === undefined) return { publication: undefined };
-    const publication = await tryToPublish(target, log, { checks, delivered: delivered(), unpublished });
-    return publication && { publication };
-  }, options);
-  return publication;
-}
-
-async function tryToPublish(
-  target: PublicTarget,
-  log: EventLog,
-  { checks, delivered, unpublished }: KnownToClients & { checks: readonly Check[] },
-): Promise<Publication | undefined> {
-  const state = await redactLeaving(target, log);
-  const lost = delivered.filter(({ id }) => id > (state.head?.value.id ?? 0));
-  const changes = mergeChanges(
-    difference(state, target),
-    lost.length === 0 ? [] : difference(withEvents(state, lost), target),
-    [...unpublished].map((name) => confirmation(target, name)),
-  );
-  if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
-  const afterId = Math.max(0, ...lost.map(({ id }) => id));
-  const appended = await log.append(changes, state, { checks, afterId });
-  if (appended === undefined) return undefined;
-  const { events } = appended;
-  await log.trim(appended.state);
-  return { events, head: events.at(-1)?.id ?? 0 };
-}
-
-/** Replaces the newest events of some variables. */
-function withEvents({ events, head }: PublicState, newer: readonly DeliveredEvent[]): PublicState {
-  const replacements = newer.map(({ id, name, value }) =>
-    [name, { id, name, ...(value === undefined ? {} : { value }) }] as const
-  );
-  return { head, events: new Map([...events, ...replacements]) };
-}
-
-/** Returns the changes of all lists, which have the same target, without duplicates. */
-function mergeChanges(...lists: readonly (readonly Change[])[]): Change[] {
-  const changes = new Map<string, Change>();
-  for (const change of lists.flat()) if (!changes.has(change.name)) changes.set(change.name, change);
-  return [...changes.values()];
-}
-
-/**
- * Deletes old values of variables that leave the PUBLIC tier and returns the state after that. It comes first: if the
- * process ends before the rest, the next attempt repeats it.
- */
-async function redactLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
-  for (;;) {
-    const state = await log.state();
-    const leaving = deletions(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
-    if (!await log.redact(new Set(leaving), state)) return state;
+  constructor(options: PublisherOptions) {
+    this.#options = options;
   }
-}
 
-/**
- * Returns the changes from a state to a target (endpoint specification, Stream events): updates first, then deletions,
- * sorted by name.
- */
-export function difference(state: PublicState, target: PublicTarget): Change[] {
-  const updates = [...target.public]
-    .filter(([name, value]) => state.events.get(name)?.value !== value)
-    .map(([name, value]) => ({ name, value }));
-  return [...updates.sort(byName), ...deletions(state, target).sort(byName)];
-}
+  /**
+   * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the
+   * snapshot: then a page is sent events that it contains already, and misses none.
+   */
+  get cursor(): number {
+    return this.#cursor;
+  }
 
-function deletions({ events }: PublicState, target: PublicTarget): Change[] {
-  return [...events.values()]
-    .filter(({ name, value }) => value !== undefined && !target.public.has(name))
-    .map(({ name }) => ({ name, ...(leavesPublic(name, target) ? { leavesPublic: true } : {}) }));
-}
+  /**
+   * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
+   * store is unavailable, it returns, and retries in the background.
+   */
+  async publishOrRetry(target: Snapshot): Promise<void> {
+    this.#replaceTarget(target);
+    if (this.#stop.signal.aborted) return;
+    try {
+      await this.#enqueue(() => this.#publishIfActive());
+    } catch (error) {
+      this.#options.log.error("rep.config.not_published", { detail: `${error}; retrying` });
+      this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
+    }
+  }
 
-function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {
-  return sensitive.has(name) || server.has(name);
-}
+  /** Retries a failed publication now, if there is one, instead of after its pause. */
+  retryNow(): void {
+    this.#retryPause.abort();
+  }
 
-/** Returns the event after which every client has the value of the target. The log has no other value to delete. */
-function confirmation(target: PublicTarget, name: string): Change {
-  const value = target.public.get(name);
-  return value === undefined ? { name } : { name, value };
-}
+  /** Ends the retries. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#retrying;
+  }
 
-function byName(a: Change, b: Change): number {
-  return a.name < b.name ? -1 : 1;
+  /** Pages had the values of a target that is replaced before it was published. */
+  #replaceTarget(target: Snapshot): void {
+    const replaced = this.#target;
+    this.#target = target;
+    if (replaced === this.#settled) return;
+    const names = [...replaced.public.keys(), ...target.public.keys()];
+    const changed = names.filter((name) => replaced.public.get(name) !== target.public.get(name));
+    this.#unpublished = new Set([...this.#unpublished, ...changed]);
+  }
+
+  /** Runs one publication at a time: of two at once, the older could be written last. */
+  #enqueue(publication: () => Promise<void>): Promise<void> {
+    const done = this.#queue.then(publication);
+    this.#queue = done.catch(() => {}); // the caller handles the rejection
+    return done;
+  }
+
+  async #publishIfActive(): Promise<void> {
+    const { replica, eventLog, tail, storedVariables } = this.#options;
+    const [target, unpublished] = [this.#target, this.#unpublished];
+    if (!storedVariables.isKnown) {
+      throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
+    }
+    await replica.join(target);
+    const { publication } = await retryConflicts(async () => {
+      const checks = await replica.fencingChecks();
+      if (checks === undefined) return { publication: undefined }; // another configuration is active
+      const publication = await commitDifference(target, eventLog, { checks, delivered: tail.state, unpublished });
+      return publication && { publication };
+    }, this.#options);
+    await tail.readNew();
+    this.#settled = target;
+    if (publication === undefined) return;
+    this.#unpublished = this.#unpublished.difference(unpublished);
+    this.#cursor = publication.head;
+    this.#logPublication(publication);
+  }
+
+  async #retry(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stop;
+    for (let pauseMs: number = RETRY_MS[0];; pauseMs = Math.min(2 * pauseMs, RETRY_MS[1])) {
+      this.#retryPause = new AbortController();
+      await sleep(pauseMs, clock, { signal: AbortSignal.any([signal, this.#retryPause.signal]) });
+      if (signal.aborted) return;
+      try {
+        return await this.#enqueue(() => this.#publishIfActive());
+      } catch (error) {
+        log.debug("rep.config.not_published", { detail: String(error) });
+      }
+    }
+  }
+
+  #logPublication({ events }: Publication): void {
+    const { log, metrics } = this.#options;
+    metrics.count("rep.events.published", events.length);
+    for (const { name, value, id } of events) {
+      const action = value === undefined ? "delete" : "update";
+      log.info("rep.config.changed", { key: name, tier: "public", action, id });
+    }
+  }
 }

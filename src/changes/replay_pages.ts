@@ -1,6 +1,7 @@
-import type { EventLog, LogEvent } from "./event_log.ts";
+import type { EventLog } from "./event_log.ts";
 import { eventFrame } from "./frame.ts";
 import { type Frame, sizeOf, takeAfter } from "./frames.ts";
+import type { LogEvent } from "./log_event.ts";
 
 /** Events that were read from the store together. */
 interface Page {

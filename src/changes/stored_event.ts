@@ -1,5 +1,5 @@
 import type { Entry, Write } from "../store/store.ts";
-import type { Change, LogEvent } from "./event_log.ts";
+import type { Change, LogEvent } from "./log_event.ts";
 
 /** The prefix of the events, by id. */
 export const EVENTS = ["event"];

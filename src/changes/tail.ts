@@ -1,6 +1,7 @@
-import type { EventLog, LogEvent, PublicState } from "./event_log.ts";
+import type { EventLog, PublicState } from "./event_log.ts";
 import { eventFrame } from "./frame.ts";
 import { type Frame, sizeOf, takeAfter } from "./frames.ts";
+import type { LogEvent } from "./log_event.ts";
 import { ReplayPages } from "./replay_pages.ts";
 
 /** An event in the cache. */

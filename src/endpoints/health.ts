@@ -1,6 +1,6 @@
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { Tier } from "../config/tier.ts";
-import { INSTRUMENTS } from "../observe/instruments.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 
 /**
@@ -16,10 +16,37 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * - `config_rejected`: the last reload was rejected, and the previous configuration stays active.
  * - `store_unavailable`: the last read or write of the store failed.
  */
-export const HEALTH_PROBLEMS = INSTRUMENTS["rep.health.problem"].values;
+export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable"] as const;
 
 /** The type of a problem. */
-export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
+type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
+
+/** What a gateway has problems with. */
+interface ProblemState {
+  /** Whether the last reload was rejected. */
+  readonly isRejected: boolean;
+  /** Whether the last read and the last write of the store succeeded. */
+  readonly isStoreAvailable: boolean;
+}
+
+/** Constants, so that a request for health creates no list, and compares one with `===`. */
+const NO_PROBLEMS: readonly HealthProblem[] = [];
+const CONFIG_REJECTED: readonly HealthProblem[] = ["config_rejected"];
+const STORE_UNAVAILABLE: readonly HealthProblem[] = ["store_unavailable"];
+
+/** Returns why a gateway is `degraded`. */
+export function problemsOf({ isRejected, isStoreAvailable }: ProblemState): readonly HealthProblem[] {
+  if (isRejected) return isStoreAvailable ? CONFIG_REJECTED : HEALTH_PROBLEMS;
+  return isStoreAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
+}
+
+/** Exports each problem as a gauge. */
+export function observeProblems(metrics: Metrics, state: ProblemState): void {
+  metrics.observe("rep.health.problem", () => {
+    const problems = problemsOf(state);
+    return new Map(HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]));
+  });
+}
 
 /** The report of `GET /rep/health` (endpoint specification, Health report). */
 interface HealthReport {

@@ -1,5 +1,21 @@
+import { STREAM_REJECTIONS } from "../changes/hub.ts";
+import { RELOAD_OUTCOMES } from "../config/configuration.ts";
+import { UPSTREAM_FAILURES } from "../content/proxy/upstream_failure.ts";
+import type { LabelValues } from "../observe/instruments.ts";
 import { PROMETHEUS_TYPE } from "../observe/prometheus.ts";
 import type { Registry } from "../observe/registry.ts";
+import { STORE_OPERATIONS } from "../store/circuit_breaker.ts";
+import { SESSION_KEY_REJECTIONS } from "./session_key.ts";
+
+/** The values of all labels that are known from the start. */
+export const LABEL_VALUES: LabelValues = {
+  "rep.streams.rejected": Object.keys(STREAM_REJECTIONS),
+  "rep.session_keys.rejected": SESSION_KEY_REJECTIONS,
+  "rep.config.reloads": RELOAD_OUTCOMES,
+  "rep.store.errors": STORE_OPERATIONS,
+  "rep.store.duration": STORE_OPERATIONS,
+  "rep.upstream.errors": UPSTREAM_FAILURES,
+};
 
 /** Where the metrics are served, on the health port only. */
 export const METRICS_PATH = "/metrics";

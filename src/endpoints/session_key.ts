@@ -6,7 +6,6 @@ import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
 import type { RateDecision } from "../keys/sliding_window.ts";
-import type { LabelOf } from "../observe/instruments.ts";
 import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
@@ -23,7 +22,13 @@ interface SessionKeyOptions {
   sessionKeyTtlMs: number;
 }
 
-type Reason = LabelOf<"rep.session_keys.rejected">;
+/** Why a request for a session key is rejected. */
+export const SESSION_KEY_REJECTIONS = [
+  ...["not_configured", "origin_mismatch", "malformed", "expired"] as const,
+  ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
+];
+
+type Reason = (typeof SESSION_KEY_REJECTIONS)[number];
 
 /** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";

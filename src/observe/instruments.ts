@@ -5,8 +5,6 @@ export interface Instrument {
   readonly help: string;
   /** The name of the only label. */
   readonly label?: string;
-  /** All values of the label, so that every series exists from the start. A gauge may provide them when it is read. */
-  readonly values?: readonly string[];
 }
 
 /** All instruments of the gateway. `docs/operations.md` has a row for each. */
@@ -17,7 +15,6 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Streams that were told to reconnect later",
     label: "reason",
-    values: ["stopping", "store_unavailable", "max_streams", "max_streams_per_client"],
   },
   "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
@@ -27,35 +24,27 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Requests for a session key that were rejected",
     label: "reason",
-    values: [
-      ...["not_configured", "origin_mismatch", "malformed", "expired"] as const,
-      ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
-    ],
   },
   "rep.config.reloads": {
     type: "counter",
     help: "Reloads of the variables",
     label: "outcome",
-    values: ["applied", "unchanged", "rejected"],
   },
   "rep.health.problem": {
     type: "gauge",
     help: "Whether the health report has this problem",
     label: "type",
-    values: ["config_rejected", "store_unavailable"],
   },
   "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
   "rep.store.errors": {
     type: "counter",
     help: "Operations of the store that failed or timed out",
     label: "operation",
-    values: ["read", "write"],
   },
   "rep.store.duration": {
     type: "histogram",
     help: "Duration of the operations of the store",
     label: "operation",
-    values: ["read", "write"],
   },
   "rep.rollout.active": {
     type: "gauge",
@@ -66,7 +55,6 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Proxied requests and responses that failed because of the upstream",
     label: "reason",
-    values: ["timeout", "unreachable", "broken_body"],
   },
   "rep.upstream.duration": { type: "histogram", help: "Time until the headers of the upstream's response" },
   "rep.pages.served": { type: "counter", help: "Pages that were served with the configuration, 304 included" },
@@ -86,9 +74,8 @@ export type GaugeName = NameOf<"gauge">;
 /** The name of a histogram. */
 export type HistogramName = NameOf<"histogram">;
 
-/** The values of an instrument's label; `undefined` if it has none. */
-export type LabelOf<N extends InstrumentName> = (typeof INSTRUMENTS)[N] extends
-  { values: readonly (infer V extends string)[] } ? V : undefined;
+/** The values of labels, by instrument. They come from the code that counts, and make each series exist from the start. */
+export type LabelValues = Readonly<Partial<Record<InstrumentName, readonly string[]>>>;
 
 /** The names of all instruments. */
 export const INSTRUMENT_NAMES = Object.keys(INSTRUMENTS) as InstrumentName[];

@@ -1,4 +1,4 @@
-import type { CounterName, GaugeName, HistogramName, LabelOf } from "./instruments.ts";
+import type { CounterName, GaugeName, HistogramName } from "./instruments.ts";
 
 /** The value of a gauge, or its values by label. */
 export type GaugeValue = number | ReadonlyMap<string, number>;
@@ -16,9 +16,9 @@ export interface MetricsSink {
 /** A {@linkcode MetricsSink} for the instruments of the gateway only. */
 export interface Metrics extends MetricsSink {
   /** Adds an amount to a counter. */
-  count<N extends CounterName>(name: N, amount: number, label?: LabelOf<N>): void;
+  count(name: CounterName, amount: number, label?: string): void;
   /** Records a duration in a histogram. */
-  record<N extends HistogramName>(name: N, seconds: number, label?: LabelOf<N>): void;
+  record(name: HistogramName, seconds: number, label?: string): void;
   /** Registers the function that reads a gauge. */
   observe(name: GaugeName, read: () => GaugeValue): void;
 }

@@ -1,4 +1,4 @@
-import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS } from "./instruments.ts";
+import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS, type LabelValues } from "./instruments.ts";
 import type { GaugeValue, MetricsSink } from "./metrics.ts";
 import { formatFamily, type Sample } from "./prometheus.ts";
 
@@ -8,11 +8,12 @@ export class Registry implements MetricsSink {
   readonly #gauges = new Map<string, () => GaugeValue>();
   readonly #histograms = new Map<string, Histogram>();
 
-  constructor() {
+  constructor(labelValues: LabelValues) {
     for (const name of INSTRUMENT_NAMES) {
-      const instrument: Instrument = INSTRUMENTS[name];
-      if (instrument.type === "counter") this.#counters.set(name, new Counter(instrument));
-      if (instrument.type === "histogram") this.#histograms.set(name, new Histogram(instrument));
+      const { type }: Instrument = INSTRUMENTS[name];
+      const labels = labelValues[name] ?? [undefined];
+      if (type === "counter") this.#counters.set(name, new Counter(labels));
+      if (type === "histogram") this.#histograms.set(name, new Histogram(labels));
     }
   }
 
@@ -52,8 +53,8 @@ type Label = string | undefined;
 class Counter {
   readonly #totals: Map<Label, number>;
 
-  constructor({ values = [undefined] }: { values?: readonly Label[] }) {
-    this.#totals = new Map(values.map((label) => [label, 0]));
+  constructor(labels: readonly Label[]) {
+    this.#totals = new Map(labels.map((label) => [label, 0]));
   }
 
   add(amount: number, label: Label): void {
@@ -68,8 +69,8 @@ class Counter {
 class Histogram {
   readonly #series: Map<Label, Distribution>;
 
-  constructor({ values = [undefined] }: { values?: readonly Label[] }) {
-    this.#series = new Map(values.map((label) => [label, new Distribution()]));
+  constructor(labels: readonly Label[]) {
+    this.#series = new Map(labels.map((label) => [label, new Distribution()]));
   }
 
   record(seconds: number, label: Label): void {

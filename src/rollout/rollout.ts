@@ -1,4 +1,4 @@
-import { type Log, logTaskError, silentLog } from "../observe/log.ts";
+import { type Log, logTaskError } from "../observe/log.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
@@ -13,23 +13,23 @@ export interface RolloutOptions {
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
-  /** Gets errors of scheduled heartbeats. @default {silentLog} */
-  log?: Log;
+  /** Gets errors of scheduled heartbeats. */
+  log: Log;
   /** A unique ID. @default {crypto.randomUUID()} */
   processId?: string;
   /**
    * Identifies the one process that can run in a place, such as a host and port: a process that starts with it knows
    * that its predecessor is dead. Without it, noticing that takes up to five periods.
    */
-  instanceId?: string;
-  /** The maximum interval between heartbeats, in milliseconds; up to a fifth less. @default {5000} */
-  heartbeatMs?: number;
+  instanceId: string | undefined;
   /** The maximum number of processes with an entry for each configuration. @default {8} */
   maxRepresentatives?: number;
   /** Called when another configuration becomes active. */
-  onChange?: (hash: string) => void;
+  onChange: (hash: string) => void;
 }
 
+/** The maximum interval between heartbeats. */
+const HEARTBEAT_MS = 5_000;
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 
@@ -118,15 +118,15 @@ export class Rollout {
   }
 
   #schedule(): () => void {
-    const { clock, random, heartbeatMs = 5_000 } = this.#options;
-    return clock.after(heartbeatMs * (1 - JITTER * random()), () => void this.#scheduledHeartbeat(), true);
+    const { clock, random } = this.#options;
+    return clock.after(HEARTBEAT_MS * (1 - JITTER * random()), () => void this.#scheduledHeartbeat(), true);
   }
 
   async #scheduledHeartbeat(): Promise<void> {
     try {
       await this.#enqueueUnlessLeft(async () => void await this.#heartbeat({ isScheduled: true }));
     } catch (error) {
-      logTaskError(this.#options.log ?? silentLog, "rollout")(error);
+      logTaskError(this.#options.log, "rollout")(error);
     } finally {
       if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
     }
@@ -177,6 +177,6 @@ export class Rollout {
   #setActive(hash: string): void {
     if (hash === this.#active) return;
     this.#active = hash;
-    this.#options.onChange?.(hash);
+    this.#options.onChange(hash);
   }
 }

@@ -36,7 +36,8 @@ export interface CircuitBreakerStore extends Store {
 }
 
 /** Reads and writes have separate circuits: on a full disk, only writes fail. */
-type Kind = "read" | "write";
+export const STORE_OPERATIONS = ["read", "write"] as const;
+type Operation = (typeof STORE_OPERATIONS)[number];
 
 /** A key that holds no data, and the prefix of others. */
 const PROBE = ["probe"];
@@ -57,13 +58,14 @@ class CircuitBreaker implements CircuitBreakerStore {
   readonly #store: Store;
   readonly #options: CircuitBreakerOptions;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
-  readonly #openUntil = new Map<Kind, number>();
+  readonly #openUntil = new Map<Operation, number>();
   /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
   #failedBytes = 0;
 
   constructor(store: Store, options: CircuitBreakerOptions) {
     this.#store = store;
     this.#options = options;
+    options.metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
   get isAvailable(): boolean {
@@ -103,7 +105,7 @@ class CircuitBreaker implements CircuitBreakerStore {
     await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome
   }
 
-  async #run<T>(kind: Kind, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
+  async #run<T>(kind: Operation, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
     if (this.#isOpen(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
     if (this.#openUntil.has(kind)) await this.#probe(kind);
     try {
@@ -115,7 +117,7 @@ class CircuitBreaker implements CircuitBreakerStore {
   }
 
   /** Half-open: after the pause, one probe runs while the circuit stays open for all others. */
-  async #probe(kind: Kind): Promise<void> {
+  async #probe(kind: Operation): Promise<void> {
     this.#openUntil.set(kind, this.#options.clock.now() + TIMEOUT_MS + PAUSE_MS);
     await this.#attempt<unknown>(kind, () => {
       return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
@@ -123,7 +125,7 @@ class CircuitBreaker implements CircuitBreakerStore {
     this.#recordRecovery(kind);
   }
 
-  async #attempt<T>(kind: Kind, operation: () => Promise<T>): Promise<T> {
+  async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
     const { clock, metrics } = this.#options;
     const startedAt = clock.now();
     try {
@@ -137,17 +139,17 @@ class CircuitBreaker implements CircuitBreakerStore {
   }
 
   /** No pause exceeds the maximum; a longer remaining time means that the clock was set back. */
-  #isOpen(kind: Kind): boolean {
+  #isOpen(kind: Operation): boolean {
     const remainingMs = (this.#openUntil.get(kind) ?? 0) - this.#options.clock.now();
     return remainingMs > 0 && remainingMs <= TIMEOUT_MS + PAUSE_MS;
   }
 
-  #recordRecovery(kind: Kind): void {
+  #recordRecovery(kind: Operation): void {
     if (kind === "write") this.#failedBytes = 0;
     if (this.#openUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
   }
 
-  #recordFailure(kind: Kind, error: unknown): Error {
+  #recordFailure(kind: Operation, error: unknown): Error {
     const failure = toUnavailableError(error);
     const { clock, onChange } = this.#options;
     const wasAvailable = this.isAvailable;

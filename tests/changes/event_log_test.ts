@@ -1,8 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
+import { commitDifference, difference, type PublicTarget } from "../../src/changes/commit_difference.ts";
 import { EventLog } from "../../src/changes/event_log.ts";
-import { difference, type PublicTarget, publish } from "../../src/changes/publisher.ts";
+import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
+import { retryConflicts } from "../../src/store/retry.ts";
 import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -15,6 +17,13 @@ const STORES: Record<string, () => Promise<Store>> = {
 
 function target(values: Record<string, string>, other: Partial<PublicTarget> = {}): PublicTarget {
   return { public: new Map(Object.entries(values)), sensitive: new Map(), server: new Set(), ...other };
+}
+
+/** Commits the difference to a target, and returns the new events. */
+async function commitTo(log: EventLog, to: PublicTarget): Promise<readonly LogEvent[]> {
+  const options = { checks: [], delivered: [], unpublished: new Set<string>() };
+  const retry = { clock: systemClock, random: () => 0 };
+  return (await retryConflicts(() => commitDifference(to, log, options), retry)).events;
 }
 
 interface TestLog {
@@ -32,9 +41,7 @@ function testLog(name: string, keep: number, run: (context: TestLog) => Promise<
       const store = await open();
       const clock = new FakeClock(1000);
       const log = new EventLog(store, { clock, keep });
-      const put = async (to: PublicTarget) => {
-        return (await publish(to, log, { clock: systemClock, random: () => 0 }))?.events ?? [];
-      };
+      const put = (to: PublicTarget) => commitTo(log, to);
       try {
         await run({ store, log, clock, put, all: () => log.after(0, 100_000) });
       } finally {
@@ -44,7 +51,7 @@ function testLog(name: string, keep: number, run: (context: TestLog) => Promise<
   }
 }
 
-testLog("publish() appends new, changed and removed variables once", 100, async ({ put, all, clock }) => {
+testLog("commitDifference() appends new, changed and removed variables once", 100, async ({ put, all, clock }) => {
   assertEquals(await put(target({ B: "1", A: "1" })), [{ id: 1000, name: "A", value: "1" }, {
     id: 1001,
     name: "B",
@@ -62,13 +69,17 @@ testLog("publish() appends new, changed and removed variables once", 100, async 
   ]);
 });
 
-testLog("publish() assigns increasing ids when the clock stands still or goes back", 100, async ({ put, store }) => {
-  await put(target({ A: "1" }));
-  await put(target({ A: "2" }));
-  const slow = new EventLog(store, { clock: new FakeClock(5) });
-  await publish(target({ A: "3" }), slow, { clock: systemClock, random: () => 0 });
-  assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1000, 1001, 1002]);
-});
+testLog(
+  "commitDifference() assigns increasing ids when the clock stands still or goes back",
+  100,
+  async ({ put, store }) => {
+    await put(target({ A: "1" }));
+    await put(target({ A: "2" }));
+    const slow = new EventLog(store, { clock: new FakeClock(5) });
+    await commitTo(slow, target({ A: "3" }));
+    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1000, 1001, 1002]);
+  },
+);
 
 testLog(
   "EventLog.append() returns undefined if another process has written since the state was read",
@@ -81,13 +92,13 @@ testLog(
   },
 );
 
-testLog("publish() appends a change once if several processes publish it", 100, async ({ put, all }) => {
+testLog("commitDifference() appends a change once if several processes publish it", 100, async ({ put, all }) => {
   const results = await Promise.all([put(target({ A: "1" })), put(target({ A: "1" })), put(target({ A: "1" }))]);
   assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
   assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }]);
 });
 
-testLog("publish() splits changes that exceed one commit", 10_000, async ({ put, all }) => {
+testLog("commitDifference() splits changes that exceed one commit", 10_000, async ({ put, all }) => {
   const many = Object.fromEntries(Array.from({ length: 450 }, (_, i) => [`N${String(i).padStart(3, "0")}`, "x"]));
   const long = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`M${i}`.padEnd(1_024, "m"), "z"]));
   const large = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]));
@@ -146,28 +157,32 @@ testLog("EventLog.after() leads from any cursor to the current state", 15, async
   assert((await all()).length < 30);
 });
 
-testLog("publish() deletes old values of a variable that leaves the PUBLIC tier", 100, async ({ put, all, store }) => {
-  await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
-  await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
-  await put(target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }));
-  assertEquals(await all(), [
-    { id: 1000, name: "OTHER", value: "1" },
-    { id: 1003, name: "OTHER", value: "2" },
-    { id: 1004, name: "TOKEN", leavesPublic: true },
-  ]);
-  const entries = await Promise.all([["event"], ["state"]].map((prefix) => store.list(prefix)));
-  const decoder = new TextDecoder();
-  const values = entries.flat().map(({ value }) => decoder.decode((value as { value?: Uint8Array }).value));
-  assertEquals(values.filter((value) => value.includes("leaked")), []);
-});
+testLog(
+  "commitDifference() deletes old values of a variable that leaves the PUBLIC tier",
+  100,
+  async ({ put, all, store }) => {
+    await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
+    await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
+    await put(target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }));
+    assertEquals(await all(), [
+      { id: 1000, name: "OTHER", value: "1" },
+      { id: 1003, name: "OTHER", value: "2" },
+      { id: 1004, name: "TOKEN", leavesPublic: true },
+    ]);
+    const entries = await Promise.all([["event"], ["state"]].map((prefix) => store.list(prefix)));
+    const decoder = new TextDecoder();
+    const values = entries.flat().map(({ value }) => decoder.decode((value as { value?: Uint8Array }).value));
+    assertEquals(values.filter((value) => value.includes("leaked")), []);
+  },
+);
 
-testLog("publish() keeps the history of a variable that is only removed", 100, async ({ put, all }) => {
+testLog("commitDifference() keeps the history of a variable that is only removed", 100, async ({ put, all }) => {
   await put(target({ A: "1" }));
   await put(target({}));
   assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }, { id: 1001, name: "A" }]);
 });
 
-testLog("publish() preserves values", 100, async ({ put, all }) => {
+testLog("commitDifference() preserves values", 100, async ({ put, all }) => {
   const values = { BOM: "\uFEFFx", NUL: "\0", EMPTY: "", LINES: "\r\n\u2028", EMOJI: "👩‍👧".repeat(2_000) };
   await put(target(values));
   const events = await all() as { name: string; value: string }[];

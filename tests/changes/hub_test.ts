@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { EventLog } from "../../src/changes/event_log.ts";
 import { Hub } from "../../src/changes/hub.ts";
 import { Tail } from "../../src/changes/tail.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../_gateway.ts";
@@ -22,7 +23,7 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   const tail = new Tail(new EventLog(memoryStore(), { clock }), () => {});
   await tail.readNew();
   const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
-  const hub = new Hub(tail, { clock, log, random: () => 0, ...limits });
+  const hub = new Hub(tail, { clock, log, random: () => 0, metrics: noMetrics, ...limits });
   const reader = hub.subscribe({ address: "192.0.2.1", clientKey: "192.0.2.1" }).pipeThrough(new TextDecoderStream())
     .getReader();
   await reader.read();

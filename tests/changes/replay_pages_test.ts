@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Change, EventLog } from "../../src/changes/event_log.ts";
+import { EventLog } from "../../src/changes/event_log.ts";
+import type { Change } from "../../src/changes/log_event.ts";
 import { ReplayPages } from "../../src/changes/replay_pages.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { ListOptions, Store } from "../../src/store/store.ts";

@@ -3,6 +3,7 @@ import { EventLog } from "../../src/changes/event_log.ts";
 import { Hub } from "../../src/changes/hub.ts";
 import { Tail } from "../../src/changes/tail.ts";
 import { silentLog } from "../../src/observe/log.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -99,7 +100,7 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   const { tail } = await setUp(1_250);
   await tail.readNew();
   const limits = { maxStreams: 10, maxStreamsPerClient: 10, maxStreamAgeMs: 60_000 };
-  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, ...limits });
+  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, metrics: noMetrics, ...limits });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
     const reader = hub.subscribe(client, { kind: "reconnect", cursor }).pipeThrough(new TextDecoderStream())

@@ -1,6 +1,6 @@
 import { EventLog } from "../../src/changes/event_log.ts";
 import { ConfigurationError } from "../../src/config/snapshot.ts";
-import { setVariables, unsetVariables } from "../../src/config/stored.ts";
+import { setVariables, unsetVariables } from "../../src/config/stored_variables.ts";
 import type { Payload } from "../../src/pages/payload.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";

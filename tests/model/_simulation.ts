@@ -1,4 +1,4 @@
-import type { LogEvent } from "../../src/changes/event_log.ts";
+import type { LogEvent } from "../../src/changes/log_event.ts";
 import { eventId, EVENTS, type StoredEvent, toEvents } from "../../src/changes/stored_event.ts";
 import type { Environment } from "../../src/config/classify.ts";
 import { memoryStore } from "../../src/store/memory.ts";

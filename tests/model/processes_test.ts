@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { EventLog, type LogEvent } from "../../src/changes/event_log.ts";
+import { EventLog } from "../../src/changes/event_log.ts";
+import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { LABEL_VALUES } from "../../src/endpoints/metrics.ts";
 import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/instruments.ts";
 import { prometheusName } from "../../src/observe/prometheus.ts";
 import { Registry } from "../../src/observe/registry.ts";
@@ -9,15 +10,15 @@ function linesOf(registry: Registry, prefix: string): string[] {
 }
 
 Deno.test("format() writes every counter from the start, with each value of its label", () => {
-  assertEquals(linesOf(new Registry(), "rep_store_errors_total"), [
+  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_store_errors_total"), [
     'rep_store_errors_total{operation="read"} 0',
     'rep_store_errors_total{operation="write"} 0',
   ]);
-  assertEquals(linesOf(new Registry(), "rep_pages_served_total"), ["rep_pages_served_total 0"]);
+  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_pages_served_total"), ["rep_pages_served_total 0"]);
 });
 
 Deno.test("format() writes name, description and type of an instrument before its values", () => {
-  const registry = new Registry();
+  const registry = new Registry(LABEL_VALUES);
   registry.count("rep.pages.served", 2);
   registry.count("rep.pages.served", 1);
   const { help } = INSTRUMENTS["rep.pages.served"];
@@ -27,7 +28,7 @@ Deno.test("format() writes name, description and type of an instrument before it
 });
 
 Deno.test("count() adds to the series of the label", () => {
-  const registry = new Registry();
+  const registry = new Registry(LABEL_VALUES);
   registry.count("rep.session_keys.rejected", 1, "origin_mismatch");
   registry.count("rep.session_keys.rejected", 2, "origin_mismatch");
   assertEquals(
@@ -37,7 +38,7 @@ Deno.test("count() adds to the series of the label", () => {
 });
 
 Deno.test("observe() registers a function that is called whenever the metrics are read", () => {
-  const registry = new Registry();
+  const registry = new Registry(LABEL_VALUES);
   assertEquals(linesOf(registry, "rep_streams_open "), []);
   let open = 1;
   registry.observe("rep.streams.open", () => open);
@@ -48,7 +49,7 @@ Deno.test("observe() registers a function that is called whenever the metrics ar
 });
 
 Deno.test("record() counts a duration in every bucket that is not below it", () => {
-  const registry = new Registry();
+  const registry = new Registry(LABEL_VALUES);
   for (const seconds of [0, 0.001, 0.3, 31]) registry.record("rep.upstream.duration", seconds);
   const counts = ["0.001", "0.25", "0.5", "30", "+Inf"].map((le) =>
     linesOf(registry, `rep_upstream_duration_seconds_bucket{le="${le}"}`)[0]?.split(" ").at(-1)
@@ -65,12 +66,12 @@ Deno.test("prometheusName() returns distinct, valid names", () => {
 });
 
 Deno.test("Registry has a help text for every instrument", () => {
-  const helps = [...new Registry().format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
+  const helps = [...new Registry(LABEL_VALUES).format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
   assertEquals([helps.length > 0, helps.filter((help) => help === "undefined" || help === "")], [true, []]);
 });
 
 Deno.test("format() writes every histogram from the start, with each value of its label", () => {
-  assertEquals(linesOf(new Registry(), "rep_store_duration_seconds_count"), [
+  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_store_duration_seconds_count"), [
     'rep_store_duration_seconds_count{operation="read"} 0',
     'rep_store_duration_seconds_count{operation="write"} 0',
   ]);

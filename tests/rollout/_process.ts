@@ -1,3 +1,4 @@
+import { silentLog } from "../../src/observe/log.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { Rollout } from "../../src/rollout/rollout.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
@@ -19,7 +20,7 @@ const LONG_OUTAGE_MS = 35_000;
 /** Options of {@linkcode Process}. */
 interface ProcessOptions {
   hash: string;
-  instanceId?: string;
+  instanceId: string | undefined;
   maxRepresentatives: number;
 }
 
@@ -70,7 +71,8 @@ export class Process {
       random: simulation.random,
       processId: this.name,
       maxRepresentatives,
-      ...instanceId === undefined ? {} : { instanceId },
+      instanceId,
+      log: silentLog,
       onChange: (active) => this.#checkChange(active),
     });
     void this.rollout.join(hash);

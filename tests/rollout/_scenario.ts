@@ -50,8 +50,8 @@ export class Scenario {
   }
 
   #start(index: number, hash = this.#target): Process {
-    const instanceId = this.#hasInstanceIds ? { instanceId: `:${index}` } : {};
-    return new Process(this.#simulation, { hash, maxRepresentatives: this.#maxRepresentatives, ...instanceId });
+    const instanceId = this.#hasInstanceIds ? `:${index}` : undefined;
+    return new Process(this.#simulation, { hash, maxRepresentatives: this.#maxRepresentatives, instanceId });
   }
 
   /** Returns a new version or an earlier one. */

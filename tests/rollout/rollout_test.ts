@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { silentLog } from "../../src/observe/log.ts";
 import { Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { kvStore } from "../../src/store/kv.ts";
@@ -34,7 +35,10 @@ class Cluster {
       now: () => this.clock.now(),
       after: (ms, callback) => this.clock.after(ms, () => state.isAlive && callback()),
     };
-    const rollout = new Rollout({ store: this.store, clock, random: () => 0, ...options });
+    const rollout = new Rollout({
+      ...{ store: this.store, clock, random: () => 0, log: silentLog, instanceId: undefined, onChange() {} },
+      ...options,
+    });
     this.#running.set(rollout, state);
     return rollout;
   }

@@ -1,7 +1,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
-import { MAX_HISTORY } from "../../config/stored.ts";
+import { MAX_HISTORY } from "../../config/stored_variables.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { closestFlag, singleValue, UsageError } from "../options/read_options.ts";
 import {

@@ -7,8 +7,8 @@ import {
   setVariables,
   type StoredWrite,
   unsetVariables,
-} from "../../config/stored.ts";
-import { watchVariables } from "../../config/watch_stored.ts";
+} from "../../config/stored_variables.ts";
+import { watchStoredVariables } from "../../config/watch_stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
 import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
@@ -82,7 +82,7 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
     io.printError("Watching the variables in the store");
     const { clock } = io;
     const options = { clock, signal: stop.signal, after: last, poll: undefined, isBackground: false };
-    await watchVariables(store, printNew, options);
+    await watchStoredVariables(store, printNew, options);
   });
 }
 

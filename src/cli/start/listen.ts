@@ -1,4 +1,4 @@
-import { BrokenBodyError } from "../../content/proxy/broken_body_error.ts";
+import { BrokenBodyError } from "../../content/proxy/upstream_failure.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
 import { describeError, type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";

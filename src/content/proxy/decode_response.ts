@@ -1,6 +1,6 @@
 import { decodeContent } from "../../coding/decode_content.ts";
 import { messageOf } from "../../observe/log.ts";
-import { BrokenBodyError } from "./broken_body_error.ts";
+import { BrokenBodyError } from "./upstream_failure.ts";
 
 /**
  * Decodes the content coding of a response, if it is supported. A body that cannot be decoded ends in a

@@ -5,7 +5,6 @@ import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RequestUrl } from "../../http/request_urls.ts";
 import type { RequestContext } from "../../http/routes.ts";
-import type { LabelOf } from "../../observe/instruments.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { Clock } from "../../values/clock.ts";
@@ -16,6 +15,7 @@ import { HeldBytes } from "./held_bytes.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
 import { TlsAgent } from "./tls_agent.ts";
+import type { UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
@@ -209,7 +209,7 @@ export class ReverseProxy {
       : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
   }
 
-  #warn(error: unknown, fields: RequestFields, reason: LabelOf<"rep.upstream.errors">): void {
+  #warn(error: unknown, fields: RequestFields, reason: UpstreamFailure): void {
     this.#options.metrics.count("rep.upstream.errors", 1, reason);
     this.#options.log.warn("rep.upstream.failed", { reason, detail: detailOf(error), ...fields });
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { BytesContent } from "../../coding/bytes_content.ts";
 import type { Transfer } from "../transfers.ts";
-import { BrokenBodyError } from "./broken_body_error.ts";
+import { BrokenBodyError } from "./upstream_failure.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { listen, type Listener, type ListenOptions } from "../../../src/cli/start/listen.ts";
 import type { Tls } from "../../../src/cli/start/tls.ts";
-import { BrokenBodyError } from "../../../src/content/proxy/broken_body_error.ts";
+import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { peerAddress } from "../../../src/http/client_address.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { BrokenBodyError } from "../../../src/content/proxy/broken_body_error.ts";
+import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
 import { decodeResponse } from "../../../src/content/proxy/decode_response.ts";
 
 const GZIP = { headers: { "content-encoding": "gzip" } };

@@ -1,9 +1,9 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import { newestWrite, VARIABLES_HEAD_KEY } from "./stored.ts";
+import { newestWrite, VARIABLES_HEAD_KEY } from "./stored_variables.ts";
 
-/** Options of {@linkcode watchVariables}. */
-export interface WatchVariablesOptions {
+/** Options of {@linkcode watchStoredVariables}. */
+export interface WatchStoredVariablesOptions {
   clock: Clock;
   /** Ends the watch when it is aborted. */
   signal: AbortSignal;
@@ -18,7 +18,7 @@ export interface WatchVariablesOptions {
   isBackground: boolean;
 }
 
-/** See {@linkcode WatchVariablesOptions.poll}. */
+/** See {@linkcode WatchStoredVariablesOptions.poll}. */
 export type PollNewestWrite = (report: (id: number) => void) => () => void;
 
 const POLL_MS = 1_000;
@@ -32,10 +32,10 @@ const POLL_MS = 1_000;
  * @returns A promise that resolves after the signal is aborted and the last call has ended.
  * @throws Any error of `onChange` except {@linkcode StoreUnavailableError}.
  */
-export async function watchVariables(
+export async function watchStoredVariables(
   store: Store,
   onChange: (id: number) => void | Promise<void>,
-  { clock, signal, after, poll: pollTogether, isBackground }: WatchVariablesOptions,
+  { clock, signal, after, poll: pollTogether, isBackground }: WatchStoredVariablesOptions,
 ): Promise<void> {
   let known = after;
   let pause = new AbortController();

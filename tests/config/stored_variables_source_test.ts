@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { setVariables } from "../../src/config/stored.ts";
-import { StoredSource } from "../../src/config/stored_source.ts";
+import { setVariables } from "../../src/config/stored_variables.ts";
+import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -27,17 +27,17 @@ function setUp() {
 
 const DOWN = new StoreUnavailableError("gone");
 
-Deno.test("StoredSource.read() reads the variables from the store each time", async () => {
+Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
   const { failing, set } = setUp();
-  const source = new StoredSource(failing);
+  const source = new StoredVariablesSource(failing);
   assertEquals([source.isKnown, await source.read(), source.isKnown], [false, {}, true]);
   await set("1");
   assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
 });
 
-Deno.test("StoredSource.read() returns the variables that were read last while the store is unavailable", async () => {
+Deno.test("StoredVariablesSource.read() returns the variables that were read last while the store is unavailable", async () => {
   const { failing, set } = setUp();
-  const source = new StoredSource(failing);
+  const source = new StoredVariablesSource(failing);
   await set("1");
   await source.read();
   await set("2");
@@ -47,9 +47,9 @@ Deno.test("StoredSource.read() returns the variables that were read last while t
   assertEquals(await source.read(), { REP_PUBLIC_A: "2" });
 });
 
-Deno.test("StoredSource.read() returns no variables until the store has been available once", async () => {
+Deno.test("StoredVariablesSource.read() returns no variables until the store has been available once", async () => {
   const { failing, set } = setUp();
-  const source = new StoredSource(failing);
+  const source = new StoredVariablesSource(failing);
   await set("1");
   failing.error = DOWN;
   assertEquals([await source.read(), source.isKnown], [{}, false]);
@@ -57,9 +57,9 @@ Deno.test("StoredSource.read() returns no variables until the store has been ava
   assertEquals([await source.read(), source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
 });
 
-Deno.test("StoredSource.throwIfStale() throws if the store was unavailable, StoredSource.read() rejects on other errors only", async () => {
+Deno.test("StoredVariablesSource.throwIfStale() throws if the store was unavailable, StoredVariablesSource.read() rejects on other errors only", async () => {
   const { failing } = setUp();
-  const source = new StoredSource(failing);
+  const source = new StoredVariablesSource(failing);
   failing.error = DOWN;
   await source.read();
   assertEquals(assertThrows(() => source.throwIfStale()), DOWN);

@@ -1,12 +1,12 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
-import { storedEnvironment } from "./stored.ts";
+import { storedEnvironment } from "./stored_variables.ts";
 
 /**
  * The variables in the store as one of the gateway's sources. It keeps what it has read, so that the values of the
  * environment or the manifest do not become active again while the store is unavailable.
  */
-export class StoredSource {
+export class StoredVariablesSource {
   readonly #store: Store;
   #environment: Environment | undefined;
   #failure: StoreUnavailableError | undefined;

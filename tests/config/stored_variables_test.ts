@@ -11,7 +11,7 @@ import {
   storedEnvironment,
   unsetVariables,
   type WriteOptions,
-} from "../../src/config/stored.ts";
+} from "../../src/config/stored_variables.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";

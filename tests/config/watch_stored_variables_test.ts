@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, fail as assertFail } from "@std/assert";
-import { newestWrite, setVariables } from "../../src/config/stored.ts";
-import { watchVariables, type WatchVariablesOptions } from "../../src/config/watch_stored.ts";
+import { newestWrite, setVariables } from "../../src/config/stored_variables.ts";
+import { watchStoredVariables, type WatchStoredVariablesOptions } from "../../src/config/watch_stored_variables.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -15,21 +15,21 @@ interface Watch {
   calls: number[];
   set: (value: string) => Promise<unknown>;
   stop: () => Promise<void>;
-  /** The promise of watchVariables(). */
+  /** The promise of watchStoredVariables(). */
   ended: Promise<void>;
 }
 
 /** Starts a watch. */
 async function startWatch(
   store: Store,
-  { onChange, ...options }: Partial<WatchVariablesOptions> & { onChange?: (id: number) => Promise<void> } = {},
+  { onChange, ...options }: Partial<WatchStoredVariablesOptions> & { onChange?: (id: number) => Promise<void> } = {},
 ): Promise<Watch> {
   const clock = new FakeClock(START);
   const calls: number[] = [];
   const stop = new AbortController();
   const callback = onChange ?? ((id) => Promise.resolve(void calls.push(id)));
   const defaults = { clock, signal: stop.signal, after: 0, poll: undefined, isBackground: false };
-  const ended = watchVariables(store, callback, { ...defaults, ...options });
+  const ended = watchStoredVariables(store, callback, { ...defaults, ...options });
   await settle();
   return {
     clock,
@@ -51,7 +51,7 @@ function withoutNotifications(store: Store): Store {
   return { ...countedStore(store), watch: () => () => {} };
 }
 
-Deno.test("watchVariables() calls back at once when the store notifies", async () => {
+Deno.test("watchStoredVariables() calls back at once when the store notifies", async () => {
   const { calls, set, stop } = await startWatch(memoryStore());
   await set("1");
   await set("2");
@@ -59,7 +59,7 @@ Deno.test("watchVariables() calls back at once when the store notifies", async (
   await stop();
 });
 
-Deno.test("watchVariables() calls back within a second when the store does not notify", async () => {
+Deno.test("watchStoredVariables() calls back within a second when the store does not notify", async () => {
   const { calls, set, stop, clock } = await startWatch(withoutNotifications(memoryStore()));
   await set("1");
   await set("2");
@@ -72,7 +72,7 @@ Deno.test("watchVariables() calls back within a second when the store does not n
   await stop();
 });
 
-Deno.test("watchVariables() calls back for earlier writes unless they are known", async () => {
+Deno.test("watchStoredVariables() calls back for earlier writes unless they are known", async () => {
   const store = memoryStore();
   const writer = await startWatch(store);
   await writer.set("1");
@@ -84,7 +84,7 @@ Deno.test("watchVariables() calls back for earlier writes unless they are known"
   await aware.stop();
 });
 
-Deno.test("watchVariables() waits for the callback, and calls it once for all writes meanwhile", async () => {
+Deno.test("watchStoredVariables() waits for the callback, and calls it once for all writes meanwhile", async () => {
   const started: number[] = [];
   const waiting: (() => void)[] = [];
   const { set, stop } = await startWatch(memoryStore(), {
@@ -109,7 +109,7 @@ Deno.test("watchVariables() waits for the callback, and calls it once for all wr
   await stopped;
 });
 
-Deno.test("watchVariables() repeats a call that failed because the store is unavailable", async () => {
+Deno.test("watchStoredVariables() repeats a call that failed because the store is unavailable", async () => {
   const calls: number[] = [];
   const { set, stop, clock } = await startWatch(memoryStore(), {
     onChange(id) {
@@ -127,7 +127,7 @@ Deno.test("watchVariables() repeats a call that failed because the store is unav
   await stop();
 });
 
-Deno.test("watchVariables() reads only what a poll of the caller reports, and repeats what has failed", async () => {
+Deno.test("watchStoredVariables() reads only what a poll of the caller reports, and repeats what has failed", async () => {
   const memory = memoryStore();
   const store = withoutNotifications(memory) as CountedStore;
   let report = (_id: number) => {};
@@ -162,7 +162,7 @@ Deno.test("watchVariables() reads only what a poll of the caller reports, and re
   await stop();
 });
 
-Deno.test("watchVariables() continues while the store is unavailable, and calls back for the writes meanwhile", async () => {
+Deno.test("watchStoredVariables() continues while the store is unavailable, and calls back for the writes meanwhile", async () => {
   const memory = memoryStore();
   let isDown = false;
   const { calls, stop, clock } = await startWatch({
@@ -179,7 +179,7 @@ Deno.test("watchVariables() continues while the store is unavailable, and calls 
   await stop();
 });
 
-Deno.test("watchVariables() rejects with any other error of the callback, and leaves no timer behind", async () => {
+Deno.test("watchStoredVariables() rejects with any other error of the callback, and leaves no timer behind", async () => {
   const { set, ended, clock } = await startWatch(memoryStore(), {
     onChange: () => Promise.reject(new TypeError("a bug")),
   });
@@ -189,7 +189,7 @@ Deno.test("watchVariables() rejects with any other error of the callback, and le
   assertEquals(clock.waiting, 0);
 });
 
-Deno.test("watchVariables() does not call back once its signal is aborted", async () => {
+Deno.test("watchStoredVariables() does not call back once its signal is aborted", async () => {
   const store = memoryStore();
   const { calls, set, stop, clock } = await startWatch(store, { signal: AbortSignal.abort() });
   await stop();
@@ -201,7 +201,7 @@ Deno.test("watchVariables() does not call back once its signal is aborted", asyn
   assertEquals([clock.waiting, other.clock.waiting], [0, 0]);
 });
 
-Deno.test("watchVariables() calls back for a database that was emptied", async () => {
+Deno.test("watchStoredVariables() calls back for a database that was emptied", async () => {
   const store = memoryStore();
   const { calls, set, stop } = await startWatch(store);
   await set("1");
@@ -211,7 +211,7 @@ Deno.test("watchVariables() calls back for a database that was emptied", async (
   await stop();
 });
 
-Deno.test("watchVariables() works with kv.watch on a real database", async () => {
+Deno.test("watchStoredVariables() works with kv.watch on a real database", async () => {
   const store = kvStore(await Deno.openKv(":memory:"));
   const { set, stop, calls } = await startWatch(store);
   await set("1");
@@ -221,7 +221,7 @@ Deno.test("watchVariables() works with kv.watch on a real database", async () =>
   store.close();
 });
 
-Deno.test("watchVariables() ends its watch of the store when it is aborted, and when the callback fails", async () => {
+Deno.test("watchStoredVariables() ends its watch of the store when it is aborted, and when the callback fails", async () => {
   let watches = 0;
   const memory = memoryStore();
   const store: Store = {

@@ -1,0 +1,166 @@
+import type { Log } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  countVariables,
+  EMPTY_SNAPSHOT,
+  hasSameVariables,
+  type Snapshot,
+  type SnapshotInput,
+} from "./snapshot.ts";
+import type { StoredVariablesSource } from "./stored_variables_source.ts";
+
+/** Options of {@linkcode Configuration}. */
+interface ConfigurationOptions {
+  /** Reads all sources but the store. */
+  read: () => Promise<SnapshotInput>;
+  storedVariables: StoredVariablesSource;
+  /** Called with the snapshot of each reload. */
+  publish: (snapshot: Snapshot) => Promise<void>;
+  log: Log;
+  metrics: Metrics;
+}
+
+/** What becomes of a reload. */
+export const RELOAD_OUTCOMES = ["applied", "unchanged", "rejected"] as const;
+
+type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
+
+/** This process's configuration, and how it is replaced: as a whole, or not at all. */
+export class Configuration {
+  readonly #options: ConfigurationOptions;
+  #snapshot = EMPTY_SNAPSHOT;
+  /** The issues for which the last reload was rejected. */
+  #rejection: string | undefined;
+  #blocked = 0;
+  #queuedReload: Promise<void> | undefined;
+  #runningReload: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: ConfigurationOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads the configuration for the first time. Nothing outside the process changes: the caller publishes it.
+   *
+   * @throws {ConfigurationError} If the configuration is invalid.
+   */
+  async load(): Promise<void> {
+    this.#snapshot = await this.#build();
+    const { warnings } = this.#snapshot;
+    this.#options.log.info("rep.config.loaded", { ...countVariables(this.#snapshot), warnings: warnings.length });
+    this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
+  }
+
+  /** The variables as they were last read and found valid; none before {@linkcode load}. */
+  get snapshot(): Snapshot {
+    return this.#snapshot;
+  }
+
+  /** Whether the last reload was rejected. */
+  get isRejected(): boolean {
+    return this.#rejection !== undefined;
+  }
+
+  /** The number of changes that strict mode has rejected. A change that is found again counts once. */
+  get blocked(): number {
+    return this.#blocked;
+  }
+
+  /**
+   * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued
+   * share it. After {@linkcode close} it does nothing.
+   *
+   * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
+   */
+  reload(): Promise<void> {
+    this.#queuedReload ??= this.#runningReload.catch(() => {}).then(() => {
+      this.#queuedReload = undefined;
+      if (this.#isClosed) return;
+      return this.#runningReload = this.#reload();
+    });
+    return this.#queuedReload;
+  }
+
+  /**
+   * Reloads after writes to the stored variables. The log has the issues of an invalid configuration.
+   *
+   * @throws {StoreUnavailableError} If they could not be read, so that this has to be repeated.
+   */
+  async reloadStored(): Promise<void> {
+    await this.reload().catch(() => {}); // see above
+    this.#options.storedVariables.throwIfStale();
+  }
+
+  async #reload(): Promise<void> {
+    const before = this.#snapshot;
+    try {
+      this.#snapshot = await this.#build();
+    } catch (error) {
+      throw this.#reject(error);
+    }
+    if (this.#isClosed) return; // the shutdown has not waited for the sources
+    const isRecovery = this.#rejection !== undefined;
+    this.#rejection = undefined;
+    this.#logFindings(this.#snapshot, before);
+    await this.#options.publish(this.#snapshot);
+    const isUnchanged = hasSameVariables(this.#snapshot, before);
+    this.#count(isUnchanged ? "unchanged" : "applied");
+    // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
+    const level = isUnchanged && !isRecovery ? "debug" : "info";
+    this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
+  }
+
+  /** Precedence: the store, the environment, the env file, the manifest's defaults. */
+  async #build(): Promise<Snapshot> {
+    const { read, storedVariables } = this.#options;
+    const [input, stored] = await Promise.all([read(), storedVariables.read()]);
+    return await buildSnapshot({ ...input, environment: { ...input.environment, ...stored } });
+  }
+
+  #reject(error: unknown): unknown {
+    const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
+    const rejection = issues.join("\n");
+    if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
+    this.#rejection = rejection;
+    this.#count("rejected");
+    this.#options.log.error("rep.config.rejected", { detail: "the previous configuration stays active", issues });
+    return error;
+  }
+
+  #count(outcome: ReloadOutcome): void {
+    this.#options.metrics.count("rep.config.reloads", 1, outcome);
+  }
+
+  /** Logs the guardrail warnings, deprecations and suspicious names that the previous snapshot did not have. */
+  #logFindings({ warnings, deprecated, suspicious }: Snapshot, before: Snapshot): void {
+    const { log } = this.#options;
+    for (const { name, detection, detail } of newIn(warnings, before.warnings, (it) => `${it.name} ${it.detail}`)) {
+      log.warn("rep.guardrail.warning", { variable_name: name, detection_type: detection, detail });
+    }
+    for (const { name, message } of newIn(deprecated, before.deprecated, nameOf)) {
+      log.warn("rep.config.deprecated", { variable_name: name, detail: message });
+    }
+    for (const { name, detail } of newIn(suspicious, before.suspicious, nameOf)) {
+      log.warn("rep.config.suspicious_name", { variable_name: name, detail });
+    }
+  }
+
+  /** Waits for a reload that is running. No other begins. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#runningReload.catch(() => {}); // its caller handles the rejection
+  }
+}
+
+/** Returns the findings whose keys none of the previous ones had. */
+function newIn<F>(findings: readonly F[], previous: readonly F[], keyOf: (finding: F) => string): readonly F[] {
+  const known = new Set(previous.map(keyOf));
+  return findings.filter((finding) => !known.has(keyOf(finding)));
+}
+
+function nameOf({ name }: { readonly name: string }): string {
+  return name;
+}

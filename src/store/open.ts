@@ -1,5 +1,5 @@
 import { type Log, messageOf } from "../observe/log.ts";
-import type { Clock } from "../values/clock.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
 import { withPrivateUmask } from "./private_file.ts";
@@ -32,12 +32,12 @@ const MEMORY_ONLY =
 export async function openStore(
   storePath: string | undefined,
   log: Log,
-  options: OpenStoreOptions = {},
+  { clock = systemClock, random = Math.random }: OpenStoreOptions = {},
 ): Promise<Store> {
   if (storePath === undefined) return await openDefault(log);
   if (storePath === ":memory:") return memoryStore();
   const { openNamedStore } = await import("./open_named.ts");
-  return await openNamedStore(storePath, log, options);
+  return await openNamedStore(storePath, log, { clock, random });
 }
 
 async function openDefault(log: Log): Promise<Store> {

@@ -1,13 +1,12 @@
 import { type Log, messageOf } from "../observe/log.ts";
-import { systemClock } from "../values/clock.ts";
 import { isGranted } from "../values/permissions.ts";
 import { redactCredentials, redactUrl } from "../values/redact_url.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import type { OpenStoreOptions } from "./open.ts";
 import { loadPostgresDriver } from "./postgres/driver.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { restrictToOwner } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
+import type { RetryOptions } from "./retry.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
 /** How many checks a `denokv` server accepts per commit. */
@@ -17,14 +16,10 @@ const MAX_SERVER_CHECKS = 10;
 export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
 /** Opens the file or the server that a path names; see {@linkcode openStore}. */
-export async function openNamedStore(
-  path: string,
-  log: Log,
-  { clock = systemClock, random = Math.random }: OpenStoreOptions,
-): Promise<Store> {
-  if (isPostgresUrl(path)) return await openPostgres(path, log, { clock, random });
+export async function openNamedStore(path: string, log: Log, options: RetryOptions): Promise<Store> {
+  if (isPostgresUrl(path)) return await openPostgres(path, log, options);
   if (!("openKv" in Deno)) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
-  return isUrl(path) ? await openServer(path, log, { clock, random }) : await openFile(path, log);
+  return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
 }
 
 /** Opens a file. It contains the master key, so that nobody but its owner may read it. */
@@ -36,15 +31,13 @@ function openFile(path: string, log: Log): Promise<Store> {
   });
 }
 
-type Resolved = Required<OpenStoreOptions>;
-
-async function openServer(url: string, log: Log, options: Resolved): Promise<Store> {
+async function openServer(url: string, log: Log, options: RetryOptions): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
   const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url), { maxChecks }));
   return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, ...options });
 }
 
-async function openPostgres(url: string, log: Log, options: Resolved): Promise<Store> {
+async function openPostgres(url: string, log: Log, options: RetryOptions): Promise<Store> {
   const target = parsePostgresUrl(url);
   const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
   const open = () => orCannotOpen(url, () => openPostgresStore(target, options));

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
 import { parseCommandLine, readOptions } from "../src/cli/options/read_options.ts";
-import { parseEnvFile } from "../src/cli/sources/parse_env_file.ts";
+import { parseEnvFile } from "../src/config/parse_env_file.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";

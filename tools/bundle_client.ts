@@ -25,15 +25,16 @@ export async function bundleClient(): Promise<string> {
 function createModule(bundle: string): string {
   const brotli = brotliCompressSync(bundle, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bundle.length } });
   return `// deno-fmt-ignore-file -- made by tools/bundle_client.ts
+import { decodeBase64 } from "@std/encoding/base64";
 
 /** The client as a minified ES module, for pages that have no bundler. */
 export const CLIENT_JS: string = ${JSON.stringify(bundle)};
 
 /** {@linkcode CLIENT_JS} in the content coding \`br\`. */
-export const CLIENT_BR: Uint8Array<ArrayBuffer> = /* @__PURE__ */ Uint8Array.fromBase64("${brotli.toString("base64")}");
+export const CLIENT_BR: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64("${brotli.toString("base64")}");
 
 /** {@linkcode CLIENT_JS} in the content coding \`gzip\`. */
-export const CLIENT_GZIP: Uint8Array<ArrayBuffer> = /* @__PURE__ */ Uint8Array.fromBase64("${
+export const CLIENT_GZIP: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64("${
     gzipSync(bundle, { level: 9 }).toString("base64")
   }");
 `;

@@ -73,9 +73,28 @@ export function detectSecret(value: string): Detection | undefined {
 }
 
 /** Returns which documented format of a secret a text contains, if any. */
-export function detectKnownFormat(text: string): Detection | undefined {
+function detectKnownFormat(text: string): Detection | undefined {
   const format = SECRET_FORMATS.find(([pattern]) => pattern.test(text));
   return format && { detection: "known_format", detail: `the value looks like ${format[1]}` };
+}
+
+/** No known format is shorter. */
+const MIN_SECRET_LENGTH = 10;
+/**
+ * Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the
+ * text.
+ */
+const WINDOW = 16_384;
+const OVERLAP = 1_024;
+
+/** Looks for a known format of a secret in code, of any length. */
+export function detectInCode(piece: string): Detection | undefined {
+  if (piece.length < MIN_SECRET_LENGTH) return undefined;
+  for (let start = 0; start < piece.length; start += WINDOW) {
+    const detection = detectKnownFormat(piece.slice(start, start + WINDOW + OVERLAP));
+    if (detection) return detection;
+  }
+  return undefined;
 }
 
 /**

@@ -44,7 +44,7 @@ export function every(ms: number, task: () => unknown, { clock, onError }: Recur
   let cancel = clock.after(ms, run, true);
   function run() {
     cancel = clock.after(ms, run, true); // first, so that the task can stop itself
-    Promise.try(task).catch(onError);
+    new Promise((resolve) => resolve(task())).catch(onError); // Promise.try() is missing in Node.js 22
   }
   return () => cancel();
 }

@@ -47,6 +47,7 @@ declare module "@rep/gateway/client" {
   }
   export function status(): StreamStatus;
   export function onStatus(callback: (status: StreamStatus) => void): () => void;
+  export function listenInBackground(): void;
   export class REPError extends Error {}
   export type Client = typeof rep;
   export type Values = PublicVariables;
@@ -70,6 +71,7 @@ declare module "@rep/gateway/client" {
     onAnyChange: typeof onAnyChange;
     status: typeof status;
     onStatus: typeof onStatus;
+    listenInBackground: typeof listenInBackground;
   };
   export default rep;
 }

@@ -1,6 +1,6 @@
 import { globToRegExp } from "@std/path/glob-to-regexp";
 import { relative } from "@std/path/relative";
-import { type Detection, detectKnownFormat, detectSecret } from "../../config/guardrails.ts";
+import { detectInCode, type Detection, detectSecret } from "../../config/guardrails.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
@@ -63,24 +63,6 @@ function lintLine(line: string): (Detection & { column: number })[] {
     const detection = isData(piece) ? detectSecret(piece) : detectInCode(piece);
     return detection ? [{ column: start, ...detection }] : [];
   });
-}
-
-/** No known format is shorter. */
-const MIN_SECRET_LENGTH = 10;
-/**
- * Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the
- * text.
- */
-const WINDOW = 16_384;
-const OVERLAP = 1_024;
-
-function detectInCode(piece: string): Detection | undefined {
-  if (piece.length < MIN_SECRET_LENGTH) return undefined;
-  for (let start = 0; start < piece.length; start += WINDOW) {
-    const detection = detectKnownFormat(piece.slice(start, start + WINDOW + OVERLAP));
-    if (detection) return detection;
-  }
-  return undefined;
 }
 
 /** Larger data is an image, a font or a WebAssembly module. */

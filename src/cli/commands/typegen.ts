@@ -4,7 +4,7 @@ import { readTextFile } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import { findManifest } from "./read_sources.ts";
-import { generateTypes } from "./typescript.ts";
+import { generateTypes } from "../../config/generate_types.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Prints TypeScript types for the variables in the manifest, or writes them to a file. */

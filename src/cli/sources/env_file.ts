@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { isRepName, pickRepVariables } from "../../config/environment.ts";
 import { messageOf } from "../../observe/log.ts";
 import { readBoundedFile } from "./bounded_file.ts";
-import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
+import { type EnvFileIssue, lineAt, parseEnvFile } from "../../config/parse_env_file.ts";
 
 /** What an env file or directory contains. */
 export interface EnvFile {

@@ -1,5 +1,5 @@
-import type { Declaration } from "../../config/declaration.ts";
-import type { Tier } from "../../config/tier.ts";
+import type { Declaration } from "./declaration.ts";
+import type { Tier } from "./tier.ts";
 
 /** The declarations of a manifest. */
 type Declarations = ReadonlyMap<string, Declaration>;
@@ -138,9 +138,10 @@ const GATEWAY_CLIENT = [
   "}",
   "export function status(): StreamStatus;",
   "export function onStatus(callback: (status: StreamStatus) => void): () => void;",
+  "export function listenInBackground(): void;",
   "export class REPError extends Error {}",
   "export type Client = typeof rep;",
   "export type Values = PublicVariables;",
   ...META,
-  ...namespaceOf([...COMMON_NAMES, "status", "onStatus"]),
+  ...namespaceOf([...COMMON_NAMES, "status", "onStatus", "listenInBackground"]),
 ];

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type EnvFileIssue, parseEnvFile } from "../../../src/cli/sources/parse_env_file.ts";
+import { type EnvFileIssue, parseEnvFile } from "../../src/config/parse_env_file.ts";
 
 function variablesIn(text: string): Record<string, string> {
   const { variables, issues } = parseEnvFile(text);

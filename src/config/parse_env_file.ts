@@ -10,6 +10,8 @@ export interface EnvFileIssue {
 interface ParsedEnvFile {
   /** The variables by name. They must not be used if there are issues. */
   readonly variables: ReadonlyMap<string, string>;
+  /** The line in which each variable is assigned, counted from 1. */
+  readonly lines: ReadonlyMap<string, number>;
   /** The issues in the order of the file: the first 20. */
   readonly issues: readonly EnvFileIssue[];
 }
@@ -27,7 +29,11 @@ interface ParsedEnvFile {
 export function parseEnvFile(text: string): ParsedEnvFile {
   const nul = text.indexOf("\0");
   if (nul < 0) return new EnvFileParser(text).parse();
-  return { variables: new Map(), issues: [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }] };
+  return {
+    variables: new Map(),
+    lines: new Map(),
+    issues: [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }],
+  };
 }
 
 /** Returns the number of the line in which a position is. */
@@ -75,7 +81,7 @@ class EnvFileParser {
     while (this.#position < this.#text.length && this.#issues.length < MAX_ISSUES) {
       if (this.#take(NOTHING) === undefined) this.#parseAssignment();
     }
-    return { variables: this.#variables, issues: this.#issues };
+    return { variables: this.#variables, lines: this.#lines, issues: this.#issues };
   }
 
   #parseAssignment(): void {

@@ -1,0 +1,215 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { basename, dirname, relative } from "node:path";
+import { RE2JS } from "re2js";
+import type { Environment } from "../config/classify.ts";
+import { parseManifest } from "../config/manifest.ts";
+import { ConfigurationError } from "../config/snapshot.ts";
+import { createGateway, type Gateway } from "../gateway.ts";
+import { type NodeHandler, type NodeRequest, type NodeResponse, toNodeHandler } from "../http/node_handler.ts";
+import { createLog, type Log, messageOf } from "../observe/log.ts";
+import { memoryStore } from "../store/memory.ts";
+import type { Store } from "../store/store.ts";
+import { generateTypes } from "../config/generate_types.ts";
+import { allowedHostRule } from "./allowed_hosts.ts";
+import { readVariables } from "./read_variables.ts";
+import type { ViteLogger, ViteWebSocket } from "./vite.ts";
+
+/** Options of {@linkcode DevGateway.start}. Paths are absolute. */
+interface DevGatewayOptions {
+  readonly root: string;
+  readonly manifest: string | undefined;
+  readonly envFiles: readonly string[];
+  /** Where the types are written. */
+  readonly types: string | undefined;
+  readonly base: string;
+  readonly logger: ViteLogger;
+  readonly allowedHosts: readonly string[] | true | undefined;
+  /** The connection to the open pages, whose overlay shows what is wrong. */
+  readonly pages?: ViteWebSocket;
+}
+
+/** Editors write a file in several steps. */
+const SETTLE_MS = 50;
+
+/**
+ * The stores of the projects that are served. They outlive a restart of Vite, in which the plugin is created anew, so
+ * that open pages miss no change.
+ */
+const stores = new Map<string, Store>();
+
+/** A gateway in Vite's process, with the files that it reads, and what is wrong with them. */
+export class DevGateway {
+  readonly #options: DevGatewayOptions;
+  readonly #isAllowedHost: (host: string) => boolean;
+  readonly #watchers: FSWatcher[] = [];
+  #gateway: Gateway | undefined;
+  #handle: NodeHandler | undefined;
+  /** Where each variable is set. */
+  #places: ReadonlyMap<string, string> = new Map();
+  #mistake: string | undefined;
+  #settling: ReturnType<typeof setTimeout> | undefined;
+  #reloading: Promise<void> = Promise.resolve();
+
+  private constructor(options: DevGatewayOptions) {
+    this.#options = options;
+    this.#isAllowedHost = allowedHostRule(options.allowedHosts);
+  }
+
+  /** Starts a gateway. If its files have a mistake, it reports that, and starts when they are corrected. */
+  static async start(options: DevGatewayOptions): Promise<DevGateway> {
+    const started = new DevGateway(options);
+    options.pages?.on("connection", () => started.#showMistake());
+    await started.#load();
+    started.#watch();
+    return started;
+  }
+
+  /** Answers requests for the gateway's own paths. */
+  readonly handler: NodeHandler = (request, response, next) => {
+    if (this.#handle === undefined || !this.#isOwn(request)) return next?.();
+    forbidOtherOrigins(response);
+    if (this.#isAllowedHost(hostOf(request))) return this.#handle(request, response, next);
+    response.writeHead(421, {});
+    response.end();
+  };
+
+  /** Inserts the configuration into a page. */
+  async insert(html: string): Promise<string> {
+    const page = new Response(html, { headers: { "content-type": "text/html; charset=utf-8" } });
+    return await (await this.#gateway?.inject(page))?.text() ?? html;
+  }
+
+  /** Ends the streams and stops watching. */
+  async close(): Promise<void> {
+    clearTimeout(this.#settling);
+    for (const watcher of this.#watchers) watcher.close();
+    await this.#reloading;
+    await this.#gateway?.close();
+  }
+
+  async #load(): Promise<void> {
+    try {
+      await this.#writeTypes();
+      if (this.#gateway === undefined) await this.#start();
+      else await this.#gateway.reload();
+      this.#correct();
+    } catch (error) {
+      const issues = error instanceof ConfigurationError ? error.issues : [messageOf(error)];
+      this.#report(issues.map((issue) => this.#locate(issue)).join("\n"));
+    }
+  }
+
+  async #start(): Promise<void> {
+    const { root, base, logger, manifest } = this.#options;
+    const store = stores.get(root) ?? memoryStore();
+    stores.set(root, store);
+    this.#gateway = await createGateway({
+      variables: () => this.#readVariables(),
+      manifest: manifest === undefined ? undefined : () => readText(manifest),
+      loadPatternLibrary: () => Promise.resolve({ RE2JS }),
+      hotReload: true,
+      basePath: base.startsWith("/") ? base.replace(/\/$/, "") : "",
+      store,
+      log: viteLog(logger),
+    });
+    this.#handle = toNodeHandler(this.#gateway);
+    this.#options.pages?.send({ type: "full-reload" });
+  }
+
+  async #readVariables(): Promise<Environment> {
+    const { variables, places } = await readVariables(this.#options.envFiles);
+    this.#places = places;
+    return variables;
+  }
+
+  /** Says where the variable is set that an issue is about. */
+  #locate(issue: string): string {
+    const [, name = ""] = /^Cannot use (REP_\w+)/.exec(issue) ?? [];
+    const place = this.#places.get(name);
+    return place === undefined ? issue : `${place}: ${issue}`;
+  }
+
+  /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
+  async #writeTypes(): Promise<void> {
+    const { manifest: path, types, logger, root } = this.#options;
+    if (path === undefined || types === undefined) return;
+    const options = { path: relative(root, path), readSettings: undefined };
+    const { manifest, issues } = parseManifest(await readText(path), options);
+    if (issues.length > 0) throw new ConfigurationError(issues);
+    const text = generateTypes(manifest.variables);
+    if (await readFile(types, "utf8").catch(() => undefined) === text) return;
+    await writeFile(types, text);
+    logger.info(`[rep] wrote ${relative(root, types)}`, { timestamp: true });
+  }
+
+  /** Watches the folders of the files, since editors replace files. */
+  #watch(): void {
+    const { manifest, envFiles } = this.#options;
+    const files = [...envFiles, ...(manifest === undefined ? [] : [manifest])];
+    for (const [folder, paths] of Map.groupBy(files, dirname)) {
+      const names = new Set(paths.map((path) => basename(path)));
+      const watcher = watch(folder, (_event, name) => {
+        if (name !== null && !names.has(name)) return;
+        clearTimeout(this.#settling);
+        this.#settling = setTimeout(() => this.#reloading = this.#reloading.then(() => this.#load()), SETTLE_MS);
+      });
+      watcher.on("error", (error) => this.#options.logger.error(`[rep] cannot watch ${folder}: ${error.message}`));
+      this.#watchers.push(watcher);
+    }
+  }
+
+  #report(mistake: string): void {
+    this.#mistake = mistake;
+    const rest = this.#gateway === undefined ? "pages have no configuration" : "the last valid configuration stays";
+    this.#options.logger.error(`[rep] ${mistake}\n[rep] ${rest} until that is corrected`, { timestamp: true });
+    this.#showMistake();
+  }
+
+  #correct(): void {
+    if (this.#mistake === undefined) return;
+    this.#mistake = undefined;
+    this.#options.logger.info("[rep] the configuration is valid again", { timestamp: true });
+    this.#options.pages?.send({ type: "update", updates: [] }); // closes the overlay
+  }
+
+  #showMistake(): void {
+    if (this.#mistake === undefined) return;
+    this.#options.pages?.send({ type: "error", err: { message: this.#mistake, stack: "", plugin: "rep" } });
+  }
+
+  #isOwn({ url = "" }: NodeRequest): boolean {
+    return url.startsWith(`${this.#options.base.replace(/\/$/, "")}/rep/`);
+  }
+}
+
+/** Vite permits other origins on this computer to read what it serves. */
+function forbidOtherOrigins(response: NodeResponse & { removeHeader?(name: string): void }): void {
+  for (const name of ["access-control-allow-origin", "vary"]) response.removeHeader?.(name);
+}
+
+function hostOf({ headers }: NodeRequest): string {
+  return String(headers[":authority"] ?? headers["host"] ?? "");
+}
+
+async function readText(path: string): Promise<string> {
+  return await readFile(path, "utf8");
+}
+
+/**
+ * Warnings and errors of the gateway in Vite's terminal, but not what the plugin does itself: it reports what is wrong
+ * with the configuration, and checks the hosts, of which the gateway would warn at its start.
+ */
+function viteLog(logger: ViteLogger): Log {
+  const write = (print: (message: string, options: { timestamp: boolean }) => void) => (line: string) =>
+    print(`[rep] ${line.replace(/^\S+ \S+ +/, "")}`, { timestamp: true });
+  const log = (print: ViteLogger["warn"]) => createLog({ format: "text", level: "warn", write: write(print) });
+  const { warn } = log((message, options) => logger.warn(message, options));
+  const { error } = log((message, options) => logger.error(message, options));
+  return {
+    debug() {},
+    info() {},
+    warn: (event, fields) => event === "rep.start.warning" ? undefined : warn(event, fields),
+    error: (event, fields) => event === "rep.config.rejected" ? undefined : error(event, fields),
+  };
+}

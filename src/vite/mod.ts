@@ -1,0 +1,103 @@
+/**
+ * A plugin for Vite: its development and its preview server serve pages with the configuration, and the gateway's
+ * endpoints beside them, in Vite's own process.
+ *
+ * ```ts ignore
+ * import { rep } from "@rep/gateway/vite";
+ * import { defineConfig } from "vite";
+ *
+ * export default defineConfig({ plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env" })] });
+ * ```
+ *
+ * @module
+ */
+import { resolve } from "node:path";
+import { checkBuild } from "./check_build.ts";
+import { DevGateway } from "./dev_gateway.ts";
+import { insertIntoBuiltPages } from "./preview_pages.ts";
+import type { ViteConfig, ViteDevServer, ViteOutput, VitePreviewServer } from "./vite.ts";
+
+export type {
+  ViteConfig,
+  ViteDevServer,
+  ViteError,
+  ViteLogger,
+  ViteMiddlewares,
+  ViteOutput,
+  VitePreviewServer,
+  ViteWebSocket,
+} from "./vite.ts";
+export type { NodeHandler, NodeNext, NodeRequest, NodeResponse } from "../http/node_handler.ts";
+
+/** Options of {@linkcode rep}. Paths are relative to the root of the project. */
+export interface RepOptions {
+  /** The manifest, such as `.rep.yaml`. @default {none} */
+  manifest?: string;
+  /** The env file, or several of them, of which the last takes precedence. @default {none} */
+  envFile?: string | readonly string[];
+  /** Where the types of the variables are written, if there is a manifest; `false` writes none. @default {"src/rep.d.ts"} */
+  types?: string | false;
+  /** Whether a build fails that contains a secret. @default {true} */
+  lint?: boolean;
+}
+
+/** A plugin, in the shape that Vite expects. */
+export interface RepPlugin {
+  /** The name, for Vite's messages. */
+  name: string;
+  /** Remembers Vite's configuration. */
+  configResolved(config: ViteConfig): void;
+  /** Starts the gateway beside the development server. */
+  configureServer(server: ViteDevServer): Promise<void>;
+  /** Starts the gateway beside the preview server. */
+  configurePreviewServer(server: VitePreviewServer): Promise<void>;
+  /** Inserts the configuration into the pages of the development server. */
+  transformIndexHtml: { order: "post"; handler(html: string): Promise<string> };
+  /** Fails a build that contains a secret. */
+  generateBundle: { order: "post"; handler(options: unknown, bundle: Record<string, ViteOutput>): Promise<void> };
+  /** Closes the gateway. */
+  closeBundle(): Promise<void>;
+}
+
+/** Returns the plugin. */
+export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions = {}): RepPlugin {
+  let config: ViteConfig;
+  let gateway: DevGateway | undefined;
+  const paths = () => ({
+    root: config.root,
+    manifest: manifest === undefined ? undefined : resolve(config.root, manifest),
+    envFiles: [envFile].flat().map((path) => resolve(config.root, path)),
+    types: types === false ? undefined : resolve(config.root, types),
+  });
+  return {
+    name: "rep",
+    configResolved(resolved) {
+      config = resolved;
+    },
+    async configureServer({ config, middlewares, ws }) {
+      const { base, logger, server: { allowedHosts } } = config;
+      gateway = await DevGateway.start({ ...paths(), base, logger, allowedHosts, pages: ws });
+      middlewares.use(gateway.handler);
+    },
+    async configurePreviewServer({ config, middlewares, httpServer }) {
+      const { base, logger, preview: { allowedHosts } } = config;
+      const started = await DevGateway.start({ ...paths(), base, logger, allowedHosts });
+      middlewares.use(started.handler);
+      middlewares.use(insertIntoBuiltPages(config, (page) => started.insert(page)));
+      httpServer.on("close", () => void started.close());
+    },
+    transformIndexHtml: {
+      order: "post",
+      // In a build there is no gateway: the one that serves the build inserts the configuration.
+      handler: async (html) => await gateway?.insert(html) ?? html,
+    },
+    generateBundle: {
+      order: "post",
+      handler: async (_options, bundle) => lint ? await checkBuild(Object.values(bundle), paths().envFiles) : undefined,
+    },
+    async closeBundle() {
+      await gateway?.close();
+      gateway = undefined;
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * The parts of Vite's API that the plugin uses, from version 6 on. The plugin depends on Vite by structure, so that it
+ * needs no particular version of it as a package.
+ */
+import type { NodeHandler } from "../http/node_handler.ts";
+
+/** Where Vite prints. */
+export interface ViteLogger {
+  /** Prints a message. */
+  info(message: string, options?: { timestamp?: boolean }): void;
+  /** Prints a warning. */
+  warn(message: string, options?: { timestamp?: boolean }): void;
+  /** Prints an error. */
+  error(message: string, options?: { timestamp?: boolean }): void;
+}
+
+/** Vite's configuration after all plugins have seen it. */
+export interface ViteConfig {
+  /** The folder of the project. */
+  readonly root: string;
+  /** The public base path, such as `/app/`. */
+  readonly base: string;
+  /** Whether unknown paths lead to `index.html`: only in a single-page app. */
+  readonly appType: string;
+  /** Where a build is. */
+  readonly build: { readonly outDir: string };
+  /** Options of the development server. */
+  readonly server: { readonly allowedHosts?: readonly string[] | true | undefined };
+  /** Options of the preview server. */
+  readonly preview: { readonly allowedHosts?: readonly string[] | true | undefined };
+  /** Where to print. */
+  readonly logger: ViteLogger;
+}
+
+/** The handlers of a server, in order. */
+export interface ViteMiddlewares {
+  /** Adds a handler. */
+  use(handler: NodeHandler): unknown;
+}
+
+/** What the page's overlay shows. */
+export interface ViteError {
+  /** What is wrong. */
+  message: string;
+  /** The overlay shows it below the message. */
+  stack: string;
+  /** Who says so. */
+  plugin: string;
+}
+
+/** The connection to the open pages. */
+export interface ViteWebSocket {
+  /** Sends a message to all open pages. */
+  send(
+    message: { type: "error"; err: ViteError } | { type: "update"; updates: [] } | { type: "full-reload" },
+  ): void;
+  /** Calls back when a page has connected. */
+  on(event: "connection", listener: () => void): void;
+}
+
+/** The development server. */
+export interface ViteDevServer {
+  /** Its configuration. */
+  readonly config: ViteConfig;
+  /** Its handlers. */
+  readonly middlewares: ViteMiddlewares;
+  /** The connection to the open pages. */
+  readonly ws: ViteWebSocket;
+}
+
+/** The preview server. */
+export interface VitePreviewServer {
+  /** Its configuration. */
+  readonly config: ViteConfig;
+  /** Its handlers. */
+  readonly middlewares: ViteMiddlewares;
+  /** The server that listens. */
+  readonly httpServer: { on(event: "close", listener: () => void): unknown };
+}
+
+/** A file of a build. */
+export type ViteOutput =
+  | { readonly type: "chunk"; readonly fileName: string; readonly code: string }
+  | { readonly type: "asset"; readonly fileName: string; readonly source: string | Uint8Array };

@@ -60,7 +60,7 @@ export class SessionKeyEndpoint {
    * if the `?kid=` is of another master key.
    */
   respond({ method }: Request, context: RouteContext, sensitiveCount: number): Response | Promise<Response> {
-    if (sensitiveCount === 0) throw this.#count("not_configured", 404, NOT_CONFIGURED, context);
+    if (sensitiveCount === 0) throw this.#problem("not_configured", 404, NOT_CONFIGURED, context);
     this.#requireOrigin(context);
     if (method === "OPTIONS") return preflight(context.originContext);
     const { search } = context.url;
@@ -131,7 +131,7 @@ export class SessionKeyEndpoint {
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
       log.error("rep.session_key.failed", { client_ip: context.client.address, detail: String(error) });
-      throw this.#count("store_unavailable", 503, UNAVAILABLE, context);
+      throw this.#problem("store_unavailable", 503, UNAVAILABLE, context);
     }
   }
 
@@ -141,11 +141,11 @@ export class SessionKeyEndpoint {
     const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason, detail: logged };
     // Like the rate limit, the log takes an IPv6 /64 for one client.
     this.#rejections.report({ key: client.clientKey, reason, event: "rep.session_key.rejected", fields });
-    return this.#count(reason, status, detail, context);
+    return this.#problem(reason, status, detail, context);
   }
 
   /** Counts a rejection, and returns its problem. */
-  #count(reason: Reason, status: StatusCode, detail: string, { originContext }: RouteContext): Problem {
+  #problem(reason: Reason, status: StatusCode, detail: string, { originContext }: RouteContext): Problem {
     this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
     return new Problem(status, { detail, headers: sessionKeyHeaders(originContext) });
   }

@@ -40,12 +40,9 @@ export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
 export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
-export interface Route {
-  readonly handler: Handler;
+export interface Route extends Pick<Endpoint, "handler" | "isForAnyHost"> {
   /** The pattern of the paths that the handler responds to, for spans: `/rep/health`, `/*`. */
   readonly pattern: string;
-  /** As in {@linkcode Endpoint}. */
-  readonly isForAnyHost?: boolean;
 }
 
 /** Options of {@linkcode Router}. */

@@ -27,15 +27,15 @@ const LEAVE_TIMEOUT_MS = 1_000;
 
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Engine {
-  readonly #settings: ResolvedOptions;
+  readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
   #polled: Promise<void> = Promise.resolve();
   #leaving: Promise<void> | undefined;
 
-  constructor(settings: ResolvedOptions) {
-    this.#settings = settings;
-    this.#parts = createParts(settings, this.#closing.signal);
+  constructor(options: ResolvedOptions) {
+    this.#options = options;
+    this.#parts = createParts(options, this.#closing.signal);
   }
 
   /**
@@ -48,7 +48,7 @@ export class Engine {
     const { configuration, publisher, polling } = this.#parts;
     await configuration.load();
     await this.#loadMasterKey();
-    if (this.#settings.hotReload) await publisher.publishOrRetry(configuration.snapshot);
+    if (this.#options.hotReload) await publisher.publishOrRetry(configuration.snapshot);
     this.#startTasks();
     this.#polled = polling.start();
   }
@@ -120,7 +120,7 @@ export class Engine {
     await hub.close(0);
     this.#closing.abort();
     const ending = [configuration.close(), publisher.close(), this.#polled, this.#leaving];
-    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all(ending), this.#settings.clock);
+    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all(ending), this.#options.clock);
     await tail.close();
   }
 
@@ -129,7 +129,7 @@ export class Engine {
     try {
       await this.epochs.keys(this.epochs.current());
     } catch (error) {
-      this.#settings.log.debug("rep.master_key.not_loaded", { detail: `loading it with the first page: ${error}` });
+      this.#options.log.debug("rep.master_key.not_loaded", { detail: `loading it with the first page: ${error}` });
     }
   }
 
@@ -137,23 +137,23 @@ export class Engine {
     const { tasks, store, rateLimit } = this.#parts;
     tasks.repeat(WINDOW_MS, "sweep", () => rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => store.probe());
-    tasks.repeat(PROBE_MS, "save", () => saveCounts(rateLimit, this.#settings.log));
+    tasks.repeat(PROBE_MS, "save", () => saveCounts(rateLimit, this.#options.log));
   }
 }
 
 type Parts = ReturnType<typeof createParts>;
 
 /** Creates the parts and connects them, in the order in which data passes through them. */
-function createParts(settings: ResolvedOptions, signal: AbortSignal) {
-  const { clock, random, metrics, masterKey, hotReload } = settings;
+function createParts(options: ResolvedOptions, signal: AbortSignal) {
+  const { clock, random, metrics, masterKey, hotReload } = options;
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
-  const store: CircuitBreakerStore = withCircuitBreaker(settings.store, { clock, metrics, onChange });
-  const tasks = new BackgroundTasks({ ...settings, signal });
+  const store: CircuitBreakerStore = withCircuitBreaker(options.store, { clock, metrics, onChange });
+  const tasks = new BackgroundTasks({ ...options, signal });
   const eventLog = new EventLog(store, { clock });
   const tail = new Tail(eventLog, (frames) => hub.deliver(frames));
-  const hub = new Hub(tail, settings);
+  const hub = new Hub(tail, options);
   const storedVariables = new StoredVariablesSource(store);
-  const common = { ...settings, store, tasks, signal, eventLog, tail, storedVariables };
+  const common = { ...options, store, tasks, signal, eventLog, tail, storedVariables };
   const replica: Replica = new Replica({
     ...common,
     onReactivated: () => void publisher.publishOrRetry(configuration.snapshot),
@@ -162,12 +162,12 @@ function createParts(settings: ResolvedOptions, signal: AbortSignal) {
   const publish = hotReload ? (it: Snapshot) => publisher.publishOrRetry(it) : () => Promise.resolve();
   const configuration = new Configuration({ ...common, publish });
   const polling = new Polling({ ...common, configuration });
-  const rateLimit = new RateLimit({ store, clock, random, limit: settings.sessionKeyMaxRate });
+  const rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
   const epochs = new Epochs({
     clock,
-    rotationMs: settings.keyRotationMs,
-    retentionMs: settings.keyRetentionMs,
-    masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, settings),
+    rotationMs: options.keyRotationMs,
+    retentionMs: options.keyRetentionMs,
+    masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, options),
   });
   const parts = { ...common, hub, replica, publisher, configuration, polling, rateLimit, epochs };
   return parts;

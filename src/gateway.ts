@@ -5,7 +5,7 @@ import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { SessionKeyEndpoint, sessionKeyHeaders } from "./endpoints/session_key.ts";
 import { Engine } from "./engine.ts";
-import { checkOptions, type GatewayOptions, type ResolvedOptions } from "./gateway_options.ts";
+import { type GatewayOptions, type ResolvedOptions, resolveOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import { corsHeaders } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
@@ -102,13 +102,13 @@ export interface CloseOptions {
  * ```
  */
 export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
-  const settings = checkOptions(options);
-  const content = await openContent(settings);
-  const engine = new Engine(settings);
-  const gateway = new RunningGateway(settings, engine, content);
+  const resolved = resolveOptions(options);
+  const content = await openContent(resolved);
+  const engine = new Engine(resolved);
+  const gateway = new RunningGateway(resolved, engine, content);
   try {
     await engine.start();
-    if (engine.snapshot.sensitive.size > 0) warnAboutRebinding(settings);
+    if (engine.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -128,7 +128,7 @@ const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
 
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {
-  readonly #settings: ResolvedOptions;
+  readonly #options: ResolvedOptions;
   readonly #engine: Engine;
   readonly #content: Content | undefined;
   readonly #health: HealthEndpoint;
@@ -142,21 +142,21 @@ class RunningGateway implements Gateway {
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
-  constructor(settings: ResolvedOptions, engine: Engine, content: Content | undefined) {
-    this.#settings = settings;
+  constructor(options: ResolvedOptions, engine: Engine, content: Content | undefined) {
+    this.#options = options;
     this.#engine = engine;
     this.#content = content;
-    const { clock, allowedHosts, basePath } = settings;
+    const { clock, allowedHosts, basePath } = options;
     this.#health = new HealthEndpoint({ clock, version: VERSION });
-    observeProblems(settings.metrics, engine);
+    observeProblems(options.metrics, engine);
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
-    const common = { ...settings, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
-    this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(settings) });
+    const common = { ...options, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
+    this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(options) });
     this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
-    this.#sessionKey = new SessionKeyEndpoint({ ...settings, epochs: engine.epochs, rateLimit: engine.rateLimit });
+    this.#sessionKey = new SessionKeyEndpoint({ ...options, epochs: engine.epochs, rateLimit: engine.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
-    this.#router = new Router({ table: this.#portTable(settings), fallback, basePath });
-    const health = { table: this.#healthPortTable(settings), fallback: { handler: notFound }, basePath: "" };
+    this.#router = new Router({ table: this.#portTable(options), fallback, basePath });
+    const health = { table: this.#healthPortTable(options), fallback: { handler: notFound }, basePath: "" };
     this.#healthRouter = new Router(health);
   }
 
@@ -169,7 +169,7 @@ class RunningGateway implements Gateway {
 
   readonly inject: Gateway["inject"] = async (response, request = ANY_REQUEST as Request) => {
     const { injectPage } = await import("./pages/page_response.ts");
-    return await injectPage(response, request, this.#configScript, this.#settings.log);
+    return await injectPage(response, request, this.#configScript, this.#options.log);
   };
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
@@ -191,7 +191,7 @@ class RunningGateway implements Gateway {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
     const requests = this.#finishRequests(stopListening);
-    await Promise.all([this.#engine.hub.close(drainMs), waitAtMost(drainMs, requests, this.#settings.clock)]);
+    await Promise.all([this.#engine.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#engine.close();
     this.#sessionKey.close();
@@ -246,7 +246,7 @@ class RunningGateway implements Gateway {
   /** An upstream decides about methods itself. */
   #contentEndpoint(content: Content): Endpoint {
     const handler: Handler = (request, context) => content.respond(request, context, this.#configScript);
-    return this.#settings.staticDir === undefined ? { handler } : { handler, methods: READ_METHODS };
+    return this.#options.staticDir === undefined ? { handler } : { handler, methods: READ_METHODS };
   }
 
   readonly #findRoute = (path: string) => this.#router.find(path);
@@ -254,7 +254,7 @@ class RunningGateway implements Gateway {
   readonly #findHealthRoute = (path: string) => this.#healthRouter.find(path);
 
   readonly #configScript: GetConfigScript = () => {
-    this.#settings.metrics.count("rep.pages.served", 1);
+    this.#options.metrics.count("rep.pages.served", 1);
     return this.#configScripts?.get() ?? this.#firstConfigScript();
   };
 
@@ -262,8 +262,8 @@ class RunningGateway implements Gateway {
   async #firstConfigScript(): Promise<ConfigScript> {
     const { ConfigScriptCache } = await import("./pages/config_script_cache.ts");
     const { epochs } = this.#engine;
-    const options = { ...this.#settings, activeConfiguration: () => this.#engine.active, epochs };
-    return await (this.#configScripts ??= new ConfigScriptCache(options)).get();
+    const parts = { ...this.#options, activeConfiguration: () => this.#engine.active, epochs };
+    return await (this.#configScripts ??= new ConfigScriptCache(parts)).get();
   }
 
   #respondWithHealth(request: Request): Response {

@@ -222,7 +222,7 @@ export interface ResolvedOptions extends Omit<AllOptions, Converted> {
  *
  * @throws {RangeError} If an option has an invalid value.
  */
-export function checkOptions(options: GatewayOptions): ResolvedOptions {
+export function resolveOptions(options: GatewayOptions): ResolvedOptions {
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);

@@ -1,10 +1,10 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import {
-  checkOptions,
   type GatewayOptions,
   NUMBER_OPTIONS,
   type NumberOption,
   type NumberRange,
+  resolveOptions,
 } from "../src/gateway_options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { noTelemetry } from "../src/observe/metrics.ts";
@@ -14,7 +14,7 @@ import { systemClock } from "../src/values/clock.ts";
 const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberRange & Partial<NumberOption>][];
 
 function messageOf(options: Record<string, unknown>): string {
-  return assertThrows(() => checkOptions(options as GatewayOptions), RangeError).message;
+  return assertThrows(() => resolveOptions(options as GatewayOptions), RangeError).message;
 }
 
 /** The doc comment of every option, by its name. */
@@ -36,13 +36,13 @@ Deno.test("GatewayOptions documents the default of every option", async () => {
   assertEquals(comments.filter(([, comment]) => !/@default \{.+\}/.test(comment)), []);
 });
 
-Deno.test("GatewayOptions documents the defaults that checkOptions() applies", async () => {
+Deno.test("GatewayOptions documents the defaults that resolveOptions() applies", async () => {
   const literal = /@default \{(?<literal>true|false|undefined|\[\]|[\d_]+)\}/;
   const documented = [...await documentation()].flatMap(([name, comment]) => {
     const text = literal.exec(comment)?.groups?.literal;
     return text === undefined ? [] : [[name, text.replaceAll("_", "")] as const];
   });
-  const { isTrusted: _, ...defaults } = checkOptions({});
+  const { isTrusted: _, ...defaults } = resolveOptions({});
   const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
   assertEquals(documented.length, 22);
@@ -103,33 +103,36 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
 };
 
 for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
-  Deno.test(`checkOptions() passes ${name} on`, () => {
-    assertStrictEquals(checkOptions({ [name]: VALUES[name] })[name], VALUES[name]);
-    assertNotStrictEquals(checkOptions({})[name], VALUES[name]);
+  Deno.test(`resolveOptions() passes ${name} on`, () => {
+    assertStrictEquals(resolveOptions({ [name]: VALUES[name] })[name], VALUES[name]);
+    assertNotStrictEquals(resolveOptions({})[name], VALUES[name]);
   });
 }
 
-Deno.test("checkOptions() normalizes allowedOrigins", () => {
+Deno.test("resolveOptions() normalizes allowedOrigins", () => {
   const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];
-  assertEquals(checkOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);
+  assertEquals(resolveOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);
 });
 
-Deno.test("checkOptions() parses upstream", () => {
+Deno.test("resolveOptions() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
-  assertEquals([expected.href, expected].map((upstream) => checkOptions({ upstream }).upstream), [expected, expected]);
+  assertEquals([expected.href, expected].map((upstream) => resolveOptions({ upstream }).upstream), [
+    expected,
+    expected,
+  ]);
 });
 
-Deno.test("checkOptions() turns trustedProxies into a rule", () => {
-  const { isTrusted } = checkOptions({ trustedProxies: ["10.0.0.0/8"] });
+Deno.test("resolveOptions() turns trustedProxies into a rule", () => {
+  const { isTrusted } = resolveOptions({ trustedProxies: ["10.0.0.0/8"] });
   assertEquals(["10.1.2.3", "11.1.2.3"].map(isTrusted), [true, false]);
 });
 
-Deno.test("checkOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
+Deno.test("resolveOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
   const options = { manifestPath: "rep.yaml", strict: true, loadPatternLibrary };
   const variables = () => ({ A: String(++reads) });
-  const { read } = checkOptions({ variables, manifest: () => "text", ...options });
+  const { read } = resolveOptions({ variables, manifest: () => "text", ...options });
   assertEquals([await read(), await read()], [
     { environment: { A: "1" }, manifest: "text", ...options },
     { environment: { A: "2" }, manifest: "text", ...options },
@@ -137,11 +140,11 @@ Deno.test("checkOptions() reads variables and manifest anew each time, with the 
 });
 
 for (const [name, { min, max, step = 1 }] of NUMBERS) {
-  Deno.test(`checkOptions() accepts ${name} from ${min} to ${max}`, () => {
-    assertEquals([min, max].map((value) => checkOptions({ [name]: value })[name]), [min, max]);
+  Deno.test(`resolveOptions() accepts ${name} from ${min} to ${max}`, () => {
+    assertEquals([min, max].map((value) => resolveOptions({ [name]: value })[name]), [min, max]);
   });
 
-  Deno.test(`checkOptions() rejects other values of ${name}`, () => {
+  Deno.test(`resolveOptions() rejects other values of ${name}`, () => {
     const expected = `${step === 1 ? "an integer" : `a multiple of ${step}`} from ${min} to ${max}`;
     for (const value of [NaN, Infinity, -Infinity, min - step, max + step, min + step / 2]) {
       assertEquals(messageOf({ [name]: value }), `Cannot use ${name}: expected ${expected}, got ${value}`);
@@ -150,20 +153,20 @@ for (const [name, { min, max, step = 1 }] of NUMBERS) {
   });
 }
 
-Deno.test("checkOptions() gives a client half of the streams by default, rounded up", () => {
-  const perClient = [1, 2, 5, 5_000].map((maxStreams) => checkOptions({ maxStreams }).maxStreamsPerClient);
+Deno.test("resolveOptions() gives a client half of the streams by default, rounded up", () => {
+  const perClient = [1, 2, 5, 5_000].map((maxStreams) => resolveOptions({ maxStreams }).maxStreamsPerClient);
   assertEquals(perClient, [1, 1, 3, 2_500]);
-  assertEquals(checkOptions({ maxStreams: 2, maxStreamsPerClient: 2 }).maxStreamsPerClient, 2);
+  assertEquals(resolveOptions({ maxStreams: 2, maxStreamsPerClient: 2 }).maxStreamsPerClient, 2);
 });
 
-Deno.test("checkOptions() names the range for a number of streams that is infinite or not an integer", () => {
+Deno.test("resolveOptions() names the range for a number of streams that is infinite or not an integer", () => {
   assertEquals([messageOf({ maxStreams: Infinity }), messageOf({ maxStreams: 1.5 })], [
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
   ]);
 });
 
-Deno.test("checkOptions() rejects allowedHosts that are not hosts", () => {
+Deno.test("resolveOptions() rejects allowedHosts that are not hosts", () => {
   assertEquals(
     messageOf({ allowedHosts: ["app.example.com", "http://app.example.com"] }),
     "Cannot use allowedHosts: expected hosts such as app.example.com, localhost:8080 or *.example.com, " +
@@ -188,7 +191,7 @@ const INVALID_UPSTREAMS: readonly (readonly [upstream: string | URL, formatted: 
 ];
 
 for (const [upstream, formatted] of INVALID_UPSTREAMS) {
-  Deno.test(`checkOptions() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
+  Deno.test(`resolveOptions() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
     assertEquals(
       messageOf({ upstream }),
       "Cannot use upstream: expected an http: or https: URL without credentials, query and fragment, " +
@@ -198,7 +201,7 @@ for (const [upstream, formatted] of INVALID_UPSTREAMS) {
 }
 
 for (const length of [0, 31, 33]) {
-  Deno.test(`checkOptions() rejects a master key of ${length} bytes`, () => {
+  Deno.test(`resolveOptions() rejects a master key of ${length} bytes`, () => {
     const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
     assertEquals(messageOf({ masterKey: new Uint8Array(length) }), message);
   });

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
-import { checkOptions } from "../../src/gateway_options.ts";
+import { resolveOptions } from "../../src/gateway_options.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -91,7 +91,7 @@ Deno.test("with a base path, the upstream gets the rest of the path, and the bas
   assertEquals(await ask(upstream, "", "/app/"), ["/app/", null]);
 });
 
-Deno.test("checkOptions() rejects a base path that browsers would not send", () => {
-  const { message } = assertThrows(() => checkOptions({ basePath: "app" }), RangeError);
+Deno.test("resolveOptions() rejects a base path that browsers would not send", () => {
+  const { message } = assertThrows(() => resolveOptions({ basePath: "app" }), RangeError);
   assertEquals(message, 'Cannot use basePath: expected a path such as /app, got "app"');
 });

@@ -1,7 +1,7 @@
 import { assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
-import { checkOptions } from "../../../src/gateway_options.ts";
+import { resolveOptions } from "../../../src/gateway_options.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -52,13 +52,13 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 }
 
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
-  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = checkOptions({});
+  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = resolveOptions({});
   const { variables: _variables, manifest: _manifest, manifestPath, trustedProxies, ...converted } = convert();
   const { maxStreamsPerClient, ...others } = converted;
   assertEquals({ ...defaults, ...others }, defaults);
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
   assertEquals([trustedProxies, manifestPath], [[], undefined]);
-  checkOptions(convert());
+  resolveOptions(convert());
 });
 
 Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and --manifest", async () => {
@@ -69,7 +69,7 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
   const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
   const manifest = await directory.write("rep.yaml", 'version: "0.1.0"\nvariables: {}');
   const read = async (...args: string[]) => {
-    const { environment, manifest } = await checkOptions(convert(...args)).read();
+    const { environment, manifest } = await resolveOptions(convert(...args)).read();
     return [environment.REP_PUBLIC_CONVERTED, manifest];
   };
   assertEquals([

@@ -4,6 +4,7 @@ import { formatValue } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
 import type { SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
+import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { type TrustRule, trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
@@ -269,6 +270,7 @@ async function readSources(options: GatewayOptions, strict: boolean): Promise<Sn
     environment: await resolveSource(variables),
     manifest: await resolveSource(manifest),
     manifestPath,
+    requiredTiers: TIERS,
     strict,
     loadPatternLibrary,
   };

@@ -1,4 +1,5 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { TIERS } from "../src/config/tier.ts";
 import {
   type GatewayOptions,
   NUMBER_OPTIONS,
@@ -134,8 +135,8 @@ Deno.test("resolveOptions() reads variables and manifest anew each time, with th
   const variables = () => ({ A: String(++reads) });
   const { read } = resolveOptions({ variables, manifest: () => "text", ...options });
   assertEquals([await read(), await read()], [
-    { environment: { A: "1" }, manifest: "text", ...options },
-    { environment: { A: "2" }, manifest: "text", ...options },
+    { environment: { A: "1" }, manifest: "text", requiredTiers: TIERS, ...options },
+    { environment: { A: "2" }, manifest: "text", requiredTiers: TIERS, ...options },
   ]);
 });
 

@@ -2,7 +2,7 @@ import type { Declaration } from "./declaration.ts";
 import { formatValue } from "./format_value.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
 import { compilePatterns, loadPatternLibrary, type Pattern, type PatternLibrary } from "./patterns.ts";
-import { environmentName, type Variable } from "./tier.ts";
+import { environmentName, type Tier, type Variable } from "./tier.ts";
 import { typeIssue } from "./variable_type.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -15,13 +15,19 @@ export interface AppliedManifest {
   readonly deprecated: readonly Deprecation[];
 }
 
-/** A manifest that has not been parsed. */
-interface ManifestText {
+/** Options of {@linkcode applyManifest}. */
+interface ApplyOptions {
+  /** The tiers whose required variables have to be set. */
+  readonly requiredTiers: readonly Tier[];
+  /** Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}. */
+  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
+}
+
+/** A manifest that has not been parsed, and how it is applied. */
+interface ManifestText extends ApplyOptions {
   readonly text: string;
   /** The path of its file, for messages. */
   readonly path: string | undefined;
-  /** Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}. */
-  readonly load: (() => Promise<PatternLibrary>) | undefined;
 }
 
 /** The result of {@linkcode applyManifestText}. */
@@ -41,24 +47,22 @@ export interface Deprecation {
  */
 export async function applyManifestText(
   variables: readonly Variable[],
-  { text, path, load }: ManifestText,
+  { text, path, ...options }: ManifestText,
 ): Promise<AppliedText> {
   const { manifest, issues } = parseManifest(text, { path, readSettings: undefined });
-  const applied = await applyManifest(variables, manifest, load);
+  const applied = await applyManifest(variables, manifest, options);
   return { ...applied, manifest, issues: [...issues, ...applied.issues] };
 }
 
 /**
  * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
- *
- * @param load Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}.
  */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
-  load: (() => Promise<PatternLibrary>) | undefined,
+  { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }: ApplyOptions,
 ): Promise<AppliedManifest> {
-  const compiled = await compilePatterns(manifest, load ?? loadPatternLibrary);
+  const compiled = await compilePatterns(manifest, load);
   const set = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
   const issues = [...compiled.issues];
@@ -66,7 +70,8 @@ export async function applyManifest(
   for (const [name, declaration] of manifest.variables) {
     const variable = set.get(name) ?? defaultVariable(name, declaration);
     if (!variable) {
-      if (declaration.required) issues.push(missingIssue({ name, tier: declaration.tier }, manifest));
+      const isMissing = declaration.required && requiredTiers.includes(declaration.tier);
+      if (isMissing) issues.push(missingIssue({ name, tier: declaration.tier }, manifest));
       continue;
     }
     if (!set.has(name)) all.push(variable);

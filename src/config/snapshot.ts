@@ -33,6 +33,8 @@ export interface SnapshotInput {
   readonly manifest: string | undefined;
   /** The path of the manifest, for messages. */
   readonly manifestPath: string | undefined;
+  /** The tiers whose required variables have to be set. */
+  readonly requiredTiers: readonly Tier[];
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
   /** Loads what evaluates the manifest's patterns, if it has any, instead of {@linkcode loadPatternLibrary}. */
@@ -91,12 +93,12 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
 /** The YAML parser is loaded only if there is a manifest. */
 async function applyManifest(
   variables: readonly Variable[],
-  { manifest: text, manifestPath: path, loadPatternLibrary: load }: SnapshotInput,
+  { manifest: text, manifestPath: path, requiredTiers, loadPatternLibrary }: SnapshotInput,
 ): Promise<AppliedText> {
   const noManifest = { name: "no manifest", variables: new Map(), settings: {} };
   if (text === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
   const { applyManifestText } = await import("./apply_manifest.ts");
-  return await applyManifestText(variables, { text, path, load });
+  return await applyManifestText(variables, { text, path, requiredTiers, loadPatternLibrary });
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

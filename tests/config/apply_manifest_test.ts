@@ -2,13 +2,16 @@ import { assertEquals } from "@std/assert";
 import { type AppliedManifest, applyManifest, applyManifestText } from "../../src/config/apply_manifest.ts";
 import { classify, type Environment } from "../../src/config/classify.ts";
 import { parseManifest } from "../../src/config/manifest.ts";
+import { TIERS } from "../../src/config/tier.ts";
 
 const NO_OPTIONS = { path: undefined, readSettings: undefined };
+
+const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
 
 function apply(declarations: Record<string, unknown>, environment: Environment = {}): Promise<AppliedManifest> {
   const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }), NO_OPTIONS);
   assertEquals(issues, []);
-  return applyManifest(classify(environment).variables, manifest, undefined);
+  return applyManifest(classify(environment).variables, manifest, OPTIONS);
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */
@@ -86,7 +89,7 @@ Deno.test("applyManifestText() names the file in every issue that it is the caus
   };
   const text = JSON.stringify({ version: "1", variables: declarations });
   const { variables } = classify({ REP_PUBLIC_B: "x" });
-  const { issues } = await applyManifestText(variables, { text, path: "rep.yaml", load: undefined });
+  const { issues } = await applyManifestText(variables, { text, path: "rep.yaml", ...OPTIONS });
   assertEquals(issues, [
     'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
     'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +

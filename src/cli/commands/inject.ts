@@ -32,7 +32,8 @@ async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snap
   if (allIssues.length > 0) throw new ConfigurationError(allIssues);
   const flags = new Map(line.strict ? [["strict", "true"] as const] : []);
   const { strict } = readOptions({ flags, environment: io.environment, manifest: parsed?.manifest.settings ?? {} });
-  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict, loadPatternLibrary: undefined });
+  const tiers = { requiredTiers: ["public"], loadPatternLibrary: undefined } as const;
+  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict, ...tiers });
   const secrets = snapshot.warnings.map(({ name, detail }) =>
     `${environmentName({ name, tier: "public" })}: ${detail}`
   );

@@ -3,7 +3,7 @@ import type { Declaration } from "../../config/declaration.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
 import type { ManifestSettings } from "../../config/manifest.ts";
 import { buildSnapshot, ConfigurationError } from "../../config/snapshot.ts";
-import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
+import { environmentName, type Tier, TIERS, type Variable } from "../../config/tier.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import { type OptionSources, readOptions, unknownVariables, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -62,12 +62,18 @@ function checkOptions(sources: OptionSources): { strict: boolean; issues: readon
 
 async function checkSnapshot(sources: CommandSources, strict: boolean): Promise<readonly string[]> {
   try {
-    await buildSnapshot({ ...sources, strict, loadPatternLibrary: undefined });
+    const requiredTiers = isManifestAlone(sources) ? [] : TIERS;
+    await buildSnapshot({ ...sources, requiredTiers, strict, loadPatternLibrary: undefined });
     return [];
   } catch (error) {
     if (error instanceof ConfigurationError) return error.issues;
     throw error;
   }
+}
+
+/** Returns whether there is a manifest, but no variable: a step of CI checks the manifest where it is not deployed. */
+function isManifestAlone({ manifest, environment }: CommandSources): boolean {
+  return manifest !== undefined && classify(environment).variables.length === 0;
 }
 
 /** Returns the variables that are set, and the defaults of the others. */
@@ -106,6 +112,7 @@ function findWarnings(sources: CommandSources, declarations: Declarations, stric
   const deprecated = variables.filter(({ name }) => declarations.get(name)?.deprecated);
   return [
     ...sources.warnings,
+    ...(isManifestAlone(sources) ? ["no variable is set: only the manifest is checked"] : []),
     ...secrets.map(({ name, detail }) => `${environmentName({ name, tier: "public" })}: ${detail}`),
     ...deprecated.map((variable) => {
       const message = declarations.get(variable.name)?.deprecatedMessage;

@@ -77,7 +77,7 @@ async function checkSizesAndTiers(variables: readonly Variable[], environment: E
     OTHER_TIERS.map((tier) => environmentName({ name, tier })).filter((other) => environment[other] !== undefined)
   );
   const others = conflicting.map((name) => [name, ""]); // the values do not matter
-  const none = { manifest: undefined, manifestPath: undefined, loadPatternLibrary: undefined };
+  const none = { manifest: undefined, manifestPath: undefined, requiredTiers: [], loadPatternLibrary: undefined };
   await buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false, ...none });
 }
 
@@ -92,7 +92,7 @@ async function checkManifest(
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));
   const relevant: Manifest = { ...manifest, variables: new Map(declared) };
-  const result = await applyManifest(variables, relevant, undefined);
+  const result = await applyManifest(variables, relevant, { requiredTiers: [], loadPatternLibrary: undefined });
   rejectIfAny(result.issues);
   return result.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }

@@ -75,6 +75,31 @@ Deno.test("inject uses the manifest and env files, and rejects an invalid config
   assertEquals(payload.public, { A: "10", B: "from b" });
 });
 
+Deno.test("inject requires variables of the PUBLIC tier only", async () => {
+  await using build = await TempDirectory.make({
+    "index.html": PAGE,
+    "rep.yaml": `version: "0.1.0"
+variables:
+  A: { tier: public, required: true }
+  B: { tier: sensitive, required: true }
+  C: { tier: server, required: true }
+`,
+  });
+  const [page, manifest] = [build.at("index.html"), build.at("rep.yaml")];
+  assertEquals(await run(["inject", page, "--manifest", manifest]), {
+    code: 1,
+    out: [],
+    err: [`Cannot find REP_PUBLIC_A: the manifest "${manifest}" requires it, but it is not set`],
+  });
+  assertEquals(await run(["inject", page, "--manifest", manifest], { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }), {
+    code: 1,
+    out: [],
+    err: [`Cannot use REP_PUBLIC_B: the manifest "${manifest}" declares it as REP_SENSITIVE_B`],
+  });
+  assertEquals((await run(["inject", page, "--manifest", manifest], { REP_PUBLIC_A: "1" })).code, 0);
+  assertEquals(payloadIn(await Deno.readTextFile(page)).payload.public, { A: "1" });
+});
+
 Deno.test("inject warns of secrets, fails with --strict, and warns of compressed pages", async () => {
   await using build = await TempDirectory.make({ "index.html": PAGE, "index.html.gz": "old" });
   const environment = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };

@@ -60,6 +60,34 @@ Deno.test("validate prints a table, and the result to standard error", async () 
   });
 });
 
+Deno.test("validate checks the manifest alone if no variable is set, and says so", async () => {
+  await using project = await TempDirectory.make({
+    "rep.yaml": MANIFEST,
+    "bad.yaml": `${MANIFEST}  COUNT: { tier: sensitive, type: number, default: ten }\n`,
+  });
+  const alone = "Warning: no variable is set: only the manifest is checked";
+  const { code, err } = await run(["validate", "--manifest", project.at("rep.yaml")]);
+  assertEquals([code, err], [0, [alone, "Valid: 6 variables"]]);
+  assertEquals(await run(["validate", "--manifest", project.at("bad.yaml")]).then(({ code, err }) => [code, err]), [1, [
+    "Cannot use the default of REP_SENSITIVE_COUNT: expected a number, got a value that is not shown",
+    alone,
+    "Invalid: 1 issue",
+  ]]);
+  const { out } = await run(["validate", "--manifest", project.at("rep.yaml"), "--json"]);
+  const { valid, issues, warnings } = JSON.parse(out.join("\n"));
+  assertEquals([valid, issues, warnings], [true, [], [alone.replace("Warning: ", "")]]);
+});
+
+Deno.test("validate requires every variable as soon as one is set, of any tier", async () => {
+  await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const manifest = project.at("rep.yaml");
+  const { code, err } = await run(["validate", "--manifest", manifest], { REP_SERVER_RETRIES: "1" });
+  assertEquals([code, err], [1, [
+    `Cannot find REP_PUBLIC_API_URL: the manifest "${manifest}" requires it, but it is not set`,
+    "Invalid: 1 issue",
+  ]]);
+});
+
 Deno.test("validate reports all issues of the manifest, the env files, the options and the variables", async () => {
   await using project = await TempDirectory.make({
     "rep.yaml": `${MANIFEST}  BAD: { tier: public, requird: true }\nsettings: { session_key_ttl: 1m }\n`,

@@ -1,3 +1,4 @@
+import { SEPARATOR } from "@std/path/constants";
 import { buildSnapshot, ConfigurationError, type Snapshot } from "../../config/snapshot.ts";
 import { environmentName } from "../../config/tier.ts";
 import { type ConfigScript, renderConfigScript } from "../../pages/config_script.ts";
@@ -11,18 +12,30 @@ import type { CommandArguments } from "./command_line.ts";
 import { readConfigJs, renderConfigJs } from "./config_js.ts";
 import { readSources } from "./read_sources.ts";
 import { escapeInvisible } from "./table.ts";
-import { writeFile } from "./write_file.ts";
+import { findRegularFile, writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
 export async function inject(line: CommandArguments, io: CommandIo): Promise<void> {
   const snapshot = await readSnapshot(line, io);
-  const lists = await Promise.all(line.args.map(listBuildFiles));
-  const pages = lists.flat().filter((path) => /\.html?$/i.test(path));
+  const lists = await Promise.all(line.args.map((build) => listPages(build, io)));
+  const pages = lists.flat();
   if (line.args.length > 0 && pages.length === 0) {
     throw new TypeError(`Cannot inject into ${line.args.join(", ")}: expected .html files, got none`);
   }
   for (const path of pages) await injectInto(path, snapshot, io);
   if (line.configJs !== undefined) await writeConfigJs(line.configJs, snapshot, io);
+}
+
+/** Lists the pages of a build, without those that a link out of it names: another build may have them as well. */
+async function listPages(build: string, { printError }: CommandIo): Promise<string[]> {
+  const pages = (await listBuildFiles(build)).filter((path) => /\.html?$/i.test(path));
+  const root = await Deno.realPath(build);
+  const targets = await Promise.all(pages.map((path) => Deno.realPath(path)));
+  const isOutside = (target = "") => target !== root && !target.startsWith(`${root}${SEPARATOR}`);
+  for (const [index, path] of pages.entries()) {
+    if (isOutside(targets[index])) printError(`Warning: ${path} is a link out of ${build}, and is left as it is`);
+  }
+  return pages.filter((_, index) => !isOutside(targets[index]));
 }
 
 async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
@@ -65,7 +78,8 @@ async function warnOfCompressed(path: string, { printError }: CommandIo): Promis
 }
 
 async function writeConfigJs(path: string, snapshot: Snapshot, io: CommandIo): Promise<void> {
-  const before = await Deno.readTextFile(path).catch(() => ""); // it does not exist, or the write reports why
+  const existing = await findRegularFile(path);
+  const before = existing === undefined ? "" : await Deno.readTextFile(existing.path);
   const script = await render(snapshot, readConfigJs(before), io);
   const isWritten = await writeFile("--config-js", path, await renderConfigJs(script));
   io.print(escapeInvisible(`${path}: ${isWritten ? "written" : "up to date"}`));

@@ -6,28 +6,64 @@ import { isGranted } from "../../values/permissions.ts";
 const encoder = new TextEncoder();
 
 /**
- * Writes a file that an option or argument names, with its directory, unless it has these bytes already.
+ * Writes a file that an option or argument names, unless it has these bytes already. Devices and pipes are written to
+ * as they are.
  *
  * @returns Whether it was written.
  * @throws {ConfigurationError} If it cannot be written.
  */
 export async function writeFile(flag: string, path: string, data: string | Uint8Array): Promise<boolean> {
   const bytes = typeof data === "string" ? encoder.encode(data) : data;
-  if (await hasBytes(path, bytes)) return false;
+  const existing = await findRegularFile(path);
+  if (existing !== undefined && await hasBytes(existing, bytes)) return false;
   if (!isGranted({ name: "write", path })) {
     throw new ConfigurationError([`Cannot write ${flag} "${path}": expected --allow-write=${path}`]);
   }
   try {
-    await Deno.mkdir(dirname(path), { recursive: true });
-    await Deno.writeFile(path, bytes);
+    if (existing === undefined || !isGranted({ name: "write", path: dirname(path) })) await Deno.writeFile(path, bytes);
+    else await replaceFile(existing, bytes);
     return true;
   } catch (cause) {
-    throw new ConfigurationError([`Cannot write ${flag} "${path}": ${messageOf(cause)}`], { cause });
+    const isMissing = cause instanceof Deno.errors.NotFound;
+    const reason = isMissing ? `the directory "${dirname(path)}" does not exist` : messageOf(cause);
+    throw new ConfigurationError([`Cannot write ${flag} "${path}": ${reason}`], { cause });
   }
 }
 
-async function hasBytes(path: string, bytes: Uint8Array): Promise<boolean> {
-  if (!isGranted({ name: "read", path })) return false;
-  const existing = await Deno.readFile(path).catch(() => undefined); // it does not exist, or the write reports why
-  return existing !== undefined && existing.length === bytes.length && existing.every((byte, i) => byte === bytes[i]);
+/** A regular file that exists. */
+interface RegularFile {
+  /** Its path without links. */
+  readonly path: string;
+  readonly size: number;
+  readonly mode: number | null;
+}
+
+/** Returns `undefined` if there is no regular file at a path, or none that may be read. */
+export async function findRegularFile(path: string): Promise<RegularFile | undefined> {
+  if (!isGranted({ name: "read", path })) return undefined;
+  try {
+    const { isFile, size, mode } = await Deno.stat(path);
+    return isFile ? { path: await Deno.realPath(path), size, mode } : undefined;
+  } catch {
+    return undefined; // it does not exist, or the write reports why
+  }
+}
+
+async function hasBytes({ path, size }: RegularFile, bytes: Uint8Array): Promise<boolean> {
+  if (size !== bytes.length) return false;
+  const existing = await Deno.readFile(path);
+  return existing.length === size && existing.every((byte, index) => byte === bytes[index]);
+}
+
+/** Writes beside the file and renames, so that a full disk leaves the file as it was. */
+async function replaceFile({ path, mode }: RegularFile, bytes: Uint8Array): Promise<void> {
+  const temporary = await Deno.makeTempFile({ dir: dirname(path), prefix: ".rep-" });
+  try {
+    await Deno.writeFile(temporary, bytes);
+    if (mode !== null) await Deno.chmod(temporary, mode & 0o7777);
+    await Deno.rename(temporary, path);
+  } catch (error) {
+    await Deno.remove(temporary);
+    throw error;
+  }
 }

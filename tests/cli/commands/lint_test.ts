@@ -100,6 +100,25 @@ Deno.test("lint checks the files that --pattern selects and --exclude does not",
   assertEquals(await linted("--exclude", "assets/**"), ["a.js", "b.txt"]);
 });
 
+Deno.test({
+  name: "lint waits for no pipe, and reads what links name",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using other = await TempDirectory.make({ "a.js": `"${AWS}"` });
+    await using build = await TempDirectory.make();
+    await Deno.symlink(other.at("a.js"), build.at("link.js"));
+    await new Deno.Command("mkfifo", { args: [build.at("pipe.js")] }).output();
+    const { code, out } = await run(["lint", build.path]);
+    assertEquals([code, out.map((line) => line.replace(/ .*/, ""))], [1, [`${build.at("link.js")}:1:2:`]]);
+    const expected = "expected a directory or a regular file";
+    assertEquals(await run(["lint", build.at("pipe.js")]), {
+      code: 1,
+      out: [],
+      err: [`Cannot read DIR "${build.at("pipe.js")}": ${expected}`],
+    });
+  },
+});
+
 Deno.test("lint accepts several directories and files, and the flags of REP's own tool", async () => {
   await using one = await TempDirectory.make({ "a.js": "" });
   await using two = await TempDirectory.make({ "b.js": `"${AWS}"` });

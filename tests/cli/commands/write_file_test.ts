@@ -1,9 +1,15 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { writeFile } from "../../../src/cli/commands/write_file.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+/** Returns the names of the files in a directory. */
+async function namesIn({ path }: TempDirectory): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(path), ({ name }) => name)).sort();
+}
 
 const DIRECTORY = Deno.makeTempDirSync();
-const PATH = `${DIRECTORY}/new/out.txt`;
+const PATH = `${DIRECTORY}/out.txt`;
 
 Deno.test("writeFile() needs the permission to write the file, and no other", {
   permissions: { read: [DIRECTORY], write: [DIRECTORY] },
@@ -16,4 +22,59 @@ Deno.test("writeFile() needs the permission to write the file, and no other", {
   } finally {
     await Deno.remove(DIRECTORY, { recursive: true });
   }
+});
+
+Deno.test("writeFile() creates no directory that nobody asked for", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("types/rep.d.ts");
+  const message = `Cannot write --out "${path}": the directory "${directory.at("types")}" does not exist`;
+  await assertRejects(() => writeFile("--out", path, "text"), ConfigurationError, message);
+  assertEquals(await namesIn(directory), []);
+});
+
+Deno.test("writeFile() leaves a file as it was if the disk becomes full", async () => {
+  await using directory = await TempDirectory.make({ "page.html": "before" });
+  const { writeFile: write } = Deno;
+  Deno.writeFile = async (path, data) => {
+    await write(path, (data as Uint8Array<ArrayBuffer>).slice(0, 1));
+    throw new Error("No space left on device (os error 28)");
+  };
+  try {
+    const path = directory.at("page.html");
+    const message = `Cannot write DIR "${path}": No space left on device (os error 28)`;
+    await assertRejects(() => writeFile("DIR", path, "after"), ConfigurationError, message);
+    assertEquals([await Deno.readTextFile(path), await namesIn(directory)], ["before", ["page.html"]]);
+  } finally {
+    Deno.writeFile = write;
+  }
+});
+
+Deno.test({
+  name: "writeFile() keeps the mode of a file, and a link to it",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    await using directory = await TempDirectory.make({ "page.html": "before" });
+    const [path, link] = [directory.at("page.html"), directory.at("link.html")];
+    await Deno.chmod(path, 0o640);
+    await Deno.symlink("page.html", link);
+    assertEquals([await writeFile("DIR", link, "after"), await writeFile("DIR", link, "after")], [true, false]);
+    assertEquals([await Deno.readTextFile(path), await Deno.readLink(link)], ["after", "page.html"]);
+    assertEquals((await Deno.stat(path)).mode! & 0o7777, 0o640);
+    assertEquals(await namesIn(directory), ["link.html", "page.html"]);
+  },
+});
+
+Deno.test({
+  name: "writeFile() writes to devices and pipes without reading them",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    const message = 'Cannot write --out "/dev/full": No space left on device';
+    await assertRejects(() => writeFile("--out", "/dev/full", "text"), ConfigurationError, message);
+    assertEquals(await writeFile("--out", "/dev/null", "text"), true);
+    await using directory = await TempDirectory.make();
+    const pipe = directory.at("pipe");
+    await new Deno.Command("mkfifo", { args: [pipe] }).output();
+    const [isWritten, text] = await Promise.all([writeFile("--out", pipe, "text"), Deno.readTextFile(pipe)]);
+    assertEquals([isWritten, text], [true, "text"]);
+  },
 });

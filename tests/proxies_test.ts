@@ -24,6 +24,7 @@ interface TestValues {
 /** Ten times faster than the real one: a heartbeat every 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
   now: () => systemClock.now() * 10,
+  monotonic: () => systemClock.monotonic() * 10,
   after: (ms, callback, options) => systemClock.after(ms / 10, callback, options),
 };
 

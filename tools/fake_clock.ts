@@ -3,6 +3,8 @@ import type { Clock } from "../src/values/clock.ts";
 /** A clock that stands still until a test advances it. */
 export class FakeClock implements Clock {
   #now: number;
+  /** By how much the system's clock was set forward. */
+  #jumped = 0;
   #timers = new Set<{ at: number; callback: () => void }>();
 
   constructor(now = 1_700_000_000_000) {
@@ -11,6 +13,10 @@ export class FakeClock implements Clock {
 
   now(): number {
     return this.#now;
+  }
+
+  monotonic(): number {
+    return this.#now - this.#jumped;
   }
 
   after(ms: number, callback: () => void): () => void {
@@ -24,8 +30,14 @@ export class FakeClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Advances the time without running timers, as when a system clock is set. */
+  /** Sets the system's clock forward or back, which runs no timers. */
   jump(ms: number): void {
+    this.pass(ms);
+    this.#jumped += ms;
+  }
+
+  /** Advances the time without running timers, which are late. */
+  pass(ms: number): void {
     this.#now += ms;
   }
 

@@ -176,7 +176,7 @@ export class Hub {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const cursor = this.#cursorOf(position);
     const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
-    const endsAt = clock.now() + maxStreamAgeMs * (0.8 + 0.2 * random());
+    const endsAt = clock.monotonic() + maxStreamAgeMs * (0.8 + 0.2 * random());
     const opening = this.#opening(cursor, position);
     return new Subscriber({ actions: this.#actions, clientKey, cursor, skipsSuperseded, endsAt, opening });
   }
@@ -255,7 +255,7 @@ export class Hub {
 
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
       if (now >= subscriber.endsAt) this.#end(subscriber);
@@ -265,7 +265,7 @@ export class Hub {
 
   /** With jitter, so that the streams that received an event together are not all due together. */
   #nextHeartbeat(): number {
-    return this.#options.clock.now() + HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+    return this.#options.clock.monotonic() + HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
   #randomBetween([min, max]: readonly [number, number]): number {

@@ -113,7 +113,7 @@ export class HealthEndpoint {
   constructor({ clock, version }: HealthOptions) {
     this.#clock = clock;
     this.#version = version;
-    this.#startedAt = clock.now();
+    this.#startedAt = clock.monotonic();
   }
 
   /** Responds with the report of a state. */
@@ -123,7 +123,7 @@ export class HealthEndpoint {
   }
 
   #serialize(state: HealthState): string {
-    const uptimeSeconds = Math.floor((this.#clock.now() - this.#startedAt) / 1_000);
+    const uptimeSeconds = Math.floor((this.#clock.monotonic() - this.#startedAt) / 1_000);
     if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) return this.#body;
     this.#state = state;
     this.#uptimeSeconds = uptimeSeconds;

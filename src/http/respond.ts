@@ -77,7 +77,7 @@ export function createResponder(options: ResponderOptions): Responder {
   }
 
   async function respondAndLog(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     const pending = respond(request, context, routeFor);
     const { url, address } = context; // at once: Deno forgets them when the client has left
     const path = url === NO_URL ? undefined : url.path;

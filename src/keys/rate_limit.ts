@@ -118,7 +118,7 @@ export class RateLimit {
 
   #takeFromStore(clientKey: string): Promise<RateDecision> {
     const { promise, resolve, reject } = Promise.withResolvers<RateDecision>();
-    const request = { since: this.#options.clock.now(), resolve, reject };
+    const request = { since: this.#options.clock.monotonic(), resolve, reject };
     this.#waiting.add(request);
     this.#queue.add(clientKey, request);
     return promise;
@@ -151,7 +151,7 @@ export class RateLimit {
   #isStoreBehind(): boolean {
     if (this.#waiting.size < MAX_WAITING) return false;
     const [oldest] = this.#waiting;
-    return oldest !== undefined && this.#options.clock.now() - oldest.since >= MAX_WAIT_MS;
+    return oldest !== undefined && this.#options.clock.monotonic() - oldest.since >= MAX_WAIT_MS;
   }
 
   /**

@@ -8,7 +8,7 @@ interface AccessEntry {
   readonly path: string | undefined;
   /** The client's address. */
   readonly address: string;
-  /** In milliseconds since the Unix epoch. */
+  /** The time of the monotonic clock. */
   readonly startedAt: number;
 }
 
@@ -23,7 +23,7 @@ export function logAccess(entry: AccessEntry, response: Response, { log, clock }
     method: entry.method.slice(0, MAX_LENGTH),
     path: entry.path?.slice(0, MAX_LENGTH),
     status: response.status,
-    duration_ms: Math.max(0, clock.now() - entry.startedAt),
+    duration_ms: Math.round(clock.monotonic() - entry.startedAt),
     bytes: bytesOf(response),
     client_ip: entry.address,
   });

@@ -1,3 +1,4 @@
+import type { Clock } from "../values/clock.ts";
 import type { CounterName, GaugeName, HistogramName } from "./instruments.ts";
 
 /** The value of a gauge, or its values by label. */
@@ -55,7 +56,7 @@ export function combineMetrics(first: MetricsSink, second: MetricsSink): Metrics
   };
 }
 
-/** Returns the seconds since a time in milliseconds; never negative, although the clock may be set back. */
-export function secondsSince(startedAt: number, clock: { now(): number }): number {
-  return Math.max(0, clock.now() - startedAt) / 1_000;
+/** Returns the seconds since a time of the monotonic clock. */
+export function secondsSince(startedAt: number, clock: Pick<Clock, "monotonic">): number {
+  return (clock.monotonic() - startedAt) / 1_000;
 }

@@ -118,7 +118,7 @@ class CircuitBreaker implements CircuitBreakerStore {
 
   /** Half-open: after the pause, one probe runs while the circuit stays open for all others. */
   async #probe(kind: Operation): Promise<void> {
-    this.#openUntil.set(kind, this.#options.clock.now() + TIMEOUT_MS + PAUSE_MS);
+    this.#openUntil.set(kind, this.#options.clock.monotonic() + TIMEOUT_MS + PAUSE_MS);
     await this.#attempt<unknown>(kind, () => {
       return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
     });
@@ -127,7 +127,7 @@ class CircuitBreaker implements CircuitBreakerStore {
 
   async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
     const { clock, metrics } = this.#options;
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     try {
       return await withTimeout(operation(), TIMEOUT_MS, clock);
     } catch (error) {
@@ -138,10 +138,8 @@ class CircuitBreaker implements CircuitBreakerStore {
     }
   }
 
-  /** No pause exceeds the maximum; a longer remaining time means that the clock was set back. */
   #isOpen(kind: Operation): boolean {
-    const remainingMs = (this.#openUntil.get(kind) ?? 0) - this.#options.clock.now();
-    return remainingMs > 0 && remainingMs <= TIMEOUT_MS + PAUSE_MS;
+    return (this.#openUntil.get(kind) ?? 0) > this.#options.clock.monotonic();
   }
 
   #recordRecovery(kind: Operation): void {
@@ -153,7 +151,7 @@ class CircuitBreaker implements CircuitBreakerStore {
     const failure = toUnavailableError(error);
     const { clock, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
-    this.#openUntil.set(kind, clock.now() + PAUSE_MS);
+    this.#openUntil.set(kind, clock.monotonic() + PAUSE_MS);
     if (wasAvailable) onChange(failure);
     return failure;
   }

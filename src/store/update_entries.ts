@@ -61,11 +61,11 @@ async function areCommittedAsNew<T>(
   updates: readonly EntryUpdate<T>[],
   { clock }: RetryOptions,
 ): Promise<boolean> {
-  const startedAt = clock.now();
+  const startedAt = clock.monotonic();
   try {
     return await commit(store, updates.map((update) => ({ update, version: null })));
   } catch (error) {
-    if (clock.now() - startedAt < MAX_FAILURE_MS) return false;
+    if (clock.monotonic() - startedAt < MAX_FAILURE_MS) return false;
     throw error;
   }
 }

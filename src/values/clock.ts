@@ -2,6 +2,8 @@
 export interface Clock {
   /** Returns the milliseconds since the Unix epoch. */
   now(): number;
+  /** Returns the milliseconds since some moment, for durations: unlike `now()`, nobody sets it forward or back. */
+  monotonic(): number;
   /**
    * Calls back once, after `ms` milliseconds.
    *
@@ -20,6 +22,7 @@ function unref(timer: unknown): void {
 /** The real clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  monotonic: () => performance.now(),
   after(ms, callback, isBackground = false) {
     const timer = setTimeout(callback, ms);
     if (isBackground) unref(timer);

@@ -11,9 +11,9 @@ import { captureLog, setUp } from "../_gateway.ts";
 class FailingClock extends FakeClock {
   isBroken = false;
 
-  override now(): number {
+  override monotonic(): number {
     if (this.isBroken) throw new TypeError("broken clock");
-    return super.now();
+    return super.monotonic();
   }
 }
 
@@ -40,6 +40,22 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   await hub.close(0);
   await reader.cancel();
   await tail.close();
+});
+
+Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
+  const clock = new FakeClock();
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock, maxStreamAgeMs: 1_800_000 });
+  for (const jump of [3_600_000, -7_200_000]) {
+    const stream = await gate.listen();
+    await stream.pull();
+    const opening = stream.text();
+    clock.jump(jump);
+    await clock.tick(2_000);
+    await gate.set({ REP_PUBLIC_A: String(jump) });
+    assertEquals((await stream.take(1)).map(({ data }) => data.value), [String(jump)]);
+    assertEquals(stream.text().slice(opening.length).startsWith("event: "), true);
+    await stream.close();
+  }
 });
 
 Deno.test("Hub sends every event to a stream of a page that has caught up, also if it is read slowly", async () => {

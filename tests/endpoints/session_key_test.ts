@@ -612,7 +612,7 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
     detail: "StoreUnavailableError: Cannot use the store: it has just failed",
   }]);
   isBroken = false;
-  gate.clock.jump(1_000);
+  gate.clock.pass(1_000);
   assertEquals((await gate.ask()).status, 200);
   isBroken = true; // the secret is in memory now
   gate.clock.jump(600_000);

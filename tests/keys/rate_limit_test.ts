@@ -15,6 +15,7 @@ const START = 1_700_000_000_000;
 class ManualClock implements Clock {
   constructor(public time = START) {}
   now = () => this.time;
+  monotonic = () => this.time;
   after = (): never => {
     throw new Error("Expected no timer to be started");
   };

@@ -102,6 +102,7 @@ export class Process {
     const { time } = this.#simulation;
     return {
       now: () => START + Math.floor(time.now) + this.#offset,
+      monotonic: () => time.now,
       after: (ms, callback) => time.after(ms, () => this.#isDead || callback()),
     };
   }

@@ -45,7 +45,9 @@ export class Scenario {
   /** Fills the log with more events than a process reads when it starts. */
   async #prefill(): Promise<void> {
     const { store, time } = this.#simulation;
-    const log = new EventLog(store, { clock: { now: () => 1_000 + time.now, after: () => () => {} } });
+    const log = new EventLog(store, {
+      clock: { now: () => 1_000 + time.now, monotonic: () => time.now, after: () => () => {} },
+    });
     const bytes = this.#hasLargeValues ? 20_000 : 1;
     const changes = Array.from({ length: 700 }, (_, index) => {
       return { name: this.#simulation.pick(NAMES), value: `prefilled ${index}`.padEnd(bytes) };
@@ -150,7 +152,8 @@ export class Scenario {
   /** Writes a variable to the store, as `variables set` does; it overrides the file. */
   async #writeStored(): Promise<void> {
     const { store, time, random } = this.#simulation;
-    const options = { clock: { now: () => time.now, after: time.after.bind(time) }, random, ifId: undefined };
+    const clock = { now: () => time.now, monotonic: () => time.now, after: time.after.bind(time) };
+    const options = { clock, random, ifId: undefined };
     const name = `STORED_${this.#simulation.pick(NAMES)}`;
     const isUnset = this.#simulation.chance(0.3);
     if (isUnset) this.#stored.delete(name);

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { EventLog } from "../../src/changes/event_log.ts";
 import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
+import { systemClock } from "../../src/values/clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -169,7 +170,7 @@ class Run implements AsyncDisposable {
     for (const command of commands) command.signal("SIGKILL");
     await Promise.all(commands.map((command) => command.ended()));
     const store = kvStore(await Deno.openKv(this.#directory.at("kv")));
-    const clock = { now: Date.now, after: () => () => {} };
+    const clock = { ...systemClock, after: () => () => {} };
     const log = await new EventLog(store, { clock }).after(0, Infinity);
     store.close();
     const received = this.client.events.map(({ id, name, value }) => ({ id, name, value }));

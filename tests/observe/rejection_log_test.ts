@@ -127,6 +127,7 @@ Deno.test("RejectionLog.report() does not keep the process alive", () => {
   const isBackground: unknown[] = [];
   const clock: Clock = {
     now: () => 0,
+    monotonic: () => 0,
     after(_ms, _callback, background) {
       isBackground.push(background);
       return () => {};

@@ -57,12 +57,13 @@ export class Process {
     this.name = `${simulation.between(100, 999)}-${simulation.processes.push(this)}`;
     this.clock = {
       now: () => START + Math.floor(simulation.now * this.#drift) + this.#offset,
+      monotonic: () => simulation.now,
       after: (ms, callback) => simulation.after(ms / this.#drift, () => this.run(callback)),
     };
     this.rollout = new Rollout({
       store: this.#recording(
         withCircuitBreaker(simulation.storeOf(this), {
-          clock: { ...this.clock, now: () => simulation.now },
+          clock: this.clock,
           onChange() {},
           metrics: noMetrics,
         }),

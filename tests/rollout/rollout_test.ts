@@ -33,6 +33,7 @@ class Cluster {
     const state = { isAlive: true };
     const clock: RolloutOptions["clock"] = {
       now: () => this.clock.now(),
+      monotonic: () => this.clock.monotonic(),
       after: (ms, callback) => this.clock.after(ms, () => state.isAlive && callback()),
     };
     const rollout = new Rollout({

@@ -158,7 +158,7 @@ export class ReverseProxy {
     const body = await requestBody(request, clock);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     const message = await this.#send({ method, target, headers, body, signal });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {

@@ -364,6 +364,7 @@ Deno.test({
       ${END_ANYWAY}
       const clock = {
         now: () => 0,
+        monotonic: () => 0,
         after(ms, callback) {
           setTimeout(async () => {
             await listener.shutdown();

@@ -23,7 +23,7 @@ Deno.test("Service reports while it starts for how long it has been starting", a
   const clock = new FakeClock();
   const { log, lines } = captureLog();
   const service = new Service(await readServeCommand("--access-log"), { log, telemetry: undefined, clock });
-  clock.jump(5_000);
+  clock.pass(5_000);
   const response = await service.fetch(new Request("http://gateway.test/rep/health"));
   const { status, uptime_seconds } = await response.json();
   assertEquals([response.status, status, uptime_seconds], [503, "starting", 5]);

@@ -214,6 +214,7 @@ export function manualClock(): ManualClock {
   let started = 0;
   return {
     now: () => 0,
+    monotonic: () => 0,
     after(_ms, callback) {
       const timer = () => callback();
       timers.add(timer);

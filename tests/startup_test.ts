@@ -164,19 +164,20 @@ Deno.test("deno serve --parallel rejects a store in memory, which its threads co
 });
 
 /** A server that accepts connections and never answers, as a store. */
-function silentServer(): { url: string } & Disposable {
+function silentServer(): { url: string; close(): void } & Disposable {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const connections: Deno.Conn[] = [];
   void (async () => {
     for await (const connection of listener) connections.push(connection);
   })();
-  return {
-    url: `http://127.0.0.1:${listener.addr.port}`,
-    [Symbol.dispose]() {
-      for (const connection of connections) connection.close();
-      listener.close();
-    },
-  };
+  let isOpen = true;
+  function close() {
+    if (!isOpen) return;
+    isOpen = false;
+    for (const connection of connections) connection.close();
+    listener.close();
+  }
+  return { url: `http://127.0.0.1:${listener.addr.port}`, close, [Symbol.dispose]: close };
 }
 
 /** A port that was free a moment ago. */
@@ -215,7 +216,8 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
   const posted = await fetch(`http://127.0.0.1:${port}/rep/health`, { method: "POST", body: "" });
   await posted.body?.cancel();
   assertEquals([posted.status, isAnswered], [405, false]);
-  await using command = await starting; // the store is given up after 5 s, and the gateway starts without it
+  store.close(); // so that the gateway starts without it now, and not when it has waited for 5 s
+  await using command = await starting;
   const script = await waiting;
   await script.body?.cancel();
   assertEquals(script.status, 200);
@@ -233,6 +235,7 @@ Deno.test("while a gateway starts, its health port is live but not ready; then i
     return [response.status, await response.text()];
   };
   assertEquals([await probe("/readyz"), await probe("/livez")], [[503, "starting\n"], [200, "live\n"]]);
+  store.close();
   await using _command = await starting;
   assertEquals(await probe("/readyz"), [200, "degraded\n"]);
   const [status, text] = await probe("/metrics");

@@ -1,4 +1,4 @@
-import { chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page } from "playwright-core";
 import { findBrowser } from "../tools/find_browser.ts";
 
 /** A browser that a test controls. */
@@ -20,7 +20,12 @@ const ARGS = [
 
 const found = await findBrowser();
 
-/** Registers a test that has a browser of its own; without any browser the test is ignored, and its name says why. */
+/** The browser of all tests of a file, once one of them needs it. */
+let browser: Promise<Browser> | undefined;
+
+Deno.test.afterAll(async () => await (await browser)?.close());
+
+/** Registers a test that needs a browser; without any browser the test is ignored, and its name says why. */
 export function testBrowser(
   name: string,
   fn: (browser: TestBrowser, context: Deno.TestContext) => Promise<void>,
@@ -28,28 +33,42 @@ export function testBrowser(
   if ("reason" in found) return Deno.test({ name: `${name} (${found.reason})`, ignore: true, fn() {} });
   Deno.test({
     name,
-    sanitizeOps: false, // Playwright's timers and pipes outlive the browser
+    sanitizeOps: false, // the browser, and Playwright's timers and pipes, outlive the test
     sanitizeResources: false,
     async fn(context) {
-      await using browser = await startBrowser(found);
-      await fn(browser, context);
+      browser ??= startBrowser(found);
+      await using pages = new TestPages(await browser);
+      await fn(pages, context);
     },
   });
 }
 
-async function startBrowser({ path, env }: Exclude<typeof found, { reason: string }>) {
-  const browser = await chromium.launch({
+function startBrowser({ path, env }: Exclude<typeof found, { reason: string }>): Promise<Browser> {
+  return chromium.launch({
     executablePath: path,
     args: ARGS,
     env: { ...Deno.env.toObject(), ...env },
     ignoreDefaultArgs: ["--disable-back-forward-cache"], // Playwright switches it off
   });
-  return {
-    async open(url: string) {
-      const page = await browser.newPage();
-      await page.goto(url);
-      return page;
-    },
-    [Symbol.asyncDispose]: () => browser.close(),
-  };
+}
+
+/** The pages of one test. */
+class TestPages implements TestBrowser, AsyncDisposable {
+  readonly #browser: Browser;
+  readonly #pages: Page[] = [];
+
+  constructor(browser: Browser) {
+    this.#browser = browser;
+  }
+
+  async open(url: string): Promise<Page> {
+    const page = await this.#browser.newPage();
+    this.#pages.push(page);
+    await page.goto(url);
+    return page;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const page of this.#pages) await page.context().close();
+  }
 }

@@ -21,12 +21,14 @@ interface TestValues {
   gatewayPort: number;
 }
 
-/** Ten times faster than the real one: a heartbeat every 1.2 to 1.5 s. */
+/** Ten times faster than the real one: a heartbeat after 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
   now: () => systemClock.now() * 10,
   monotonic: () => systemClock.monotonic() * 10,
   after: (ms, callback, options) => systemClock.after(ms / 10, callback, options),
 };
+
+const HEARTBEAT_MS = 1_200;
 
 /** The proxies' limits, shortened: the time for a head, and the time without a byte, which is more than a heartbeat. */
 const [HEAD_S, IDLE_S] = [1, 3];
@@ -210,7 +212,7 @@ async function testStream({ client, url, set }: ProxiedGateway): Promise<void> {
     await set({ REP_PUBLIC_A: value, REP_SENSITIVE_B: "2" });
     await readUntil(reader, (text) => text.includes(`"value":"${value}"`));
     const ms = performance.now() - start;
-    assertEquals(ms < 200, true, `the event took ${ms} ms`);
+    assertEquals(ms < HEARTBEAT_MS, true, `the event took ${ms} ms`); // a proxy that buffers waits for more bytes
   }
   const start = performance.now();
   while (performance.now() - start < 2 * IDLE_S * 1000) await readUntil(reader, (text) => text.includes(":"));
@@ -249,14 +251,13 @@ for (const program of PROXIES) {
     ignore: path === undefined,
     async fn(context) {
       await using proxied = await startProxied(program, path!);
+      await context.step("the audit log has the client's address", () => testClientAddress(proxied));
       await context.step(
-        "events arrive within 200 ms, and a stream survives the idle timeout, over HTTP/2",
+        "events arrive at once, and a stream survives the idle timeout, over HTTP/2, while connections without a request are closed",
         async () => {
-          await testStream(proxied);
+          await Promise.all([testStream(proxied), testTimeouts(proxied)]);
         },
       );
-      await context.step("the audit log has the client's address", () => testClientAddress(proxied));
-      await context.step("connections without a request are closed", () => testTimeouts(proxied));
     },
   });
 }

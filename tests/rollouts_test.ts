@@ -1,9 +1,12 @@
 import { assertEquals } from "@std/assert";
+import type { GatewayOptions } from "../src/gateway_options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import { delegate } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 
 async function pageValues(gate: TestGateway): Promise<unknown> {
@@ -16,8 +19,8 @@ async function createReplicas() {
   const directory = await TempDirectory.make({ "index.html": "<head></head>" });
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0, staticDir: directory.path };
   return {
-    clock: options.clock,
-    start: (variables: Record<string, string>) => setUp(variables, options),
+    ...options,
+    start: (variables: Record<string, string>, more: GatewayOptions = {}) => setUp(variables, { ...options, ...more }),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
@@ -57,6 +60,39 @@ Deno.test("when the last new replica has left, the old configuration is active a
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["old"]);
   assertEquals(await pageValues(old), { A: "old" });
   await reader.close();
+});
+
+Deno.test("a replica that becomes active while its first load waits for a slow store goes on sending heartbeats", async () => {
+  await using replicas = await createReplicas();
+  await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
+  await using next = await replicas.start({ REP_PUBLIC_A: "new" });
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let heartbeats = 0;
+  const slow: Store = {
+    ...delegate(replicas.store),
+    async list(prefix, options) {
+      if (prefix[0] === "event") {
+        asked.resolve();
+        await answered.promise;
+      }
+      return await replicas.store.list(prefix, options);
+    },
+    commit(checks, writes) {
+      if (writes.some(({ key }) => key[0] === "member")) heartbeats++;
+      return replicas.store.commit(checks, writes);
+    },
+  };
+  const starting = replicas.start({ REP_PUBLIC_A: "old" }, { store: slow, random: () => 0.99 });
+  await asked.promise;
+  assertEquals(heartbeats > 0, true); // it has joined, with the lower rank
+  await next.gateway.close();
+  await replicas.clock.tick(4_700); // more than until the next heartbeat, less than the store's timeout
+  answered.resolve();
+  await using started = await starting;
+  assertEquals(await pageValues(started), { A: "old" });
+  heartbeats = 0;
+  await replicas.clock.tick(9_000);
+  assertEquals(heartbeats, 2);
 });
 
 Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {

@@ -71,7 +71,7 @@ for (const [headers, status] of WITHOUT_VALIDATORS) {
 Deno.test("failedPrecondition() parses a list with 60 KB of spaces in linear time", () => {
   const before = performance.now();
   assertEquals(failedPrecondition(new Headers({ "if-none-match": `a${" ".repeat(60_000)}b` }), VALIDATORS), undefined);
-  assertEquals(performance.now() - before < 500, true); // a quadratic parser takes about three seconds
+  assertEquals(performance.now() - before < 1_500, true); // a quadratic parser takes about three seconds
 });
 
 const IF_NONE_MATCH: [header: string | undefined, etag: string | undefined, fails: boolean][] = [

@@ -1,8 +1,8 @@
 import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
-import { formatValue } from "./config/format_value.ts";
+import { describeKind, formatValue } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
-import type { SnapshotInput } from "./config/snapshot.ts";
+import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
@@ -266,14 +266,26 @@ export function resolveOptions(options: GatewayOptions): ResolvedOptions {
 
 async function readSources(options: GatewayOptions, strict: boolean): Promise<SnapshotInput> {
   const { variables = readEnvironment, manifest, manifestPath, loadPatternLibrary } = options;
+  const [environment, text]: unknown[] = await Promise.all([resolveSource(variables), resolveSource(manifest)]);
+  if (!isEnvironment(environment)) throw sourceError("variables", "an object with their names", environment);
+  if (text !== undefined && typeof text !== "string") throw sourceError("manifest", "a string", text);
   return {
-    environment: await resolveSource(variables),
-    manifest: await resolveSource(manifest),
+    environment,
+    manifest: text,
     manifestPath,
     requiredTiers: TIERS,
     strict,
     loadPatternLibrary,
   };
+}
+
+/** Classifying the variables reports values that are not strings. */
+function isEnvironment(variables: unknown): variables is Environment {
+  return typeof variables === "object" && variables !== null && !Array.isArray(variables);
+}
+
+function sourceError(name: string, expected: string, got: unknown): ConfigurationError {
+  return new ConfigurationError([`Cannot use ${name}: expected ${expected}, got ${describeKind(got)}`]);
 }
 
 async function resolveSource<T>(source: Source<T>): Promise<T> {

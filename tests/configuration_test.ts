@@ -183,6 +183,27 @@ Deno.test("reload() logs at level info that a rejected configuration is valid ag
   assertEquals(world.log, [`info ${line}`, `debug ${line}`]);
 });
 
+Deno.test("reload() rejects sources that have lost all variables or their prefixes, but not sources that never had any", async () => {
+  const world = new World({});
+  const configuration = await world.load();
+  await configuration.reload();
+  world.environment = { REP_SERVER_A: "1", REP_PUBLIC_B: "2" };
+  await configuration.reload();
+  for (const environment of [{}, { B: "2" }, { REP_GATEWAY_PORT: "80" }]) {
+    world.environment = environment as Environment;
+    const { issues } = await assertRejects(() => configuration.reload(), ConfigurationError);
+    assertEquals(issues, [
+      "Cannot use the variables: expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before, " +
+      "got none",
+    ]);
+    assertEquals([configuration.isRejected, Object.fromEntries(configuration.snapshot.public)], [true, { B: "2" }]);
+  }
+  world.environment = { REP_SERVER_A: "1" };
+  await configuration.reload();
+  assertEquals([configuration.isRejected, configuration.snapshot.public.size], [false, 0]);
+  await world.close();
+});
+
 Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
@@ -246,7 +267,7 @@ Deno.test("reload() warns of a deprecated variable once, and again when it came 
   await configuration.reload();
   const line = 'warn rep.config.deprecated {"variable_name":"OLD","detail":"Use NEW"}';
   assertEquals(world.linesOf("rep.config.deprecated"), [line]);
-  world.environment = {};
+  world.environment = { REP_PUBLIC_NEW: "1" };
   await configuration.reload();
   world.environment = { REP_PUBLIC_OLD: "1" };
   await configuration.reload();

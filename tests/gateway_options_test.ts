@@ -1,4 +1,5 @@
-import { assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertNotStrictEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import { ConfigurationError } from "../src/config/snapshot.ts";
 import { TIERS } from "../src/config/tier.ts";
 import {
   type GatewayOptions,
@@ -139,6 +140,19 @@ Deno.test("resolveOptions() reads variables and manifest anew each time, with th
     { environment: { A: "2" }, manifest: "text", requiredTiers: TIERS, ...options },
   ]);
 });
+
+for (
+  const [got, value] of [["nothing", null], ["nothing", undefined], ["an empty list", []], ["a string", "A=1"]] as const
+) {
+  Deno.test(`resolveOptions() rejects ${JSON.stringify(value)} as the variables, and what is no string as the manifest`, async () => {
+    const source = (() => value) as never;
+    const expected = `Cannot use variables: expected an object with their names, got ${got}`;
+    await assertRejects(() => resolveOptions({ variables: source }).read(), ConfigurationError, expected);
+    if (value === undefined || typeof value === "string") return; // a manifest may be absent
+    const message = `Cannot use manifest: expected a string, got ${got}`;
+    await assertRejects(() => resolveOptions({ variables: {}, manifest: source }).read(), ConfigurationError, message);
+  });
+}
 
 for (const [name, { min, max, step = 1 }] of NUMBERS) {
   Deno.test(`resolveOptions() accepts ${name} from ${min} to ${max}`, () => {

@@ -1,3 +1,4 @@
+import { describeKind } from "./format_value.ts";
 import { environmentName, type Tier, type Variable } from "./tier.ts";
 
 /** Environment variables by name. */
@@ -18,7 +19,15 @@ const PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
  */
 export function classify(environment: Environment): Classified {
   const variables = Object.entries(environment).flatMap(([name, value]) => toVariable(name, value));
-  return { variables, issues: [...emptyNameIssues(variables), ...collisionIssues(variables)] };
+  const issues = [...typeIssues(environment), ...emptyNameIssues(variables), ...collisionIssues(variables)];
+  return { variables, issues };
+}
+
+/** The types of a module that is not written in TypeScript are known at run time only. */
+function typeIssues(environment: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(environment)
+    .filter(([name, value]) => hasTier(name) && typeof value !== "string")
+    .map(([name, value]) => `Cannot use ${name}: expected a string, got ${describeKind(value)}`);
 }
 
 /** Returns whether a name in the environment has the prefix of a tier. */
@@ -26,9 +35,9 @@ export function hasTier(environmentName: string): boolean {
   return PREFIX.test(environmentName);
 }
 
-function toVariable(environmentName: string, value: string): Variable[] {
+function toVariable(environmentName: string, value: unknown): Variable[] {
   const [, prefix, name] = PREFIX.exec(environmentName) ?? [];
-  if (prefix === undefined || name === undefined) return [];
+  if (prefix === undefined || name === undefined || typeof value !== "string") return [];
   return [{ name, tier: prefix.toLowerCase() as Tier, value }];
 }
 

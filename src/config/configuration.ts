@@ -1,5 +1,6 @@
 import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { type Environment, hasTier } from "./classify.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -34,6 +35,8 @@ export class Configuration {
   /** The issues for which the last reload was rejected. */
   #rejection: string | undefined;
   #blocked = 0;
+  /** Whether the sources have ever had a variable of any tier. */
+  #hasHadVariables = false;
   #queuedReload: Promise<void> | undefined;
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -117,7 +120,17 @@ export class Configuration {
   async #build(): Promise<Snapshot> {
     const { read, storedVariables } = this.#options;
     const [input, stored] = await Promise.all([read(), storedVariables.read()]);
+    this.#rejectIfEmptied(input.environment);
     return await buildSnapshot({ ...input, environment: { ...input.environment, ...stored } });
+  }
+
+  /** A source that lost all its variables, or their prefixes, is more likely broken than meant. */
+  #rejectIfEmptied(environment: Environment): void {
+    const hasVariables = Object.keys(environment).some(hasTier);
+    this.#hasHadVariables ||= hasVariables;
+    if (hasVariables || !this.#hasHadVariables) return;
+    const expected = "expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before";
+    throw new ConfigurationError([`Cannot use the variables: ${expected}, got none`]);
   }
 
   #reject(error: unknown): unknown {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { classify } from "../../src/config/classify.ts";
+import { classify, type Environment } from "../../src/config/classify.ts";
 
 Deno.test("classify() sorts variables by prefix and strips the prefix", () => {
   assertEquals(
@@ -38,6 +38,20 @@ Deno.test("classify() ignores variables without one of the three prefixes", () =
     "REP_PUBLICA",
   ];
   assertEquals(classify(Object.fromEntries(names.map((name) => [name, "x"]))), { variables: [], issues: [] });
+});
+
+Deno.test("classify() reports values that are no strings by name, and without the value", () => {
+  const values = { REP_PUBLIC_MAX: 5, REP_SENSITIVE_A: null, REP_SERVER_B: undefined, REP_PUBLIC_C: ["s3cret"], D: 1 };
+  const environment = { ...values, REP_PUBLIC_E: "e" } as unknown as Environment;
+  assertEquals(classify(environment), {
+    variables: [{ name: "E", tier: "public", value: "e" }],
+    issues: [
+      "Cannot use REP_PUBLIC_MAX: expected a string, got a number",
+      "Cannot use REP_SENSITIVE_A: expected a string, got nothing",
+      "Cannot use REP_SERVER_B: expected a string, got nothing",
+      "Cannot use REP_PUBLIC_C: expected a string, got a list",
+    ],
+  });
 });
 
 Deno.test("classify() strips one prefix only", () => {

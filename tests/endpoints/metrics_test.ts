@@ -87,7 +87,7 @@ Deno.test("GET /metrics counts session keys, and rejections by reason", async ()
     'rep_session_keys_rejected_total{reason="expired"}': 1,
     'rep_session_keys_rejected_total{reason="origin_mismatch"}': 1,
   });
-  await test.set({});
+  await test.set({ REP_PUBLIC_A: "1" });
   await (await test.ask("/rep/session-key")).text();
   assertEquals((await metricsOf(test))['rep_session_keys_rejected_total{reason="not_configured"}'], 1);
 });

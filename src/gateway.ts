@@ -1,3 +1,4 @@
+import type { SendRequest } from "./coding/send.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, problemsOf } from "./endpoints/health.ts";
@@ -22,7 +23,7 @@ import {
 } from "./http/routes.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
-import type { PageRequest } from "./pages/page_response.ts";
+
 import { waitAtMost } from "./values/clock.ts";
 import { VERSION } from "./values/version.ts";
 
@@ -124,7 +125,7 @@ function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptio
   log.warn("rep.start.warning", { detail });
 }
 
-const ANY_REQUEST: PageRequest = { method: "GET", headers: new Headers() };
+const ANY_REQUEST: SendRequest = { method: "GET", headers: new Headers() };
 
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {

@@ -1,34 +1,63 @@
+import { eTag } from "@std/http/etag";
 import { ifNoneMatchFails, type Validators } from "../http/preconditions.ts";
-import { COMPRESSOR_CODINGS, type CompressorCoding } from "./compressor.ts";
+import type { ByteRange } from "./byte_range.ts";
+import { type Compressor, COMPRESSOR_CODINGS, type CompressorCoding } from "./compressor.ts";
 import { type Coding, preferredCoding } from "./content_coding.ts";
+import { fastestBody } from "./fastest_body.ts";
+import { isCompressible } from "./is_compressible.ts";
+
+/** What all representations of a resource have in common. */
+export interface Resource {
+  /** Whether it is HTML with the configuration, or a fragment of such a page. */
+  readonly isPage: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly lastModified: Date | undefined;
+}
 
 /** A resource in one content coding, with everything that a response needs. */
-export interface Representation {
-  /** The content coding; `identity` means none. */
-  readonly coding: Coding["name"] | "identity";
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The body of a complete response: see {@linkcode fastestBody}. */
-  readonly body: string | Uint8Array<ArrayBuffer>;
+export interface Representation<B extends Body = Body> extends Pick<Resource, "isPage"> {
+  /** @default {200} */
+  readonly status?: number;
+  readonly statusText?: string;
+  /** The headers of a complete response. */
+  readonly headers: Headers | Readonly<Record<string, string>>;
   readonly validators: Validators;
-  /** The headers of a complete response, ready for `new Response()`. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly body: B;
+}
+
+/** A body in memory: a string has ASCII characters only. */
+type MemoryBody = string | Uint8Array<ArrayBuffer>;
+
+/** The body of a complete response. */
+export type Body = MemoryBody | StreamedBody;
+
+/** A body of which nothing has been read. One of its functions is called, once. */
+export interface StreamedBody {
+  /** In bytes. Only the size of a body of which ranges may be sent is used. */
+  readonly size: number;
+  /** Returns all bytes, or those of a range. */
+  read(range?: ByteRange): ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null;
+  /** Frees what the body needs. */
+  cancel(): void;
+}
+
+/** The content coding of a representation; `identity` means none. */
+export type RepresentationCoding = Coding["name"] | "identity";
+
+/** A resource in memory, in one content coding. */
+interface CodedBytes {
+  readonly coding: RepresentationCoding;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** If it is strong, it is one of the bytes. */
+  readonly etag: string | undefined;
 }
 
 /** Options of {@linkcode Representations}. */
 interface RepresentationsOptions {
-  readonly identity: Representation;
   /** Compressed variants that exist already. If there are any, none is made. @default {[]} */
-  readonly variants?: readonly Representation[];
-  /**
-   * Compresses the resource. The result is `undefined` if it would not be smaller.
-   *
-   * @default {the resource is not compressed}
-   */
-  readonly compress?: ((coding: CompressorCoding) => Promise<Representation | undefined>) | undefined;
-  /** Whether the resource is to be compressed later, when it is asked for again. @default {never} */
-  readonly isBusy?: () => boolean;
-  /** Called when {@linkcode Representations.bytes} has changed. */
-  readonly onGrow?: () => void;
+  readonly variants?: readonly CodedBytes[];
+  /** Compresses a resource that is worth it. @default {it is not compressed} */
+  readonly compressor?: Pick<Compressor, "compress" | "isBusy"> | undefined;
 }
 
 /**
@@ -36,29 +65,26 @@ interface RepresentationsOptions {
  * asked for, in the background; until then the client gets the resource without it.
  */
 export class Representations {
-  readonly identity: Representation;
-  readonly #compress: RepresentationsOptions["compress"];
-  readonly #isBusy: () => boolean;
-  readonly #onGrow: () => void;
-  readonly #variants = new Map<Coding["name"], Representation | "pending">();
+  /** What all representations take in memory at most, in bytes: what is compressed is smaller. */
+  readonly maxBytes: number;
+  readonly #resource: Resource;
+  readonly #original: Representation<MemoryBody>;
+  readonly #compressor: RepresentationsOptions["compressor"];
+  readonly #variants = new Map<RepresentationCoding, Representation | "pending">();
   #codings: readonly Coding["name"][];
   /** The last header, and what was selected for it: most browsers send the same one. */
   #last: { readonly accepted: string | null; readonly coding: Coding["name"] | undefined } | undefined;
 
-  constructor({ identity, variants = [], compress, isBusy = () => false, onGrow = () => {} }: RepresentationsOptions) {
-    this.identity = identity;
-    this.#compress = compress;
-    this.#isBusy = isBusy;
-    this.#onGrow = onGrow;
-    for (const variant of variants) if (variant.coding !== "identity") this.#variants.set(variant.coding, variant);
-    if (variants.length > 0) this.#codings = [...this.#variants.keys()];
-    else this.#codings = compress ? COMPRESSOR_CODINGS : [];
-  }
-
-  /** What all representations take in memory, in bytes. */
-  get bytes(): number {
-    const variants = [...this.#variants.values()].map((variant) => variant === "pending" ? 0 : sizeOf(variant));
-    return variants.reduce((sum, size) => sum + size, sizeOf(this.identity));
+  constructor(resource: Resource, original: CodedBytes, { variants = [], compressor }: RepresentationsOptions) {
+    const { length } = original.bytes;
+    const isWorthIt = compressor !== undefined && isCompressible(resource.headers["content-type"] ?? "", length);
+    this.#resource = resource;
+    this.#compressor = compressor;
+    this.#codings = variants.length === 0 && isWorthIt ? COMPRESSOR_CODINGS : codingsOf(variants);
+    this.#original = this.#represent(original);
+    for (const variant of variants) this.#variants.set(variant.coding, this.#represent(variant));
+    const made = this.#codings.length - variants.length;
+    this.maxBytes = variants.reduce((sum, { bytes }) => sum + bytes.length, length * (1 + made));
   }
 
   /**
@@ -66,12 +92,17 @@ export class Representations {
    * available in a coding by now.
    */
   select(headers: Headers): Representation {
-    if (this.#codings.length === 0) return this.identity;
+    if (this.#codings.length === 0) return this.#original;
     const variant = this.#variantFor(headers.get("accept-encoding"));
-    if (variant === undefined) return this.identity;
-    const hasIdentity = !ifNoneMatchFails(headers, variant.validators.etag) &&
-      ifNoneMatchFails(headers, this.identity.validators.etag);
-    return hasIdentity ? this.identity : variant;
+    if (variant === undefined) return this.#original;
+    const hasOriginal = !ifNoneMatchFails(headers, variant.validators.etag) &&
+      ifNoneMatchFails(headers, this.#original.validators.etag);
+    return hasOriginal ? this.#original : variant;
+  }
+
+  #represent({ bytes, ...others }: CodedBytes): Representation<MemoryBody> {
+    const varies = this.#codings.length > 0;
+    return represent(this.#resource, { ...others, body: fastestBody(bytes), size: bytes.length, varies });
   }
 
   #variantFor(accepted: string | null): Representation | undefined {
@@ -79,26 +110,61 @@ export class Representations {
     const { coding } = this.#last;
     if (coding === undefined) return undefined;
     const variant = this.#variants.get(coding);
-    if (variant === undefined && !this.#isBusy()) void this.#add(coding as CompressorCoding);
+    if (variant === undefined && this.#compressor?.isBusy === false) {
+      void this.#compress(coding as CompressorCoding, this.#compressor);
+    }
     return variant === "pending" ? undefined : variant;
   }
 
-  async #add(coding: CompressorCoding): Promise<void> {
+  async #compress(coding: CompressorCoding, compressor: Pick<Compressor, "compress">): Promise<void> {
+    const { body, validators: { etag } } = this.#original;
     this.#variants.set(coding, "pending");
-    const variant = await this.#compress?.(coding).catch(() => undefined); // the resource itself can still be sent
+    const original = typeof body === "string" ? new TextEncoder().encode(body) : body;
+    const bytes = await compressor.compress(original, coding).catch(() => undefined); // the original can still be sent
+    // The entity tag of a page is weak and stays.
+    const variant = bytes && { coding, bytes, etag: etag?.startsWith('"') ? await eTag(bytes) : etag };
     this.#last = undefined;
-    if (variant === undefined) return void (this.#codings = this.#codings.filter((other) => other !== coding));
-    this.#variants.set(coding, variant);
-    this.#onGrow();
+    if (variant === undefined) this.#codings = this.#codings.filter((other) => other !== coding);
+    else this.#variants.set(coding, this.#represent(variant));
   }
 }
 
-/** A string of ASCII characters takes a byte for each of them. */
-function sizeOf({ bytes, body }: Representation): number {
-  return typeof body === "string" ? 2 * bytes.length : bytes.length;
+function codingsOf(variants: readonly CodedBytes[]): Coding["name"][] {
+  return variants.map(({ coding }) => coding).filter((coding) => coding !== "identity");
+}
+
+/** What distinguishes the representations of a resource. */
+interface RepresentOptions<B extends Body> {
+  readonly coding: RepresentationCoding;
+  readonly etag: string | undefined;
+  readonly body: B;
+  readonly size: number;
+  /** Whether there are, or will be, other codings. */
+  readonly varies: boolean;
+}
+
+/** Returns a representation of a resource. */
+export function represent<B extends Body>(
+  { isPage, headers, lastModified }: Resource,
+  { coding, etag: own, body, size, varies }: RepresentOptions<B>,
+): Representation<B> {
+  const etag = codedEtag(own, coding);
+  const vary = ["Accept-Encoding", headers.vary].filter((names) => names !== undefined).join(", ");
+  return {
+    isPage,
+    headers: {
+      ...headers,
+      ...(etag ? { etag } : {}),
+      ...(varies ? { vary } : {}),
+      ...(coding === "identity" ? {} : { "content-encoding": coding }),
+      "content-length": `${size}`,
+    },
+    validators: { etag, lastModified },
+    body,
+  };
 }
 
 /** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */
-export function codedEtag(etag: string | undefined, coding: Representation["coding"]): string | undefined {
+export function codedEtag(etag: string | undefined, coding: RepresentationCoding): string | undefined {
   return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
 }

@@ -1,5 +1,4 @@
 import type { Transform } from "node:stream";
-import { nextTurn } from "./next_turn.ts";
 
 /** A decoder or an encoder of `node:zlib`. */
 export interface BodyTransformer extends Transform {
@@ -15,6 +14,8 @@ interface TransformOptions {
    * @default {false}
    */
   readonly flushes?: boolean;
+  /** How much is transformed without a pause. @default {131_072} */
+  readonly sliceBytes?: number;
   /** Converts an error of the transformer. */
   readonly toError: (error: unknown) => Error;
 }
@@ -25,13 +26,13 @@ interface TransformOptions {
  */
 export function transformBody(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  { transformer, flushes = false, toError }: TransformOptions,
+  { transformer, flushes = false, sliceBytes = SLICE_BYTES, toError }: TransformOptions,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
   transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
-  void feed(reader, transformer, flushes).catch((error) => transformer.destroy(failure = error));
+  void feed(reader, { transformer, flushes, sliceBytes }).catch((error) => transformer.destroy(failure = error));
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
@@ -58,23 +59,32 @@ const SLICE_BYTES = 128 * 1024;
 
 type BodyReader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** Passes the body to its transformer, the next chunk when the last one has been transformed. */
-async function feed(reader: BodyReader, transformer: BodyTransformer, flushes: boolean): Promise<void> {
-  let sliceBytes = 0;
+type FeedOptions = Required<Omit<TransformOptions, "toError">>;
+
+/** Passes the body to its transformer, the next slice when the last one has been transformed. */
+async function feed(reader: BodyReader, { transformer, flushes, sliceBytes }: FeedOptions): Promise<void> {
+  let untilPause = sliceBytes;
   for (let reading = reader.read();;) {
     const { done, value } = await reading;
     if (done) break;
-    await new Promise<unknown>((resolve) => transformer.write(value, resolve)); // it emits its errors itself
-    if (transformer.destroyed) return; // the result was cancelled, or an error has ended it
-    sliceBytes += value.length;
-    if (sliceBytes >= SLICE_BYTES) {
-      sliceBytes = 0;
+    for (let start = 0, end; start < value.length; start = end) {
+      end = Math.min(start + untilPause, value.length);
+      await new Promise<unknown>((resolve) => transformer.write(value.subarray(start, end), resolve)); // it emits its errors itself
+      if (transformer.destroyed) return; // the result was cancelled, or an error has ended it
+      untilPause -= end - start;
+      if (untilPause > 0) continue;
+      untilPause = sliceBytes;
       await nextTurn();
     }
     reading = reader.read();
     if (flushes && !(await isReady(reading))) await new Promise<void>((resolve) => transformer.flush(resolve));
   }
   transformer.end();
+}
+
+/** Lets other work run first: requests that have arrived, and timers. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
 /** How many turns of the microtask queue a chunk takes that is in memory already, through a few streams. */

@@ -1,18 +1,11 @@
 import { BytesContent, createResponse } from "../coding/bytes_content.ts";
 import { isEncoded } from "../coding/content_coding.ts";
-import { copyHeaders } from "../http/copy_headers.ts";
-import { headResponse } from "../http/head_response.ts";
-import { ifNoneMatchFails } from "../http/preconditions.ts";
+import type { Representation, StreamedBody } from "../coding/representations.ts";
+import { send, type SendRequest } from "../coding/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
-
-/** The part of a request that determines the response. */
-export interface PageRequest {
-  readonly method: string;
-  readonly headers: Headers;
-}
 
 /** Headers that describe the original body. */
 const ORIGINAL_BODY_HEADERS: ReadonlySet<string> = new Set([
@@ -43,7 +36,7 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  */
 export async function injectPage(
   response: Response | BytesContent,
-  request: PageRequest,
+  request: SendRequest,
   getConfigScript: GetConfigScript,
   log: Log = silentLog,
 ): Promise<Response> {
@@ -52,23 +45,21 @@ export async function injectPage(
     if (isHtml(response) && !isFragment) warnOfEncoding(log);
     return createResponse(response);
   }
-  if (isFragment) return await fragmentResponse(createResponse(response), request);
+  if (isFragment) return send(request, representationOf(sourceOf(response), undefined, log));
   const page = await decodeIfEncoded(response);
-  if (isEncoded(page.headers)) return withoutScript(createResponse(response), log);
-  const script = await getConfigScript();
-  const headers = pageHeaders(page.headers, script);
-  return await conditionalResponse(page, headers, request) ??
-    new Response(injectInto(page, script.bytes, log), { ...statusOf(page), headers });
+  if (isEncoded(page.headers)) return withoutScript(createResponse(page), log);
+  return send(request, representationOf(sourceOf(page), await getConfigScript(), log));
 }
 
-function injectInto(page: Response | BytesContent, script: Uint8Array, log: Log): BodyInit {
-  const onUtf16 = () => warnOfEncoding(log);
-  if (page instanceof BytesContent) return insertScript(page.content, script, onUtf16);
-  return injectScript(page.body ?? emptyBody(), script, onUtf16);
+/** Inserts the config script into what was read of a page. */
+export function insertInto(content: ReturnType<StreamedBody["read"]>, { bytes }: ConfigScript, log: Log) {
+  const warn = () => warnOfEncoding(log);
+  if (content instanceof Uint8Array) return insertScript(content, bytes, warn);
+  return injectScript(content ?? new Blob([]).stream(), bytes, warn);
 }
 
 /** Logs that a page in UTF-16 has no script. */
-export function warnOfEncoding(log: Log): void {
+function warnOfEncoding(log: Log): void {
   log.warn("rep.page.not_injected", { detail: "expected UTF-8, or another encoding that extends ASCII; got UTF-16" });
 }
 
@@ -86,34 +77,30 @@ function withoutScript(response: Response, log: Log): Response {
   return response;
 }
 
-async function fragmentResponse(fragment: Response, request: PageRequest): Promise<Response> {
-  const headers = fragmentHeaders(fragment.headers);
-  return await conditionalResponse(fragment, headers, request) ??
-    new Response(fragment.body, { ...statusOf(fragment), headers });
+/** What a page is made of: a file, or the response of an upstream. */
+interface PageSource extends Pick<Representation, "status" | "statusText"> {
+  readonly headers: Headers;
+  readonly body: StreamedBody;
 }
 
-/** Returns the response without its body, if `If-None-Match` or HEAD demands that. */
-async function conditionalResponse(
-  original: Response | BytesContent,
-  headers: Headers,
-  request: PageRequest,
-): Promise<Response | undefined> {
-  if (original.status === 200 && isNotModified(request, headers.get("etag"))) {
-    return await withoutBody(original, { status: 304, headers: notModifiedHeaders(headers) });
+function sourceOf(response: Response | BytesContent): PageSource {
+  const { status, headers } = response;
+  if (response instanceof BytesContent) {
+    return { status, headers, body: { size: 0, read: () => response.content, cancel() {} } };
   }
-  if (request.method !== "HEAD") return undefined;
-  return headResponse(await withoutBody(original, { ...statusOf(original), headers }));
+  const { statusText, body } = response;
+  const cancel = () => void body?.cancel().catch(() => {}); // it has failed already
+  return { status, statusText, headers, body: { size: 0, read: () => body, cancel } };
 }
 
-/** Cancels the body of a response, which would otherwise keep its file or its connection open. */
-async function withoutBody(original: Response | BytesContent, init: ResponseInit): Promise<Response> {
-  if (original instanceof Response) await original.body?.cancel();
-  return new Response(null, init);
-}
-
-function statusOf(original: Response | BytesContent): ResponseInit {
-  const { status } = original;
-  return original instanceof Response ? { status, statusText: original.statusText } : { status };
+/** Returns the representation of a page with the config script; without one, that of a fragment. */
+export function representationOf(
+  { body, ...source }: PageSource,
+  script: ConfigScript | undefined,
+  log: Log,
+): Representation {
+  const injected = script && { ...body, read: () => insertInto(body.read(), script, log) };
+  return { ...source, ...pageHead(source.headers, script), body: injected ?? body };
 }
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */
@@ -141,13 +128,13 @@ function isUtf16(parameter: string): boolean {
   }
 }
 
-/** Returns the headers of a fragment: those of the original response, but for caches. */
-export function fragmentHeaders(original: Headers): Headers {
-  return withCachingHeaders(original, false);
+/** Returns the headers and the validators of a page, without the size of its body; without a script, of a fragment. */
+export function pageHead(original: Headers, script: ConfigScript | undefined) {
+  const headers = script ? pageHeaders(original, script) : withCachingHeaders(original, false);
+  return { isPage: true, headers, validators: { etag: headers.get("etag") ?? undefined, lastModified: undefined } };
 }
 
-/** Returns the headers of a page, without the length of the body. */
-export function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
+function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
   const headers = withCachingHeaders(original, isSecret, ORIGINAL_BODY_HEADERS);
   const etag = isSecret ? undefined : combinedEtag(original, revision);
   if (etag !== undefined) headers.append("etag", etag);
@@ -165,39 +152,17 @@ function combinedEtag(headers: Headers, revision: string): string | undefined {
 }
 
 /**
- * Returns whether the client has the page.
- *
- * A page without an `ETag` is always sent: one with SENSITIVE values must not be stored, so no client has it.
- */
-export function isNotModified({ method, headers }: PageRequest, etag: string | null): boolean {
-  if (etag === null || (method !== "GET" && method !== "HEAD")) return false;
-  return ifNoneMatchFails(headers, etag);
-}
-
-/**
- * Removes the headers that a 304 does not have (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that of
- * the stored page.
- */
-export function notModifiedHeaders(headers: Headers): Headers {
-  return copyHeaders(headers, (name) => !/^content-(?!security-policy)/.test(name));
-}
-
-function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
-  return new Blob([]).stream();
-}
-
-/**
  * Returns the request headers that an upstream must not receive, since it does not know the configuration:
  * preconditions, which a page with an old configuration might meet, and a range, which would refer to another text.
  * They are omitted only if the request may be for a page.
  */
-export function headersToOmit(request: PageRequest): readonly string[] {
+export function headersToOmit(request: SendRequest): readonly string[] {
   const hasOurEtag = request.headers.get("if-none-match")?.includes(ETAG_PREFIX.slice("W/".length)) === true;
   return hasOurEtag || isNavigation(request) ? ["if-none-match", "if-modified-since", "range"] : [];
 }
 
 /** Returns whether a browser sends such a request for a document, and hardly for anything else. */
-function isNavigation({ method, headers }: PageRequest): boolean {
+function isNavigation({ method, headers }: SendRequest): boolean {
   if ((method !== "GET" && method !== "HEAD") || isFragmentRequest(headers)) return false;
   return headers.get("accept")?.includes("text/html") === true;
 }

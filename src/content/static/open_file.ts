@@ -1,111 +1,128 @@
-import { eTag } from "@std/http/etag";
-import type { ByteRange } from "./byte_range.ts";
-import { openRegularFile, type RegularFile } from "./regular_file.ts";
+import { dirname } from "@std/path/dirname";
+import type { ByteRange } from "../../coding/byte_range.ts";
+import type { RepresentationCoding } from "../../coding/representations.ts";
+import { isSameFile, isSettled } from "./file_version.ts";
 
-/** A file that is about to be sent. All properties describe the same version of it. */
-export interface OpenFile extends Disposable {
-  readonly size: number;
-  readonly mtime: Date | null;
-  /** A strong entity tag; `undefined` if the file is large and its file system has no modification times. */
-  readonly etag: string | undefined;
-  /** Returns the bytes of a range. Can be called once. A stream owns the file: it has to be read or cancelled. */
-  body(range: ByteRange): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+/** What was seen at a path. */
+export interface Place {
+  /** The real path. */
+  readonly path: string;
+  readonly stats: Deno.FileInfo;
+  /** When it was looked at, or a little earlier, in milliseconds since the Unix epoch. */
+  readonly lookedAt: number;
 }
 
-/**
- * Files up to this size are read into memory, and their entity tag is a hash of the content. Size and time would not
- * distinguish their versions: images are often built with the same date for all files, and a page or a service worker
- * in which only a hash changes keeps its size.
- */
-const MAX_BYTES_IN_MEMORY = 256 * 1024;
+/** Where a file is that may be served. */
+export interface FilePlace extends Place {
+  /** The real path of the directory that contains it. The path of the directory itself is trusted. */
+  readonly root: string;
+  readonly coding: RepresentationCoding;
+}
 
-/** How many bytes of a large file are in memory for each client. */
+/** A file that is open for reading. */
+export interface OpenFile extends FilePlace {
+  readonly file: Deno.FsFile;
+}
+
+/** How many bytes of a streamed file are in memory for each client. */
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Opens the regular file at a path. Disposing of it does not affect a body that was returned.
- *
- * @param path A path without links, as `Deno.realPath` returns it.
- * @param root The served directory, without links.
- * @throws {Deno.errors.NotFound} If it does not exist, or is no longer at this path. Other errors are those of
- * {@linkcode openRegularFile}.
+ * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the
+ * time has to be lucky twice each time.
  */
-export async function openFile(path: string, root: string): Promise<OpenFile> {
-  const file = await openRegularFile(path, root);
+const MAX_LOOKS = 16;
+
+/**
+ * Opens a file, and verifies that it is the one that was looked at: between the two, the file or any of its parent
+ * directories may have been replaced by a link to another place. `Deno.open` follows links.
+ *
+ * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
+ */
+export async function openFile(place: FilePlace): Promise<OpenFile> {
+  const lookedAt = Date.now(); // file systems use the system's clock, whatever the gateway's is
+  const file = await Deno.open(place.path);
   try {
-    if (file.size > MAX_BYTES_IN_MEMORY) return await largeFile(file, path);
-    return await smallFile(file);
+    const stats = await file.stat();
+    if (isSameFile(stats, place.stats) && await isStillAt(place, lookedAt)) return { ...place, file, stats, lookedAt };
+    throw new Deno.errors.NotFound(`Cannot open "${place.path}": it was replaced meanwhile`);
   } catch (error) {
     file.close();
     throw error;
   }
 }
 
-async function smallFile(file: RegularFile): Promise<OpenFile> {
-  const bytes = await readAll(file);
-  file.close();
-  return {
-    size: bytes.length,
-    mtime: file.mtime,
-    etag: await eTag(bytes),
-    body: ({ start, end }) => bytes.subarray(start, end),
-    [Symbol.dispose]() {},
-  };
+/**
+ * Returns whether a file is at its path, and no part of the path below the root is a link. That is certain if no entry
+ * of its directories has changed since it was opened. Otherwise, as in a directory to which files are being written,
+ * it is next to certain.
+ */
+async function isStillAt({ path, root, stats }: FilePlace, openedAt: number): Promise<boolean> {
+  if (!isSameFile(await Deno.lstat(path), stats)) return false;
+  if (await haveSettled(path, root, openedAt)) return true;
+  for (let look = 0; look < MAX_LOOKS; look++) {
+    if (await Deno.realPath(path) !== path || !isSameFile(await Deno.lstat(path), stats)) return false;
+  }
+  return true;
+}
+
+/**
+ * Returns whether the directories of a file have not changed since it was opened. From the inside out: a directory that
+ * did not change confirms what was just seen in it.
+ */
+async function haveSettled(path: string, root: string, openedAt: number): Promise<boolean> {
+  for (let directory = path; directory !== root;) {
+    directory = dirname(directory);
+    const stats = await Deno.lstat(directory);
+    if (!stats.isDirectory || !isSettled(stats, openedAt)) return false;
+  }
+  return true;
 }
 
 /**
  * Reads a file up to the size that it had when it was opened.
  *
- * @throws {Deno.errors.UnexpectedEof} If it was truncated since then.
+ * @throws {Deno.errors.NotFound} If it was truncated since then.
  */
-export async function readAll(file: RegularFile): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(file.size);
-  for (let position = 0; position < file.size;) {
-    const chunk = await file.read(position, file.size - position);
-    if (chunk.length === 0) throw new Deno.errors.UnexpectedEof("Cannot read all of a file: it was truncated");
-    bytes.set(chunk, position);
-    position += chunk.length;
+export async function readBytes(file: Deno.FsFile, size: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(size);
+  for (let position = 0; position < size;) {
+    const count = await file.read(bytes.subarray(position));
+    if (count === null) throw new Deno.errors.NotFound("Cannot read all of a file: it was truncated");
+    position += count;
   }
   return bytes;
 }
 
-async function largeFile(file: RegularFile, path: string): Promise<OpenFile> {
-  const { size, mtime } = file;
-  // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
-  const etag = await eTag({ size, mtime }, { weak: false });
-  let hasBody = false;
-  return {
-    size,
-    mtime,
-    etag,
-    body(range) {
-      hasBody = true;
-      return streamBytes(file, { path, range });
-    },
-    [Symbol.dispose]() {
-      if (!hasBody) file.close();
-    },
-  };
-}
-
-/** Sends exactly the bytes of the range, even if the file grows. If it shrinks, the stream ends in an error. */
-function streamBytes(file: RegularFile, { path, range }: { path: string; range: ByteRange }) {
-  let { start: position } = range;
+/**
+ * Sends exactly the bytes of a range, even if the file grows, and closes it. If it shrinks, the stream ends in an
+ * error. The stream has to be read or cancelled.
+ *
+ * @param path Names the file in the error.
+ */
+export function streamBytes(file: Deno.FsFile, path: string, { start, end }: ByteRange) {
+  let position: number | undefined;
+  async function read(): Promise<Uint8Array<ArrayBuffer>> {
+    position ??= await file.seek(start, Deno.SeekMode.Start);
+    const buffer = new Uint8Array(Math.min(end - position, CHUNK_BYTES));
+    const count = await file.read(buffer);
+    if (count === null) throw new Error(`Cannot send all of "${path}": the file was truncated`);
+    position += count;
+    return buffer.subarray(0, count);
+  }
+  const close = () => file[Symbol.dispose](); // unlike close(), it can be called again: a read may end after the stream
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
-        const chunk = await file.read(position, Math.min(range.end - position, CHUNK_BYTES));
-        if (chunk.length === 0) throw new Error(`Cannot send all of "${path}": the file was truncated`);
-        position += chunk.length;
-        controller.enqueue(chunk);
+        controller.enqueue(await read());
       } catch (error) {
-        file.close();
+        close();
         throw error;
       }
-      if (position < range.end) return;
-      file.close();
+      if (position !== end) return;
+      close();
       controller.close();
     },
-    cancel: () => file.close(),
+    cancel: close,
   }, { highWaterMark: 0 });
 }

@@ -1,43 +1,188 @@
-import { Compressor } from "../../coding/compressor.ts";
+import { resolve } from "@std/path/resolve";
+import type { Compressor } from "../../coding/compressor.ts";
+import { Problem } from "../../http/problem.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
-import { FinishedPages } from "../../pages/finished_pages.ts";
-import { injectPage } from "../../pages/page_response.ts";
+import { isFragmentRequest } from "../../pages/page_caching.ts";
+import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
-import { StaticFiles, type StaticResult } from "./static_files.ts";
+import type { Content } from "../content.ts";
+import { DirectoryIndex, type Found, isAbsence } from "./directory_index.ts";
+import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
+import { FileLoader } from "./static_file.ts";
 
-/** Options of {@linkcode openStaticContent}. */
+/** Options of {@linkcode StaticContent}. */
 interface StaticContentOptions {
-  directory: string;
-  cacheBytes: number;
-  basePath: string;
-  clock: Clock;
-  log: Log;
+  /** The directory to serve. */
+  readonly directory: string;
+  /** How many bytes of files and pages are kept in memory. */
+  readonly cacheBytes: number;
+  /** The beginning of every request's path that is not part of a file's, such as `/app`. */
+  readonly basePath: string;
+  /** Compresses files and pages in memory. It is closed with the content. */
+  readonly compressor: Compressor;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
-/** Opens a directory as the content of a gateway. */
-export async function openStaticContent({ log, ...options }: StaticContentOptions) {
-  const compressor = new Compressor();
-  const files = await StaticFiles.open({ ...options, compressor });
-  const pages = new FinishedPages(compressor);
-  function finish(result: StaticResult, request: Request, getConfigScript: GetConfigScript) {
-    if (result.kind === "response") return result.response;
-    if (result.kind === "page") return pages.respond(result.page, request, getConfigScript);
-    return injectPage(result.response, request, getConfigScript, log);
+/** What a path leads to: what is at it, or in its directory, or the app's page. */
+type Target = Exclude<Found, { kind: "directory" }> | { readonly kind: "redirect" };
+type FoundFile = Extract<Found, { kind: "file" }>;
+
+const INDEX = "index.html";
+
+const ABSENT: Target = { kind: "absent" };
+const REDIRECT: Target = { kind: "redirect" };
+
+/**
+ * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
+ * with the root's `index.html`. The configuration is inserted into pages (`text/html`). All other files support
+ * conditional requests, ranges, compressed variants and caching.
+ */
+export class StaticContent implements Content {
+  readonly #options: StaticContentOptions;
+  readonly #index: DirectoryIndex;
+  /** Whether there has been an `index.html` since the start. */
+  #hasPage = false;
+  #isGone = false;
+
+  private constructor(options: StaticContentOptions) {
+    const { directory, cacheBytes: maxBytes, clock, log } = options;
+    const { load } = new FileLoader(options);
+    this.#options = options;
+    this.#index = new DirectoryIndex({ directory: resolve(directory), maxBytes, load, clock, log });
   }
-  return {
-    respond(request: Request, _context: unknown, getConfigScript: GetConfigScript): Response | Promise<Response> {
-      const result = files.respond(request);
-      if (!(result instanceof Promise)) return finish(result, request, getConfigScript);
-      return result.then((result) => finish(result, request, getConfigScript));
-    },
-    drain: resolved,
-    drainWebSockets: resolved,
-    close: () => compressor.close(),
+
+  /**
+   * Opens a directory.
+   *
+   * @throws {Error} If the directory cannot be read.
+   */
+  static async open(options: StaticContentOptions): Promise<StaticContent> {
+    await assertReadable(options.directory);
+    const content = new StaticContent(options);
+    await content.#findPage();
+    return content;
+  }
+
+  /**
+   * Responds to a GET or HEAD request: at once, if everything is in memory and was looked at within the last second.
+   *
+   * @throws {Problem} If there is nothing at the path, or the request cannot be satisfied.
+   */
+  respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+    const respond = () => this.#respond(request, context, getConfigScript);
+    const response = respond();
+    // A file that is gone is found again, since another one may have taken its place.
+    return response instanceof Promise ? response.catch(ifAbsent(respond)).catch(ifAbsent(notFound)) : response;
+  }
+
+  drain(): Promise<void> {
+    return Promise.resolve(); // there is no proxied request
+  }
+
+  drainWebSockets(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): void {
+    this.#options.compressor.close();
+  }
+
+  #respond(request: Request, { url }: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+    const path = parseFilePath(url.path.slice(this.#options.basePath.length));
+    if (path === undefined) return notFound();
+    return andThen(this.#find(path), (target) => {
+      if (target.kind === "file") return this.#send(target, request, getConfigScript);
+      if (target.kind === "redirect") return redirectToDirectory(path, url.search);
+      return target.kind === "unreadable" ? unreadable() : notFound();
+    });
+  }
+
+  #send(
+    { key, file: { served } }: FoundFile,
+    request: Request,
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response> {
+    const isPage = served.isPage && !isFragmentRequest(request.headers);
+    return andThen(isPage ? getConfigScript() : undefined, (script) => {
+      const response = served.respond(request, script);
+      const forget = ifAbsent((error) => {
+        this.#index.forget(key);
+        throw error;
+      });
+      return response instanceof Promise ? response.catch(forget) : response;
+    });
+  }
+
+  #find(path: FilePath): Target | Promise<Target> {
+    if (path.names.length === 0) return this.#findFallback(path);
+    return andThen(this.#index.find(path.names), (found) => {
+      if (found.kind === "directory") return this.#findIndexOf(path, found.names);
+      const isAbsent = found.kind === "absent" || found.kind === "gone" || (found.kind === "file" && path.isDirectory);
+      return isAbsent ? this.#findFallback(path) : found;
+    });
+  }
+
+  #findIndexOf(path: FilePath, names: ReadonlySet<string>): Target | Promise<Target> {
+    if (!names.has(INDEX)) return this.#findFallback(path);
+    return andThen(this.#index.find([...path.names, INDEX]), (found) => {
+      if (found.kind !== "file") return this.#findFallback(path);
+      return path.isDirectory ? found : REDIRECT;
+    });
+  }
+
+  /** Returns the app's page for a path at which there is nothing. */
+  #findFallback(path: FilePath): Target | Promise<Target> {
+    return andThen(this.#findPage(), (found) => isPagePath(path) ? found : ABSENT);
+  }
+
+  /** @throws {Problem} 503 if there was a page, as while a build empties the directory. */
+  #findPage(): Target | Promise<Target> {
+    return andThen(this.#index.find([INDEX]), (found) => {
+      const isThere = found.kind === "file" || found.kind === "unreadable";
+      if (!isThere && (this.#hasPage || found.kind === "gone")) return this.#rejectUntilItIsBack();
+      this.#hasPage ||= found.kind === "file";
+      this.#isGone = false;
+      return found.kind === "directory" ? ABSENT : found;
+    });
+  }
+
+  #rejectUntilItIsBack(): never {
+    const { directory, log } = this.#options;
+    if (!this.#isGone) log.error("rep.static.unavailable", { detail: `expected "${INDEX}" in "${directory}"` });
+    this.#isGone = true;
+    throw new Problem(503, { detail: "The app is not there at the moment", headers: { "retry-after": "1" } });
+  }
+}
+
+function ifAbsent<T>(call: (error: unknown) => T): (error: unknown) => T {
+  return (error) => {
+    if (isAbsence(error)) return call(error);
+    throw error;
   };
 }
 
-/** There is neither a proxied request nor a WebSocket. */
-function resolved(): Promise<void> {
-  return Promise.resolve();
+async function assertReadable(directory: string): Promise<void> {
+  try {
+    for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
+  } catch (cause) {
+    const message = `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
+    throw new Error(message, { cause });
+  }
+}
+
+function notFound(): never {
+  throw new Problem(404, { detail: "Nothing found at this path" });
+}
+
+function unreadable(): never {
+  throw new Problem(500, { detail: "Cannot read the file; see the log of the gateway" });
+}
+
+/** The location is relative: it cannot lead to another host, and works behind a proxy that strips a prefix. */
+function redirectToDirectory({ names }: FilePath, search: string): Response {
+  const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
+  return new Response(null, { status: 308, headers: { location, "cache-control": "no-cache" } });
 }

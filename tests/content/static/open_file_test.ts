@@ -1,29 +1,157 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readAll } from "../../../src/content/static/open_file.ts";
-import type { RegularFile } from "../../../src/content/static/regular_file.ts";
+import { join } from "@std/path";
+import { type FilePlace, openFile, readBytes } from "../../../src/content/static/open_file.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { answerWith, openContent } from "./_content.ts";
 
-/** A file with this text that had another size when it was opened. Each read returns at most three bytes. */
-function fileOf(text: string, size: number): RegularFile {
-  const bytes = new TextEncoder().encode(text);
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+/** A directory `site` with a file, next to a directory `outside`. */
+interface Site extends AsyncDisposable {
+  root: string;
+  outside: string;
+}
+
+async function makeSite(): Promise<Site> {
+  const parent = await Deno.realPath(await Deno.makeTempDir());
+  const [root, outside] = [join(parent, "site"), join(parent, "outside")];
+  for (const directory of [root, join(root, "docs"), outside]) await Deno.mkdir(directory);
+  await Deno.writeTextFile(join(root, "docs/file.txt"), "inside");
+  await Deno.writeTextFile(join(outside, "file.txt"), "secret");
+  return { root, outside, [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }) };
+}
+
+/** Looks at a file in a site. */
+async function look({ root }: Site, name: string): Promise<FilePlace> {
+  const path = join(root, name);
+  return { path, root, stats: await Deno.stat(path), lookedAt: Date.now(), coding: "identity" };
+}
+
+async function read(place: FilePlace): Promise<string> {
+  using file = (await openFile(place)).file;
+  return new TextDecoder().decode(await readBytes(file, place.stats.size));
+}
+
+Deno.test("readBytes() reads a file that has grown up to the size that it had", async () => {
+  await using site = await makeSite();
+  const place = await look(site, "docs/file.txt");
+  await Deno.writeTextFile(place.path, " and more", { append: true });
+  assertEquals(await read(place), "inside");
+});
+
+Deno.test("readBytes() rejects a file that was truncated", async () => {
+  await using site = await makeSite();
+  const place = await look(site, "docs/file.txt");
+  await Deno.truncate(place.path, 3);
+  await assertRejects(() => read(place), Deno.errors.NotFound);
+});
+
+/** A change of the site since a file was looked at. */
+interface Replacement {
+  readonly name: string;
+  readonly replace: (site: Site, path: string) => Promise<unknown>;
+}
+
+const REPLACEMENTS: Replacement[] = [
+  {
+    name: "openFile() rejects a file that was removed",
+    replace: (_, path) => Deno.remove(path),
+  },
+  {
+    name: "openFile() rejects a file that was replaced by another one",
+    async replace(_, path) {
+      await Deno.writeTextFile(`${path}.new`, "inside");
+      await Deno.rename(`${path}.new`, path);
+    },
+  },
+  {
+    name: "openFile() rejects a file that was replaced by a link",
+    async replace({ outside }, path) {
+      await Deno.remove(path);
+      await Deno.symlink(join(outside, "file.txt"), path);
+    },
+  },
+  {
+    name: "openFile() rejects a file that was replaced by a link to it",
+    async replace({ outside }, path) {
+      await Deno.rename(path, join(outside, "moved.txt"));
+      await Deno.symlink(join(outside, "moved.txt"), path);
+    },
+  },
+  {
+    name: "openFile() rejects a file whose directory was replaced by a link",
+    async replace({ root, outside }) {
+      await Deno.rename(join(root, "docs"), join(root, "old"));
+      await Deno.symlink(outside, join(root, "docs"));
+    },
+  },
+  {
+    name: "openFile() rejects a file whose directory was replaced by a link to it",
+    async replace({ root, outside }) {
+      await Deno.rename(join(root, "docs"), join(outside, "docs"));
+      await Deno.symlink(join(outside, "docs"), join(root, "docs"));
+    },
+  },
+];
+
+for (const { name, replace } of REPLACEMENTS) {
+  Deno.test(name, async () => {
+    await using site = await makeSite();
+    const place = await look(site, "docs/file.txt");
+    assertEquals(await read(place), "inside");
+    await replace(site, place.path);
+    await assertRejects(() => openFile(place), Deno.errors.NotFound);
+  });
+}
+
+/** Replaces a name by two others in turn, for as long as it lives: each is kept under a name of its own. */
+const REPLACE_FOREVER = `const [path, a, b] = Deno.args;
+for (;;) {
+  Deno.renameSync(path, a); Deno.renameSync(b, path);
+  Deno.renameSync(path, b); Deno.renameSync(a, path);
+}`;
+
+async function replaceForever(path: string, other: string): Promise<AsyncDisposable> {
+  const program = join(path, "../replace.js");
+  await Deno.writeTextFile(program, REPLACE_FOREVER);
+  const args = ["run", "--quiet", "--no-config", "--no-lock", "-A", program, path, `${path}-kept`, other];
+  const child = new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "null", stderr: "inherit" }).spawn();
   return {
-    size,
-    mtime: null,
-    version: "1",
-    isSettled: true,
-    isRecent: false,
-    read: (position, size) => Promise.resolve(bytes.slice(position, position + Math.min(size, 3))),
-    close() {},
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await child.status;
+    },
   };
 }
 
-Deno.test("readAll() reads a file in as many parts as it takes", async () => {
-  assertEquals(new TextDecoder().decode(await readAll(fileOf("12345678", 8))), "12345678");
-});
+async function bodyOrStatus(responding: Promise<Response>): Promise<string> {
+  const response = await responding;
+  const text = await response.text();
+  return response.status < 400 ? text : String(response.status);
+}
 
-Deno.test("readAll() reads a file that has grown up to the size that it had", async () => {
-  assertEquals(new TextDecoder().decode(await readAll(fileOf("12345678", 4))), "1234");
-});
+const EXCHANGES = [
+  ["file", "docs/file.txt", "file.txt", 0],
+  ["file", "docs/file.txt", "file.txt", 1_000_000],
+  ["directory", "docs", ".", 0],
+  ["directory", "docs", ".", 1_000_000],
+] as const;
 
-Deno.test("readAll() rejects a file that was truncated", async () => {
-  await assertRejects(() => readAll(fileOf("12345678", 9)), Deno.errors.UnexpectedEof);
-});
+for (const [what, name, target, cacheBytes] of EXCHANGES) {
+  const cache = `a cache of ${cacheBytes} bytes`;
+  Deno.test(`StaticContent sends nothing from outside with ${cache} while a ${what} and a link are exchanged`, async () => {
+    await using site = await makeSite();
+    const clock = new FakeClock();
+    const content = await openContent({ directory: site.root, clock, cacheBytes });
+    await Deno.symlink(join(site.outside, target), join(site.root, "other"));
+    const results = new Set<string>();
+    await using _replacing = await replaceForever(join(site.root, name), join(site.root, "other"));
+    for (let i = 0; !results.has("404") || i < 300; i++) {
+      clock.jump(1_000);
+      const request = () => answerWith(content, new Request("http://app.example/docs/file.txt"));
+      const batch = await Promise.all(Array.from({ length: 10 }, () => bodyOrStatus(request())));
+      for (const result of batch) results.add(result);
+    }
+    assertEquals(results.difference(new Set(["404", "inside"])), new Set());
+  });
+}

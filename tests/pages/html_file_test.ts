@@ -3,7 +3,7 @@ import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../src/coding/compressor.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
-import { FinishedPages } from "../../src/pages/finished_pages.ts";
+import { HtmlFile } from "../../src/pages/html_file.ts";
 import { isFragmentRequest } from "../../src/pages/page_caching.ts";
 import { injectPage } from "../../src/pages/page_response.ts";
 import { settle } from "../../tools/fake_clock.ts";
@@ -16,29 +16,25 @@ const SMALL = "<!doctype html><head></head><body>é</body>";
 const SCRIPT: ConfigScript = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
 const SECRET: ConfigScript = { ...SCRIPT, isSecret: true };
 
-/** A document with a log of how much is kept for it. */
-function documentOf(html: string) {
-  const kept: number[] = [];
-  const bytes = new TextEncoder().encode(html);
-  const headers = {
-    "cache-control": "no-cache",
-    "content-length": `${bytes.length}`,
-    "content-type": "text/html; charset=UTF-8",
-    "etag": '"a"',
-    "x-content-type-options": "nosniff",
-  };
-  return { bytes, headers, kept, countDerived: (size: number) => void kept.push(size) };
-}
+/** The headers of the file as it is. */
+const HEADERS = {
+  "cache-control": "no-cache",
+  "content-type": "text/html; charset=UTF-8",
+  "etag": '"a"',
+  "x-content-type-options": "nosniff",
+};
 
-/** A served document. */
+/** A served file. */
 function setUp(html: string) {
   const compressor = new Compressor();
-  const pages = new FinishedPages(compressor);
-  const document = documentOf(html);
+  const bytes = new TextEncoder().encode(html);
+  const file = new HtmlFile({ bytes, headers: new Headers(HEADERS), compressor });
   return {
-    document,
-    get(headers: HeadersInit = {}, script: ConfigScript | Promise<ConfigScript> = SCRIPT, method = "GET") {
-      return pages.respond(document, new Request("http://app.example/", { method, headers }), () => script);
+    bytes,
+    file,
+    get(headers: HeadersInit = {}, script: ConfigScript = SCRIPT, method = "GET") {
+      const request = new Request("http://app.example/", { method, headers });
+      return file.respond(request, isFragmentRequest(request.headers) ? undefined : script);
     },
     async compressed() {
       await compressor.idle();
@@ -63,10 +59,10 @@ const REQUESTS: HeadersInit[] = [
 
 for (const [name, script] of [["PUBLIC", SCRIPT], ["SENSITIVE", SECRET]] as const) {
   for (const headers of REQUESTS) {
-    Deno.test(`FinishedPages responds with ${name} values to ${JSON.stringify(headers)} as injectPage() does, with a length`, async () => {
+    Deno.test(`HtmlFile responds with ${name} values to ${JSON.stringify(headers)} as injectPage() does, with a length`, async () => {
       for (const method of ["GET", "HEAD"]) {
-        const { document, get } = setUp(SMALL);
-        const original = new Response(document.bytes, { headers: document.headers });
+        const { bytes: file, get } = setUp(SMALL);
+        const original = new Response(file, { headers: HEADERS });
         const expected = await answerOf(
           await injectPage(original, { method, headers: new Headers(headers) }, () => script),
         );
@@ -76,35 +72,30 @@ for (const [name, script] of [["PUBLIC", SCRIPT], ["SENSITIVE", SECRET]] as cons
         const { "content-length": _, ...expectedOthers } = expected.headers;
         assertEquals({ ...rest, headers: others }, { ...expected, headers: expectedOthers });
         const isFragment = isFragmentRequest(new Headers(headers));
-        const bytes = document.bytes.length + (isFragment ? 0 : script.bytes.length);
+        const bytes = file.length + (isFragment ? 0 : script.bytes.length);
         assertEquals(length, rest.status === 304 ? undefined : `${bytes}`);
       }
     });
   }
 }
 
-Deno.test("FinishedPages responds at once if the config script is there, and otherwise waits for it", async () => {
+Deno.test("HtmlFile makes a page for each config script", async () => {
   const { get } = setUp(SMALL);
-  const waiting = get({}, Promise.resolve(SCRIPT));
-  assertEquals([get() instanceof Promise, waiting instanceof Promise], [false, true]);
-  assertEquals(await (await waiting).text(), SMALL.replace("</head>", "<SCRIPT></head>"));
-});
-
-Deno.test("FinishedPages makes a page once for each config script", async () => {
-  const { document, get } = setUp(SMALL);
-  const size = document.bytes.length + SCRIPT.bytes.length;
-  for (let i = 0; i < 3; i++) await (await get()).body?.cancel();
-  assertEquals(document.kept, [size]);
+  for (let i = 0; i < 3; i++) assertEquals(await get().text(), SMALL.replace("</head>", "<SCRIPT></head>"));
   const other = { ...SCRIPT, bytes: new TextEncoder().encode("<OTHER SCRIPT>"), revision: "r2" };
-  const response = await get({}, other);
+  const response = get({}, other);
   assertEquals(response.headers.get("etag"), 'W/"rep-r2-%22a%22"');
   assertEquals(await response.text(), SMALL.replace("</head>", "<OTHER SCRIPT></head>"));
-  assertEquals(document.kept, [size, size + 6]);
+});
+
+Deno.test("HtmlFile.maxBytes() counts the file, the fragment and the page, each of them compressed", () => {
+  const { bytes, file } = setUp(HTML);
+  assertEquals(file.maxBytes(100), bytes.length + 3 * bytes.length + 3 * (bytes.length + 100));
 });
 
 for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzipSync]] as const) {
-  Deno.test(`FinishedPages compresses a page with ${coding} once for each config script`, async () => {
-    const { document, get, compressed } = setUp(HTML);
+  Deno.test(`HtmlFile compresses a page with ${coding} once for each config script`, async () => {
+    const { get, compressed } = setUp(HTML);
     const accept = { "accept-encoding": coding };
     const read = async (script: ConfigScript) => {
       const { headers, body } = await get(accept, script);
@@ -119,7 +110,6 @@ for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzi
     assertEquals(await read(SCRIPT), [null, etag, vary, page]);
     await compressed();
     assertEquals(await read(SCRIPT), [coding, `W/"rep-r1-%22a%22-${coding}"`, vary, page]);
-    assertEquals(document.kept.length, 2);
     assertEquals((await get({ ...accept, "if-none-match": `W/"rep-r1-%22a%22-${coding}"` })).status, 304);
     assertEquals((await get({ ...accept, "if-none-match": etag })).status, 304);
     assertEquals((await get({ "if-none-match": `W/"rep-r1-%22a%22-${coding}"` })).status, 200);
@@ -130,7 +120,7 @@ for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzi
   });
 }
 
-Deno.test("FinishedPages compresses a page with SENSITIVE values, which still has no ETag and must not be stored", async () => {
+Deno.test("HtmlFile compresses a page with SENSITIVE values, which still has no ETag and must not be stored", async () => {
   const { get, compressed } = setUp(HTML);
   await (await get({ "accept-encoding": "br" }, SECRET)).body?.cancel();
   await compressed();
@@ -140,7 +130,7 @@ Deno.test("FinishedPages compresses a page with SENSITIVE values, which still ha
   assertEquals([coding, etag, caching], ["br", undefined, "no-store"]);
 });
 
-Deno.test("FinishedPages compresses a fragment, with the strong entity tag of the compressed bytes", async () => {
+Deno.test("HtmlFile compresses a fragment, with the strong entity tag of the compressed bytes", async () => {
   const { get, compressed } = setUp(HTML);
   const request = { "accept-encoding": "br", "sec-fetch-dest": "empty" };
   assertEquals(await (await get(request)).text(), HTML);

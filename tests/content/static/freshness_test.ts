@@ -1,14 +1,13 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals } from "@std/assert";
 import { eTag } from "@std/http/etag";
-import { dirname } from "@std/path";
+import { dirname, join } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../../src/coding/compressor.ts";
-import { StaticFiles } from "../../../src/content/static/static_files.ts";
-import type { StaticPage } from "../../../src/content/static/static_page.ts";
-import { Problem } from "../../../src/http/problem.ts";
+import type { StaticContent } from "../../../src/content/static/static_content.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
+import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { respondWith } from "./_respond.ts";
+import { answerWith, NO_SCRIPT, openContent, respondWith } from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -18,12 +17,14 @@ interface Site extends AsyncDisposable {
   compressed(): Promise<void>;
   /** How often something was compressed. */
   compressions(): number;
-  readonly files: StaticFiles;
-  /** A path in the served directory. The directory itself is inside another one. */
-  at(name: string): string;
+  readonly content: StaticContent;
+  /** A path in the served directory, or its own. It is inside another one. */
+  at(name?: string): string;
   get(path: string, headers?: HeadersInit): Promise<Response>;
-  /** The body of a response, or its status if there is no file. */
+  /** The body of a response, or its status if it is a problem. */
   read(path: string): Promise<string>;
+  /** The log, one object per line. */
+  readonly lines: Record<string, unknown>[];
 }
 
 class CountingCompressor extends Compressor {
@@ -35,18 +36,18 @@ class CountingCompressor extends Compressor {
   }
 }
 
-async function serve(content: Record<string, string>, cacheBytes?: number): Promise<Site> {
+async function serve(files: Record<string, string>, cacheBytes?: number): Promise<Site> {
   const directory = await TempDirectory.make();
-  for (const [name, text] of Object.entries(content)) {
+  for (const [name, text] of Object.entries(files)) {
     await Deno.mkdir(dirname(directory.at(`site/${name}`)), { recursive: true });
     await Deno.utime(await directory.write(`site/${name}`, text), MODIFIED, MODIFIED); // not written just now
   }
   await directory.write("secret.txt", "secret");
-  const [clock, compressor] = [new FakeClock(Date.now()), new CountingCompressor()];
-  const options = { directory: directory.at("site"), clock, compressor };
-  const files = await StaticFiles.open({ ...options, ...(cacheBytes === undefined ? {} : { cacheBytes }) });
+  const [clock, compressor, { log, lines }] = [new FakeClock(Date.now()), new CountingCompressor(), captureLog()];
+  const options = { directory: directory.at("site"), clock, compressor, log };
+  const content = await openContent({ ...options, ...(cacheBytes === undefined ? {} : { cacheBytes }) });
   const get = (path: string, headers: HeadersInit = {}) =>
-    respondWith(files, new Request(`http://app.example${path}`, { headers }));
+    answerWith(content, new Request(`http://app.example${path}`, { headers }));
   return {
     clock,
     async compressed() {
@@ -54,17 +55,15 @@ async function serve(content: Record<string, string>, cacheBytes?: number): Prom
       await settle(); // its entity tag is computed then
     },
     compressions: () => compressor.count,
-    files,
-    at: (name) => directory.at(`site/${name}`),
+    content,
+    at: (name = "") => directory.at(join("site", name)),
     get,
     async read(path) {
-      try {
-        return await (await get(path)).text();
-      } catch (error) {
-        if (error instanceof Problem) return String(error.status);
-        throw error;
-      }
+      const response = await get(path);
+      const text = await response.text();
+      return response.status < 400 ? text : String(response.status);
     },
+    lines,
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
@@ -140,7 +139,7 @@ const CHANGES: Change[] = [
 ];
 
 for (const { name, before, change, after } of CHANGES) {
-  Deno.test(`StaticFiles serves a file from memory for less than a second after it ${name}`, async () => {
+  Deno.test(`StaticContent serves a file from memory for less than a second after it ${name}`, async () => {
     await using site = await serve({ "app.txt": "old", "1/app.txt": "old", "2/app.txt": "two" });
     await before?.(site);
     assertEquals(await site.read("/app.txt"), "old");
@@ -154,7 +153,7 @@ for (const { name, before, change, after } of CHANGES) {
   });
 }
 
-Deno.test("StaticFiles serves a release that a link is switched to after a second, pages and files alike", async () => {
+Deno.test("StaticContent serves a release that a link is switched to after a second, pages and files alike", async () => {
   await using site = await serve({
     "1/index.html": "one",
     "1/app.txt": "one",
@@ -162,10 +161,10 @@ Deno.test("StaticFiles serves a release that a link is switched to after a secon
     "2/app.txt": "two",
   });
   await link("1", site.at("current"));
-  const files = await StaticFiles.open({ directory: site.at("current"), clock: site.clock });
+  const content = await openContent({ directory: site.at("current"), clock: site.clock });
   const read = async () => {
     const paths = ["/", "/users", "/app.txt"];
-    const responses = paths.map((path) => respondWith(files, new Request(`http://app.example${path}`)));
+    const responses = paths.map((path) => respondWith(content, new Request(`http://app.example${path}`)));
     return await Promise.all((await Promise.all(responses)).map((response) => response.text()));
   };
   assertEquals(await read(), ["one", "one", "one"]);
@@ -175,9 +174,10 @@ Deno.test("StaticFiles serves a release that a link is switched to after a secon
   assertEquals(await read(), ["two", "two", "two"]);
 });
 
-Deno.test("StaticFiles does not keep what it read of a file while that was being written", async () => {
+Deno.test("StaticContent does not keep what it read of a file while that was being written", async () => {
   await using site = await serve({ "index.html": "index" });
   using file = await Deno.open(site.at("app.txt"), { write: true, create: true });
+  site.clock.jump(1_000);
   assertEquals(await site.read("/app.txt"), "");
   await file.write(new TextEncoder().encode("one "));
   assertEquals(await site.read("/app.txt"), "one ");
@@ -185,7 +185,7 @@ Deno.test("StaticFiles does not keep what it read of a file while that was being
   assertEquals(await site.read("/app.txt"), "one two");
 });
 
-Deno.test("StaticFiles serves a file that is created after a second", async () => {
+Deno.test("StaticContent serves a file that is created after a second", async () => {
   await using site = await serve({ "index.html": "index" });
   assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], [
     "404",
@@ -203,7 +203,7 @@ Deno.test("StaticFiles serves a file that is created after a second", async () =
   assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], ["new", "new", "new"]);
 });
 
-Deno.test("StaticFiles looks at a file again if the clock was set back", async () => {
+Deno.test("StaticContent looks at a file again if the clock was set back", async () => {
   await using site = await serve({ "app.txt": "old" });
   assertEquals(await site.read("/app.txt"), "old");
   await Deno.writeTextFile(site.at("app.txt"), "new text");
@@ -212,7 +212,7 @@ Deno.test("StaticFiles looks at a file again if the clock was set back", async (
 });
 
 Deno.test({
-  name: "StaticFiles does not serve a file from memory after it became a FIFO",
+  name: "StaticContent does not serve a file from memory after it became a FIFO",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using site = await serve({ "app.txt": "old" });
@@ -225,21 +225,22 @@ Deno.test({
 });
 
 Deno.test({
-  name: "StaticFiles does not serve a file from memory after its read permission was removed",
+  name: "StaticContent does not serve a file from memory after its read permission was removed",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using site = await serve({ "app.txt": "old" });
     assertEquals(await site.read("/app.txt"), "old");
     await Deno.chmod(site.at("app.txt"), 0o000);
     site.clock.jump(1_000);
-    await assertRejects(() => site.read("/app.txt"), Deno.errors.PermissionDenied);
+    assertEquals(await site.read("/app.txt"), "500");
     await Deno.chmod(site.at("app.txt"), 0o600);
+    site.clock.jump(1_000);
     assertEquals(await site.read("/app.txt"), "old");
   },
 });
 
 Deno.test({
-  name: "StaticFiles sends a file plain if its compressed variant must not be read",
+  name: "StaticContent sends a file plain if its compressed variant must not be read",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     for (const cacheBytes of [0, 1_000_000]) {
@@ -253,36 +254,58 @@ Deno.test({
   },
 });
 
-async function pageAt(site: Site, path: string): Promise<StaticPage> {
-  const result = await site.files.respond(new Request(`http://app.example${path}`));
-  if (result.kind !== "page") throw new Error(`Expected a page, got ${result.kind}`);
-  return result.page;
+/** Counts how often files are opened. */
+async function countOpened(run: () => Promise<unknown>): Promise<number> {
+  const { open } = Deno;
+  let count = 0;
+  Deno.open = (...args: Parameters<typeof open>) => {
+    count++;
+    return open(...args);
+  };
+  try {
+    await run();
+  } finally {
+    Deno.open = open;
+  }
+  return count;
 }
 
-Deno.test("StaticFiles has the same page for requests that come in at once, by any path", async () => {
+/** Returns whether a file is in memory. */
+async function isKept({ read }: Site, path: string): Promise<boolean> {
+  return await countOpened(() => read(path)) === 0;
+}
+
+Deno.test("StaticContent reads a page once for requests that come in at once, by any path", async () => {
   await using site = await serve({ "index.html": "index" });
+  site.clock.jump(1_000); // the file has just been created, so it is read again
   const paths = ["/", "/", "/index.html", "/users/1", "/users/2"];
-  const pages = await Promise.all(paths.map((path) => pageAt(site, path)));
-  assertEquals(new Set(pages).size, 1);
+  assertEquals(await countOpened(() => Promise.all(paths.map(site.read))), 1);
 });
 
-Deno.test("StaticFiles keeps a page in memory for as long as the file is unchanged", async () => {
-  await using site = await serve({ "index.html": "index" });
-  const first = await pageAt(site, "/");
+Deno.test("StaticContent keeps what it made of a page for as long as the file is unchanged", async () => {
+  const html = "<p>text</p>".repeat(500);
+  await using site = await serve({ "index.html": html });
+  const codingOf = async () => {
+    const { headers, body } = await site.get("/", { "accept-encoding": "br" });
+    await body?.cancel();
+    return headers.get("content-encoding");
+  };
+  assertEquals(await codingOf(), null);
+  await site.compressed();
   for (let second = 0; second < 3; second++) {
     site.clock.jump(1_000);
-    assertEquals(await pageAt(site, "/") === first, true);
+    assertEquals([await codingOf(), site.compressions()], ["br", 1]);
   }
-  await Deno.writeTextFile(site.at("index.html"), "other");
+  await Deno.writeTextFile(site.at("index.html"), `${html}<p>more</p>`);
   site.clock.jump(1_000);
-  assertEquals(await pageAt(site, "/") === first, false);
+  assertEquals(await codingOf(), null);
 });
 
-Deno.test("StaticFiles responds at once from memory", async () => {
+Deno.test("StaticContent responds at once from memory", async () => {
   await using site = await serve({ "index.html": "index", "app.txt": "text" });
   for (const path of ["/", "/users/1", "/app.txt", "/missing.txt"]) await site.read(path);
   for (const path of ["/", "/users/1", "/app.txt"]) {
-    assertEquals(site.files.respond(new Request(`http://app.example${path}?query`)) instanceof Promise, false);
+    assertEquals(respondWith(site.content, new Request(`http://app.example${path}?query`)) instanceof Promise, false);
   }
 });
 
@@ -302,15 +325,20 @@ async function countLookups(run: () => Promise<unknown>): Promise<number> {
   return count;
 }
 
-Deno.test("StaticFiles asks the file system nothing for routes of the app below one that it knows, or for known paths", async () => {
-  await using site = await serve({ "index.html": "index" });
-  const first = await countLookups(() => Promise.all(["/users/0", "/missing.js"].map(site.read)));
+Deno.test("StaticContent asks the file system nothing for unknown paths, but once a second for all of them", async () => {
+  await using site = await serve({ "index.html": "index", "docs/a.txt": "a" });
+  const routes = Array.from({ length: 100 }, (_, i) => [`/users/${i}/edit`, `/missing${i}.js`, `/docs/${i}.txt`])
+    .flat();
+  const countFor = (paths: readonly string[]) => countLookups(() => Promise.all(paths.map(site.read)));
+  site.clock.jump(1_000);
+  const first = await countFor(routes.slice(0, 3));
   assertNotEquals(first, 0);
-  const routes = Array.from({ length: 100 }, (_, i) => `/users/${i}/edit`);
-  assertEquals(await countLookups(() => Promise.all([...routes, "/users/0", "/missing.js"].map(site.read))), 0);
+  assertEquals(await countFor(routes), 0);
+  site.clock.jump(1_000);
+  assertEquals(await countFor(routes), first);
 });
 
-Deno.test("StaticFiles looks at and reads a file once for requests that come in at once", async () => {
+Deno.test("StaticContent looks at and reads a file once for requests that come in at once", async () => {
   const countFor = async (requests: number) => {
     await using site = await serve({ "index.html": "index" });
     return await countLookups(() => Promise.all(Array.from({ length: requests }, () => site.read("/"))));
@@ -318,33 +346,28 @@ Deno.test("StaticFiles looks at and reads a file once for requests that come in 
   assertEquals(await countFor(20), await countFor(1));
 });
 
-Deno.test("StaticFiles removes the least recently used files when the cache is full", async () => {
+Deno.test("StaticContent removes the least recently used files when the cache is full", async () => {
   await using site = await serve({ "a.html": "a", "b.html": "b", "c.html": "c" }, 5_000);
-  const [a, b] = [await pageAt(site, "/a.html"), await pageAt(site, "/b.html")];
-  assertEquals(await pageAt(site, "/a.html") === a, true);
-  await pageAt(site, "/c.html");
-  assertEquals([await pageAt(site, "/a.html") === a, await pageAt(site, "/b.html") === b], [true, false]);
+  for (const path of ["/a.html", "/b.html"]) await site.read(path);
+  site.clock.jump(1_000);
+  for (const path of ["/a.html", "/c.html"]) await site.read(path);
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, false]);
 });
 
-Deno.test("StaticFiles counts what is made of a page against the limit", async () => {
+Deno.test("StaticContent counts what is made of a page against the limit", async () => {
   await using site = await serve({ "a.html": "a", "b.html": "b" }, 40_000);
-  const [a, b] = [await pageAt(site, "/a.html"), await pageAt(site, "/b.html")];
-  b.countDerived(34_000);
-  assertEquals([await pageAt(site, "/b.html") === b, await pageAt(site, "/a.html") === a], [true, false]);
+  const script = { ...NO_SCRIPT, bytes: new Uint8Array(10_000) };
+  const ask = async (path: string) =>
+    await (await answerWith(site.content, new Request(`http://app.example${path}`), script)).body?.cancel();
+  await ask("/a.html"); // only now the size of the script is known
+  await ask("/b.html");
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, true]);
+  site.clock.jump(1_000);
+  await ask("/a.html");
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, false]);
 });
 
-Deno.test("StaticFiles still counts what is made of a page after it has looked at the file again", async () => {
-  await using site = await serve({ "a.html": "a", "b.html": "b" }, 40_000);
-  const b = await pageAt(site, "/b.html");
-  b.countDerived(34_000);
-  site.clock.jump(1_000); // the file has just been created, so it is read again
-  assertEquals(await pageAt(site, "/b.html") === b, true);
-  const a = await pageAt(site, "/a.html");
-  await pageAt(site, "/b.html");
-  assertEquals([await pageAt(site, "/a.html") === a, await pageAt(site, "/b.html") === b], [true, false]);
-});
-
-Deno.test("StaticFiles compresses a file once, or not at all if the cache is small", async () => {
+Deno.test("StaticContent compresses a file once, or not at all if the cache is small", async () => {
   const text = "text ".repeat(8_000); // with what it takes compressed, more than the smallest of these caches
   for (const cacheBytes of [45_100, 100_000, 400_000]) {
     await using site = await serve({ "app.txt": text }, cacheBytes);
@@ -356,14 +379,14 @@ Deno.test("StaticFiles compresses a file once, or not at all if the cache is sma
   }
 });
 
-Deno.test("StaticFiles keeps nothing with a cache of 0 bytes", async () => {
+Deno.test("StaticContent keeps nothing with a cache of 0 bytes", async () => {
   await using site = await serve({ "app.txt": "old" }, 0);
   assertEquals(await site.read("/app.txt"), "old");
   await Deno.writeTextFile(site.at("app.txt"), "new text");
   assertEquals(await site.read("/app.txt"), "new text");
 });
 
-Deno.test("StaticFiles is not affected by a response whose bytes are changed or transferred", async () => {
+Deno.test("StaticContent is not affected by a response whose bytes are changed or transferred", async () => {
   await using site = await serve({ "app.txt": "text" });
   (await (await site.get("/app.txt")).bytes()).fill(0);
   for await (const chunk of (await site.get("/app.txt")).body ?? []) chunk.buffer.transfer();
@@ -374,7 +397,7 @@ const SCRIPT = Array.from({ length: 500 }, (_, i) => `export const value${i} = $
 const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync };
 
 for (const [accepted, coding] of [["gzip, deflate, br, zstd", "br"], ["gzip", "gzip"]] as const) {
-  Deno.test(`StaticFiles sends text plain until it is compressed, and then in ${coding} for "${accepted}"`, async () => {
+  Deno.test(`StaticContent sends text plain until it is compressed, and then in ${coding} for "${accepted}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const headers = { "accept-encoding": accepted };
     const first = await site.get("/app.js", headers);
@@ -394,7 +417,7 @@ for (const [accepted, coding] of [["gzip, deflate, br, zstd", "br"], ["gzip", "g
   });
 }
 
-Deno.test("StaticFiles evaluates preconditions and ranges of a compressed file for the bytes that it sends", async () => {
+Deno.test("StaticContent evaluates preconditions and ranges of a compressed file for the bytes that it sends", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   const br = { "accept-encoding": "br" };
   const plain = await site.get("/app.js", br);
@@ -421,7 +444,7 @@ Deno.test("StaticFiles evaluates preconditions and ranges of a compressed file f
   assertEquals(await statusOf({ ...br, "range": "bytes=5-9", "if-range": plainEtag }), [200, etag, bytes.length]);
 });
 
-Deno.test("StaticFiles compresses a file again after it has changed", async () => {
+Deno.test("StaticContent compresses a file again after it has changed", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   const read = async () => {
     const response = await site.get("/app.js", { "accept-encoding": "gzip" });
@@ -446,7 +469,7 @@ const NOT_COMPRESSED: [name: string, content: string, sidecar: Record<string, st
 ];
 
 for (const [name, content, sidecar, vary] of NOT_COMPRESSED) {
-  Deno.test(`StaticFiles does not compress ${name} of ${content.length} bytes beside ${Object.keys(sidecar)}`, async () => {
+  Deno.test(`StaticContent does not compress ${name} of ${content.length} bytes beside ${Object.keys(sidecar)}`, async () => {
     await using site = await serve({ [name]: content, ...sidecar });
     for (let i = 0; i < 2; i++) {
       const { headers, body } = await site.get(`/${name}`, { "accept-encoding": "br" });
@@ -457,7 +480,7 @@ for (const [name, content, sidecar, vary] of NOT_COMPRESSED) {
   });
 }
 
-Deno.test("StaticFiles prefers .br to .zst and .gz files, and notices a new one after a second", async () => {
+Deno.test("StaticContent prefers .br to .zst and .gz files, and notices a new one after a second", async () => {
   await using site = await serve({ "app.js": SCRIPT, "app.js.gz": "GZ" });
   const read = async () => await (await site.get("/app.js", { "accept-encoding": "gzip, zstd, br" })).text();
   assertEquals(await read(), "GZ");
@@ -467,3 +490,42 @@ Deno.test("StaticFiles prefers .br to .zst and .gz files, and notices a new one 
     assertEquals(await read(), expected);
   }
 });
+
+const GONE_STATES: [what: string, remove: (site: Site) => Promise<unknown>][] = [
+  [
+    "a build has emptied the directory",
+    ({ at }) => Promise.all(["index.html", "app.js"].map((name) => Deno.remove(at(name)))),
+  ],
+  ["the directory is gone", ({ at }) => Deno.rename(at(), at("../other"))],
+  [
+    "the directory is a file",
+    ({ at }) => Deno.rename(at(), at("../other")).then(() => Deno.writeTextFile(at(), "")),
+  ],
+];
+
+for (const [what, remove] of GONE_STATES) {
+  Deno.test(`StaticContent responds with 503 and Retry-After while ${what}, and logs it once`, async () => {
+    await using site = await serve({ "index.html": "index", "app.js": "1" });
+    assertEquals([await site.read("/users"), await site.read("/app.js")], ["index", "1"]);
+    await remove(site);
+    for (let second = 0; second < 3; second++) {
+      site.clock.jump(1_000);
+      for (const path of ["/", "/users", "/app.js", "/missing.js", "/docs/"]) {
+        const response = await site.get(path);
+        await response.body?.cancel();
+        assertEquals([path, response.status, response.headers.get("retry-after")], [path, 503, "1"]);
+      }
+      assertEquals((await site.get("/.env")).status, 404);
+    }
+    const directory = site.at();
+    const detail = `expected "index.html" in "${directory}"`;
+    assertEquals(site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })), [
+      { level: "ERROR", msg: "rep.static.unavailable", detail },
+    ]);
+    await Deno.remove(directory, { recursive: true }).catch(() => {});
+    await Deno.mkdir(directory);
+    await Deno.writeTextFile(site.at("index.html"), "new");
+    site.clock.jump(1_000);
+    assertEquals([await site.read("/"), await site.read("/app.js")], ["new", "404"]);
+  });
+}

@@ -1,0 +1,49 @@
+import { Compressor } from "../../../src/coding/compressor.ts";
+import { StaticContent } from "../../../src/content/static/static_content.ts";
+import { Problem, problemResponse } from "../../../src/http/problem.ts";
+import { RequestUrls } from "../../../src/http/request_urls.ts";
+import type { RouteContext } from "../../../src/http/routes.ts";
+import { type Log, silentLog } from "../../../src/observe/log.ts";
+import type { ConfigScript } from "../../../src/pages/config_script.ts";
+import { type Clock, systemClock } from "../../../src/values/clock.ts";
+
+/** A config script without bytes: a page with it is the file byte for byte. */
+export const NO_SCRIPT: ConfigScript = { bytes: new Uint8Array(), revision: "r1", isSecret: false };
+
+interface TestContentOptions {
+  directory: string;
+  cacheBytes?: number;
+  clock?: Clock;
+  log?: Log;
+  compressor?: Compressor;
+}
+
+/** Opens a directory as the gateway does. */
+export function openContent(options: TestContentOptions): Promise<StaticContent> {
+  const defaults = { cacheBytes: 67_108_864, clock: systemClock, log: silentLog, compressor: new Compressor() };
+  return StaticContent.open({ ...defaults, basePath: "", ...options });
+}
+
+/** Returns what the gateway knows about a request. A directory is the same for every client. */
+export function contextOf({ url }: Request): RouteContext {
+  return { url: new RequestUrls().read(url)!, client: undefined as never };
+}
+
+/** Responds to a request. */
+export function respondWith(
+  content: StaticContent,
+  request: Request,
+  script: ConfigScript = NO_SCRIPT,
+): Response | Promise<Response> {
+  return content.respond(request, contextOf(request), () => script);
+}
+
+/** Responds to a request as the gateway does, with a response for a problem. */
+export async function answerWith(content: StaticContent, request: Request, script?: ConfigScript): Promise<Response> {
+  try {
+    return await respondWith(content, request, script);
+  } catch (error) {
+    if (error instanceof Problem) return problemResponse(error);
+    throw error;
+  }
+}

@@ -1,5 +1,3 @@
-import { SEPARATOR } from "@std/path/constants";
-import { join } from "@std/path/join";
 import { CODINGS } from "../../coding/content_coding.ts";
 import type { Log } from "../../observe/log.ts";
 import { andThen } from "../../values/and_then.ts";
@@ -7,7 +5,7 @@ import type { Clock } from "../../values/clock.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import { isSameFile, isSettled, versionOf } from "./file_version.ts";
-import type { FilePlace, Place } from "./open_file.ts";
+import { type FilePlace, type Place, SEPARATOR } from "./open_file.ts";
 import type { StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
@@ -215,7 +213,7 @@ class Release {
   }
 
   async #inspect({ key, siblings, known }: Look): Promise<Found> {
-    const place = await locate(join(this.#root.path, key));
+    const place = await locate(`${this.#root.path}/${key}`);
     if (place.stats.isDirectory) return await this.#list(place, key, known);
     if (!this.#mayBeServed(place)) return REJECTED;
     const name = key.slice(key.lastIndexOf("/") + 1);
@@ -239,7 +237,7 @@ class Release {
   async #locateVariants(key: string, name: string, siblings: ReadonlySet<string>): Promise<FilePlaces["variants"]> {
     const available = CODINGS.filter(({ suffix }) => siblings.has(name + suffix));
     const places = await Promise.all(available.map(async ({ name: coding, suffix }) => {
-      const place = await locate(join(this.#root.path, key + suffix)).catch(ignoreError);
+      const place = await locate(`${this.#root.path}/${key}${suffix}`).catch(ignoreError);
       return place !== undefined && this.#mayBeServed(place) ? [this.#inRoot(place, coding)] : [];
     }));
     return places.flat();
@@ -272,7 +270,7 @@ class Release {
     const { clock, log } = this.#options;
     if (isWithin(LOG_INTERVAL_MS, this.#loggedAt, clock.now())) return;
     this.#loggedAt = clock.now();
-    log.error("rep.static.unreadable", { detail: `cannot read "${join(this.#root.path, key)}": ${error}` });
+    log.error("rep.static.unreadable", { detail: `cannot read "${this.#root.path}/${key}": ${error}` });
   }
 }
 

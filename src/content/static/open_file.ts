@@ -1,4 +1,3 @@
-import { dirname } from "@std/path/dirname";
 import type { ByteRange } from "../../coding/byte_range.ts";
 import type { RepresentationCoding } from "../../coding/representations.ts";
 import { isSameFile, isSettled } from "./file_version.ts";
@@ -23,6 +22,9 @@ export interface FilePlace extends Place {
 export interface OpenFile extends FilePlace {
   readonly file: Deno.FsFile;
 }
+
+/** Not that of `@std/path`, which loads Deno's Node layer to find out. */
+export const SEPARATOR = Deno.build.os === "windows" ? "\\" : "/";
 
 /** How many bytes of a streamed file are in memory for each client. */
 const CHUNK_BYTES = 64 * 1024;
@@ -72,7 +74,7 @@ async function isStillAt({ path, root, stats }: FilePlace, openedAt: number): Pr
  */
 async function haveSettled(path: string, root: string, openedAt: number): Promise<boolean> {
   for (let directory = path; directory !== root;) {
-    directory = dirname(directory);
+    directory = directory.slice(0, Math.max(directory.lastIndexOf(SEPARATOR), root.length));
     const stats = await Deno.lstat(directory);
     if (!stats.isDirectory || !isSettled(stats, openedAt)) return false;
   }

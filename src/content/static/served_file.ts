@@ -1,6 +1,5 @@
 import { eTag } from "@std/http/etag";
 import { contentType } from "@std/media-types/content-type";
-import { extname } from "@std/path/extname";
 import type { Compressor } from "../../coding/compressor.ts";
 import { preferredCoding } from "../../coding/content_coding.ts";
 import { represent, Representations, type Resource, type StreamedBody } from "../../coding/representations.ts";
@@ -47,7 +46,8 @@ export function isPageName(name: string): boolean {
 
 /** Returns the media type, with its charset. */
 function typeOf(name: string): string {
-  return contentType(extname(name)) ?? "application/octet-stream";
+  const [extension = ""] = /\.[^.]*$/.exec(name) ?? [];
+  return contentType(extension) ?? "application/octet-stream";
 }
 
 /** Returns the headers of a page as it is. */

@@ -1,4 +1,3 @@
-import { resolve } from "@std/path/resolve";
 import type { Compressor } from "../../coding/compressor.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
@@ -51,7 +50,7 @@ export class StaticContent implements Content {
     const { directory, cacheBytes: maxBytes, clock, log } = options;
     const { load } = new FileLoader(options);
     this.#options = options;
-    this.#index = new DirectoryIndex({ directory: resolve(directory), maxBytes, load, clock, log });
+    this.#index = new DirectoryIndex({ directory: toAbsolute(directory), maxBytes, load, clock, log });
   }
 
   /**
@@ -162,6 +161,11 @@ function ifAbsent<T>(call: (error: unknown) => T): (error: unknown) => T {
     if (isAbsence(error)) return call(error);
     throw error;
   };
+}
+
+/** The program may change its current directory. */
+function toAbsolute(path: string): string {
+  return /^(?:[/\\]|[a-z]:)/i.test(path) ? path : `${Deno.cwd()}/${path}`;
 }
 
 async function assertReadable(directory: string): Promise<void> {

@@ -1,9 +1,9 @@
 import { type Compressor, COMPRESSOR_CODINGS } from "../coding/compressor.ts";
 import { Representations } from "../coding/representations.ts";
 import { send, type SendRequest } from "../coding/send.ts";
+import type { Log } from "../observe/log.ts";
 import type { ConfigScript } from "./config_script.ts";
-import { insertScript } from "./inject_script.ts";
-import { pageHead } from "./page_response.ts";
+import { insertIntoBytes, pageHead } from "./page_response.ts";
 
 /** Options of {@linkcode HtmlFile}. */
 interface HtmlFileOptions {
@@ -11,6 +11,8 @@ interface HtmlFileOptions {
   /** The headers of a response with the file as it is, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
+  /** Receives `rep.page.not_injected`. */
+  readonly log: Log;
 }
 
 /** An HTML file in memory, with the page that was made of it for the current config script. */
@@ -38,7 +40,7 @@ export class HtmlFile {
 
   #pageWith(script: ConfigScript): Representations {
     if (this.#page?.script !== script) {
-      const bytes = insertScript(this.#options.bytes, script.bytes);
+      const bytes = insertIntoBytes(this.#options.bytes, script, this.#options.log);
       this.#page = { script, representations: this.#represent(bytes, script) };
     }
     return this.#page.representations;

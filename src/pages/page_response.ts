@@ -51,11 +51,15 @@ export async function injectPage(
   return send(request, representationOf(sourceOf(page), await getConfigScript(), log));
 }
 
-/** Inserts the config script into what was read of a page. */
-export function insertInto(content: ReturnType<StreamedBody["read"]>, { bytes }: ConfigScript, log: Log) {
-  const warn = () => warnOfEncoding(log);
-  if (content instanceof Uint8Array) return insertScript(content, bytes, warn);
-  return injectScript(content ?? new Blob([]).stream(), bytes, warn);
+/** Inserts the config script into a page. */
+function insertInto(content: ReturnType<StreamedBody["read"]>, script: ConfigScript, log: Log) {
+  if (content instanceof Uint8Array) return insertIntoBytes(content, script, log);
+  return injectScript(content ?? new Blob([]).stream(), script.bytes, () => warnOfEncoding(log));
+}
+
+/** Inserts the config script into a page in memory. */
+export function insertIntoBytes(page: Uint8Array<ArrayBuffer>, { bytes }: ConfigScript, log: Log) {
+  return insertScript(page, bytes, () => warnOfEncoding(log));
 }
 
 /** Logs that a page in UTF-16 has no script. */

@@ -8,6 +8,7 @@ import { isFragmentRequest } from "../../src/pages/page_caching.ts";
 import { injectPage } from "../../src/pages/page_response.ts";
 import { settle } from "../../tools/fake_clock.ts";
 import { answerOf } from "../_answer.ts";
+import { captureLog } from "../_gateway.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -25,13 +26,15 @@ const HEADERS = {
 };
 
 /** A served file. */
-function setUp(html: string) {
+function setUp(html: string | Uint8Array<ArrayBuffer>) {
   const compressor = new Compressor();
-  const bytes = new TextEncoder().encode(html);
-  const file = new HtmlFile({ bytes, headers: new Headers(HEADERS), compressor });
+  const { log, lines } = captureLog();
+  const bytes = typeof html === "string" ? new TextEncoder().encode(html) : html;
+  const file = new HtmlFile({ bytes, headers: new Headers(HEADERS), compressor, log });
   return {
     bytes,
     file,
+    lines,
     get(headers: HeadersInit = {}, script: ConfigScript = SCRIPT, method = "GET") {
       const request = new Request("http://app.example/", { method, headers });
       return file.respond(request, isFragmentRequest(request.headers) ? undefined : script);
@@ -141,4 +144,10 @@ Deno.test("HtmlFile compresses a fragment, with the strong entity tag of the com
   assertEquals(new TextDecoder().decode(brotliDecompressSync(bytes)), HTML);
   assertEquals(headers.get("etag"), `${(await eTag(bytes))?.slice(0, -1)}-br"`);
   assertEquals((await get({ ...request, "if-none-match": headers.get("etag") ?? "" })).status, 304);
+});
+
+Deno.test("HtmlFile logs once for each config script that a page in UTF-16 has none", async () => {
+  const { get, lines } = setUp(Uint8Array.of(0xff, 0xfe, 0x3c, 0));
+  for (let i = 0; i < 3; i++) assertEquals((await get().bytes()).length, 4);
+  assertEquals(lines.map(({ msg }) => msg), ["rep.page.not_injected"]);
 });

@@ -4,8 +4,10 @@ import type { Compressor } from "../../coding/compressor.ts";
 import { preferredCoding } from "../../coding/content_coding.ts";
 import { represent, Representations, type Resource, type StreamedBody } from "../../coding/representations.ts";
 import { send } from "../../coding/send.ts";
+import type { Log } from "../../observe/log.ts";
 import type { ConfigScript } from "../../pages/config_script.ts";
 import { representationOf } from "../../pages/page_response.ts";
+import type { Clock } from "../../values/clock.ts";
 import type { FilePlaces } from "./directory_index.ts";
 import { isHashedName } from "./hashed_name.ts";
 import { type FilePlace, type OpenFile, openFile, streamBytes } from "./open_file.ts";
@@ -91,8 +93,14 @@ export function servedAsset(
   };
 }
 
+/** What a streamed file needs besides its places. */
+interface StreamContext {
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Log;
+}
+
 /** Returns a file that is opened for each request, with its variants; those of a page are not used. */
-export function streamedFile(name: string, places: FilePlaces, now: () => number): ServedFile {
+export function streamedFile(name: string, places: FilePlaces, { clock, log }: StreamContext): ServedFile {
   const isPage = isPageName(name);
   const variants = isPage ? [] : places.variants;
   const respond: ServedFile["respond"] = async (request, script) => {
@@ -101,9 +109,9 @@ export function streamedFile(name: string, places: FilePlaces, now: () => number
     // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
     const etag = await eTag(opened.stats, { weak: false });
     const body = bodyOf(opened);
-    if (isPage) return send(request, representationOf({ headers: pageHeaders(name, etag), body }, script));
+    if (isPage) return send(request, representationOf({ headers: pageHeaders(name, etag), body }, script, log));
     const options = { coding, etag, body, size, varies: variants.length > 0 };
-    return send(request, represent(assetOf(name, opened, now()), options));
+    return send(request, represent(assetOf(name, opened, clock.now()), options));
   };
   return { isPage, bytes: 0, respond };
 }

@@ -1,5 +1,6 @@
 import { eTag } from "@std/http/etag";
 import type { Compressor } from "../../coding/compressor.ts";
+import type { Log } from "../../observe/log.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import type { Clock } from "../../values/clock.ts";
 import type { FilePlaces } from "./directory_index.ts";
@@ -33,6 +34,7 @@ interface FileLoaderOptions {
   readonly cacheBytes: number;
   readonly clock: Pick<Clock, "now">;
   readonly compressor: Compressor;
+  readonly log: Log;
 }
 
 /** Larger files are streamed. */
@@ -69,7 +71,7 @@ export class FileLoader {
     const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
     if (all.some(({ stats }) => stats.size > maxBytes)) {
       (await openFile(places.file)).file.close(); // so that one that must not be read is not found
-      const served = streamedFile(name, places, () => this.#options.clock.now());
+      const served = streamedFile(name, places, this.#options);
       return { version, etags: "", isSettled: true, isBeingWritten: false, served }; // nothing of it is kept
     }
     const contents = await readContents(places, maxBytes);
@@ -86,7 +88,8 @@ export class FileLoader {
   }
 
   #page(name: string, { bytes, etag }: FileContent, compressor: Compressor | undefined): ServedFile {
-    const file = new HtmlFile({ bytes, headers: pageHeaders(name, etag), compressor });
+    const { log } = this.#options;
+    const file = new HtmlFile({ bytes, headers: pageHeaders(name, etag), compressor, log });
     const maxBytes = () => file.maxBytes(this.#scriptBytes);
     return {
       isPage: true,

@@ -26,7 +26,7 @@ export function openContent(options: TestContentOptions): Promise<StaticContent>
 
 /** Returns what the gateway knows about a request. A directory is the same for every client. */
 export function contextOf({ url }: Request): RouteContext {
-  return { url: new RequestUrls().read(url)!, client: undefined as never };
+  return { url: new RequestUrls().read(url)! } as RouteContext;
 }
 
 /** Responds to a request. */

@@ -1,11 +1,15 @@
-/** The codings that content is compressed in here, the preferred one first. */
-export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
-
-/** The name of a coding that a {@linkcode Compressor} applies. */
-export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
+import { eTag } from "@std/http/etag";
+import type { CompressorCoding } from "./content_coding.ts";
 
 /** How many results may be waited for: with files of up to 1 MiB, they have at most 32 MiB. */
 const MAX_WAITING = 32;
+
+/** The result of a {@linkcode Compressor}. */
+export interface Compressed {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** A strong entity tag: a hash of the bytes. */
+  readonly etag: string;
+}
 
 /** Compresses content in memory, one after the other, between requests. */
 export class Compressor {
@@ -23,10 +27,7 @@ export class Compressor {
    *
    * @returns `undefined` if the result would not be smaller, or the compressor was closed.
    */
-  compress(
-    bytes: Uint8Array<ArrayBuffer>,
-    coding: CompressorCoding,
-  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  compress(bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
     this.#waiting++;
     const result = this.#last.then(() => this.#compress(bytes, coding)).finally(() => this.#waiting--);
     this.#last = result.catch(() => {}); // the caller handles the rejection
@@ -43,13 +44,11 @@ export class Compressor {
     this.#isClosed = true;
   }
 
-  async #compress(
-    bytes: Uint8Array<ArrayBuffer>,
-    coding: CompressorCoding,
-  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  async #compress(bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
     if (this.#isClosed) return undefined;
-    const { encodeThoroughly } = await import("./encode_content.ts"); // `node:zlib` takes as long to load as the gateway
+    const { encodeThoroughly } = await import("./encode_content.ts"); // not at startup, since `node:zlib` is large
     const result = await encodeThoroughly(bytes, coding);
-    return this.#isClosed || result.length >= bytes.length ? undefined : result;
+    if (this.#isClosed || result.length >= bytes.length) return undefined;
+    return { bytes: result, etag: await eTag(result) };
   }
 }

@@ -15,6 +15,12 @@ export const CODINGS: readonly Coding[] = [
   { name: "gzip", suffix: ".gz" },
 ];
 
+/** The codings that content is compressed in here, the preferred one first. */
+export const COMPRESSOR_CODINGS = ["br", "gzip"] as const satisfies readonly Coding["name"][];
+
+/** The name of a coding that content is compressed in here. */
+export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
+
 /**
  * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, it is the
  * first one.

@@ -1,8 +1,7 @@
 import { constants, createBrotliCompress, createDeflate, createGzip } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList } from "../http/list_field.ts";
-import type { CompressorCoding } from "./compressor.ts";
-import { preferredCoding } from "./content_coding.ts";
+import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /** A page is compressed for one response only: higher levels take more time than they save bytes. */

@@ -1,8 +1,7 @@
-import { eTag } from "@std/http/etag";
 import { ifNoneMatchFails, type Validators } from "../http/preconditions.ts";
 import type { ByteRange } from "./byte_range.ts";
-import { type Compressor, COMPRESSOR_CODINGS, type CompressorCoding } from "./compressor.ts";
-import { type Coding, preferredCoding } from "./content_coding.ts";
+import type { Compressor } from "./compressor.ts";
+import { type Coding, COMPRESSOR_CODINGS, type CompressorCoding, preferredCoding } from "./content_coding.ts";
 import { fastestBody } from "./fastest_body.ts";
 import { isCompressible } from "./is_compressible.ts";
 
@@ -120,12 +119,11 @@ export class Representations {
     const { body, validators: { etag } } = this.#original;
     this.#variants.set(coding, "pending");
     const original = typeof body === "string" ? new TextEncoder().encode(body) : body;
-    const bytes = await compressor.compress(original, coding).catch(() => undefined); // the original can still be sent
-    // The entity tag of a page is weak and stays.
-    const variant = bytes && { coding, bytes, etag: etag?.startsWith('"') ? await eTag(bytes) : etag };
+    const compressed = await compressor.compress(original, coding).catch(() => undefined); // the original can be sent
     this.#last = undefined;
-    if (variant === undefined) this.#codings = this.#codings.filter((other) => other !== coding);
-    else this.#variants.set(coding, this.#represent(variant));
+    if (compressed === undefined) return void (this.#codings = this.#codings.filter((other) => other !== coding));
+    const isStrong = etag?.startsWith('"'); // that of a page is weak, and stays
+    this.#variants.set(coding, this.#represent({ coding, ...compressed, etag: isStrong ? compressed.etag : etag }));
   }
 }
 

@@ -1,4 +1,5 @@
-import { type Compressor, COMPRESSOR_CODINGS } from "../coding/compressor.ts";
+import type { Compressor } from "../coding/compressor.ts";
+import { COMPRESSOR_CODINGS } from "../coding/content_coding.ts";
 import { Representations } from "../coding/representations.ts";
 import { send, type SendRequest } from "../coding/send.ts";
 import type { Log } from "../observe/log.ts";

@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../src/coding/compressor.ts";
 
@@ -11,9 +12,10 @@ const TEXT = new TextEncoder().encode(
 Deno.test("Compressor compresses with Brotli and gzip", async () => {
   const compressor = new Compressor();
   for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzipSync]] as const) {
-    const compressed = await compressor.compress(TEXT, coding) ?? new Uint8Array();
-    assert(compressed.length > 0 && compressed.length < TEXT.length / 2);
-    assertEquals(new Uint8Array(decompress(compressed)), TEXT);
+    const { bytes, etag } = await compressor.compress(TEXT, coding) ?? { bytes: new Uint8Array() };
+    assert(bytes.length > 0 && bytes.length < TEXT.length / 2);
+    assertEquals(new Uint8Array(decompress(bytes)), TEXT);
+    assertEquals(etag, await eTag(bytes));
   }
 });
 

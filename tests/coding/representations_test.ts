@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { CompressorCoding } from "../../src/coding/compressor.ts";
+import type { Compressed } from "../../src/coding/compressor.ts";
+import type { CompressorCoding } from "../../src/coding/content_coding.ts";
 import { type RepresentationCoding, Representations } from "../../src/coding/representations.ts";
 import { settle } from "../../tools/fake_clock.ts";
 
@@ -12,12 +13,14 @@ function contentOf(coding: RepresentationCoding, length: number, etag = `"${codi
 const ORIGINAL = contentOf("identity", 2_000);
 
 /** A compressor with a result of 500 bytes, or another one. */
-function compressorWith(compress = (_coding: CompressorCoding) => Promise.resolve(contentOf("br", 500).bytes)) {
+function compressorWith(
+  compress = (coding: CompressorCoding): Promise<Compressed | undefined> => Promise.resolve(contentOf(coding, 500)),
+) {
   const asked: CompressorCoding[] = [];
   return {
     asked,
     isBusy: false,
-    compress(_bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    compress(_bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
       asked.push(coding);
       return compress(coding);
     },
@@ -66,8 +69,8 @@ Deno.test("Representations compresses once for each coding that is asked for", a
 for (const outcome of ["is not smaller", "fails"]) {
   Deno.test(`Representations uses another coding if the result of one ${outcome}`, async () => {
     const compressor = compressorWith((coding) => {
-      if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500).bytes);
-      return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined as never);
+      if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500));
+      return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined);
     });
     const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
     for (let i = 0; i < 3; i++) {

@@ -41,7 +41,7 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
     },
     async compressed() {
       await compressor.idle();
-      await settle(); // entity tags of fragments are computed then
+      await settle();
     },
   };
 }

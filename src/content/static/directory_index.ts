@@ -5,7 +5,7 @@ import type { Clock } from "../../values/clock.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import { isSameFile, isSettled, versionOf } from "./file_version.ts";
-import { type FilePlace, type Place, SEPARATOR } from "./open_file.ts";
+import { type FilePlace, type FilePlaces, type Place, SEPARATOR } from "./open_file.ts";
 import type { StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
@@ -27,12 +27,6 @@ interface Directory {
   readonly isSettled: boolean;
   /** In milliseconds since the Unix epoch. */
   readonly listedAt: number;
-}
-
-/** Where a file and its compressed variants are. */
-export interface FilePlaces {
-  readonly file: FilePlace;
-  readonly variants: readonly FilePlace[];
 }
 
 /** What is to be looked at. */

@@ -18,6 +18,12 @@ export interface FilePlace extends Place {
   readonly coding: RepresentationCoding;
 }
 
+/** Where a file and its compressed variants are. */
+export interface FilePlaces {
+  readonly file: FilePlace;
+  readonly variants: readonly FilePlace[];
+}
+
 /** A file that is open for reading. */
 export interface OpenFile extends FilePlace {
   readonly file: Deno.FsFile;

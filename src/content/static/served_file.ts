@@ -8,9 +8,8 @@ import type { Log } from "../../observe/log.ts";
 import type { ConfigScript } from "../../pages/config_script.ts";
 import { representationOf } from "../../pages/page_response.ts";
 import type { Clock } from "../../values/clock.ts";
-import type { FilePlaces } from "./directory_index.ts";
 import { isHashedName } from "./hashed_name.ts";
-import { type FilePlace, type OpenFile, openFile, streamBytes } from "./open_file.ts";
+import { type FilePlace, type FilePlaces, type OpenFile, openFile, streamBytes } from "./open_file.ts";
 
 /** A file, ready to be sent. It is the same object for as long as the file is unchanged. */
 export interface ServedFile {

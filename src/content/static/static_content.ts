@@ -6,7 +6,6 @@ import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
-import type { Content } from "../content.ts";
 import { DirectoryIndex, type Found, isAbsence } from "./directory_index.ts";
 import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
 import { FileLoader } from "./static_file.ts";
@@ -39,7 +38,7 @@ const REDIRECT: Target = { kind: "redirect" };
  * with the root's `index.html`. The configuration is inserted into pages (`text/html`). All other files support
  * conditional requests, ranges, compressed variants and caching.
  */
-export class StaticContent implements Content {
+export class StaticContent {
   readonly #options: StaticContentOptions;
   readonly #index: DirectoryIndex;
   /** Whether there has been an `index.html` since the start. */

@@ -3,9 +3,8 @@ import type { Compressor } from "../../coding/compressor.ts";
 import type { Log } from "../../observe/log.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import type { Clock } from "../../values/clock.ts";
-import type { FilePlaces } from "./directory_index.ts";
 import { type FileStats, isBeingWritten, isSettled, versionOf } from "./file_version.ts";
-import { type FilePlace, openFile, readBytes } from "./open_file.ts";
+import { type FilePlace, type FilePlaces, openFile, readBytes } from "./open_file.ts";
 import {
   type FileContent,
   isPageName,

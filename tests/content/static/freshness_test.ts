@@ -52,7 +52,7 @@ async function serve(files: Record<string, string>, cacheBytes?: number): Promis
     clock,
     async compressed() {
       await compressor.idle();
-      await settle(); // its entity tag is computed then
+      await settle();
     },
     compressions: () => compressor.count,
     content,

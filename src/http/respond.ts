@@ -1,6 +1,7 @@
 import { logAccess } from "../observe/access_log.ts";
-import { describeError, type Log } from "../observe/log.ts";
+import { describeError, type Log, messageOf } from "../observe/log.ts";
 import type { Telemetry } from "../observe/metrics.ts";
+import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
@@ -45,7 +46,8 @@ export type Responder = (
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
   const { urls, log, isAllowedHost, onRequest, accessLog, telemetry, clock } = options;
-  const fail = (error: unknown) => problemResponse(error instanceof Problem ? error : internalError(error, log));
+  const exhaustion = new RejectionLog({ log, clock, summaryEvent: NO_DESCRIPTORS, summaryFields: () => ({}) });
+  const fail = (error: unknown) => problemResponse(toProblem(error, log, exhaustion));
 
   function handle(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     const url = urls.read(request.url);
@@ -153,8 +155,20 @@ function invalidHost(): Problem {
 /** An error may occur in any endpoint, so the headers are those of the strictest one. */
 const ERROR_HEADERS = { "vary": "Origin", "cache-control": "no-store, no-cache, must-revalidate" };
 
+/** Logged if the process, or the system, has no file descriptor left for a request. */
+const NO_DESCRIPTORS = "rep.descriptors.exhausted";
+
+/** The errors of POSIX in the messages of Deno, which have their numbers, and of Node.js. */
+const NO_DESCRIPTORS_MESSAGE = /\bE[MN]FILE\b|\(os error 2[34]\)/;
+
 /** Logs an unexpected error in full and tells the client nothing about it. */
-function internalError(error: unknown, log: Log): Problem {
+function toProblem(error: unknown, log: Log, exhaustion: RejectionLog): Problem {
+  if (error instanceof Problem) return error;
+  const detail = messageOf(error);
+  if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // every request may fail then
+    exhaustion.report({ key: "", reason: "requests", event: NO_DESCRIPTORS, fields: { detail } });
+    return new Problem(503, { detail: "Too many open files", headers: { ...ERROR_HEADERS, "retry-after": "1" } });
+  }
   log.error("rep.request.failed", { detail: describeError(error) });
   return new Problem(500, { detail: "Internal error; see the log of the gateway", headers: ERROR_HEADERS });
 }

@@ -3,11 +3,12 @@ import { createGateway } from "../../src/gateway.ts";
 import { RequestUrls } from "../../src/http/request_urls.ts";
 import { createResponder, type Responder } from "../../src/http/respond.ts";
 import type { Route } from "../../src/http/routes.ts";
-import { silentLog } from "../../src/observe/log.ts";
+import { type Log, silentLog } from "../../src/observe/log.ts";
 import { noTelemetry } from "../../src/observe/metrics.ts";
-import { systemClock } from "../../src/values/clock.ts";
+import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { answerOf } from "../_answer.ts";
-import { setUp } from "../_gateway.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { captureLog, setUp } from "../_gateway.ts";
 
 /** Fails the test if a handler or the responder looks at the headers or the client. */
 function bareRequest(path: string): Request {
@@ -26,7 +27,7 @@ const INFO = {
   },
 };
 
-function responder(): Responder {
+function responder({ log = silentLog, clock = systemClock }: { log?: Log; clock?: Clock } = {}): Responder {
   return createResponder({
     urls: new RequestUrls(),
     isTrusted: () => false,
@@ -35,8 +36,8 @@ function responder(): Responder {
     onRequest: undefined,
     accessLog: false,
     telemetry: noTelemetry,
-    clock: systemClock,
-    log: silentLog,
+    clock,
+    log,
   });
 }
 
@@ -65,6 +66,24 @@ Deno.test("createResponder() returns a response as it is, and a promise only for
   const rejected = respond(request, undefined, route(() => Promise.reject(new Error("a bug"))));
   assertInstanceOf(rejected, Promise);
   assertEquals((await rejected).status, 500);
+});
+
+Deno.test("createResponder() logs a lack of file descriptors once a minute, and asks clients to come back", async () => {
+  const { log, lines } = captureLog();
+  const clock = new FakeClock();
+  const respond = responder({ log, clock });
+  const messages = ["EMFILE: too many open files, open 'a.js'", "Too many open files (os error 24)", "ENFILE: x"];
+  for (const message of messages) {
+    const handler = () => Promise.reject(new Error(message));
+    const response = await respond(new Request("http://gateway.test/"), undefined, () => ({ handler, pattern: "/*" }));
+    assertEquals([response.status, response.headers.get("retry-after")], [503, "1"]);
+    await response.body?.cancel();
+  }
+  await clock.tick(60_000);
+  assertEquals(lines.map(({ level, msg, detail, requests }) => [level, msg, detail, requests]), [
+    ["WARN", "rep.descriptors.exhausted", messages[0], undefined],
+    ["WARN", "rep.descriptors.exhausted", undefined, 2],
+  ]);
 });
 
 Deno.test("createResponder() looks up the client once, for a handler that asks for it", async () => {

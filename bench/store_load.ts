@@ -58,8 +58,9 @@ async function idle(sizes: typeof STORE_LOAD_SIZES, others: number): Promise<Sto
   }
   for (let i = 0; i < others; i++) {
     const first = `!${i}`.padEnd(36, "0"); // sorts before every UUID, and is as long
-    const process = { processId: first, instanceId: undefined, log: silentLog, onChange() {} };
-    await new Rollout({ store: shared, clock, random, ...process }).join(member.value.hash);
+    const process = { processId: first, instanceId: undefined, maxRepresentatives: MAX_REPRESENTATIVES };
+    const options = { store: shared, clock, random, log: silentLog, onChange() {} };
+    await new Rollout({ ...options, ...process }).join(member.value.hash);
   }
   await clock.tick(5_000);
   await new RateLimit({ store: shared, clock, random, limit: 10 }).sweep(); // so that the gateway does not sweep

@@ -25,6 +25,9 @@ const PROBE_MS = 1_000;
  */
 const LEAVE_TIMEOUT_MS = 1_000;
 
+/** How many of the newest events the log keeps word for word. */
+const KEPT_EVENTS = 10_000;
+
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Engine {
   readonly #options: ResolvedOptions;
@@ -149,7 +152,7 @@ function createParts(options: ResolvedOptions, signal: AbortSignal) {
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
   const store: CircuitBreakerStore = withCircuitBreaker(options.store, { clock, metrics, onChange });
   const tasks = new BackgroundTasks({ ...options, signal });
-  const eventLog = new EventLog(store, { clock });
+  const eventLog = new EventLog(store, { clock, keep: KEPT_EVENTS });
   const tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, options);
   const storedVariables = new StoredVariablesSource(store);

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EventLog } from "../src/changes/event_log.ts";
+import type { EventLog } from "../src/changes/event_log.ts";
 import { Publisher } from "../src/changes/publisher.ts";
 import { Tail } from "../src/changes/tail.ts";
 import type { Environment } from "../src/config/classify.ts";
@@ -11,6 +11,7 @@ import { noMetrics } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { snapshotInput } from "./_snapshot.ts";
+import { appendUpdates, createEventLog } from "./_event_log.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
@@ -43,7 +44,7 @@ class World {
     this.environment = environment;
     const { clock } = this;
     const store = memoryStore();
-    const eventLog = this.eventLog = new EventLog(store, { clock });
+    const eventLog = this.eventLog = createEventLog(store, clock);
     const tail = this.#tail = new Tail(eventLog, () => {});
     const storedVariables = new StoredVariablesSource(store);
     const common = { storedVariables, clock, random: () => 0, log: this.#log(), metrics: noMetrics };
@@ -364,7 +365,7 @@ Deno.test("values of a configuration that another one has superseded need no eve
   const world = new World({ REP_PUBLIC_A: "1" });
   world.isSuperseded = true;
   const configuration = await world.load();
-  await world.eventLog.append([{ name: "A", value: "2" }], await world.eventLog.state());
+  await appendUpdates(world.eventLog, [{ name: "A", value: "2" }]);
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   world.isSuperseded = false;

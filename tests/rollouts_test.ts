@@ -98,9 +98,9 @@ Deno.test("a replica that becomes active while its first load waits for a slow s
 Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
   const store = memoryStore();
   const common = { store, clock: new FakeClock(), random: () => 0 };
-  const options = { ...common, log: silentLog, instanceId: undefined, onChange() {} };
-  const old = new Rollout(options);
-  const next = new Rollout(options);
+  const options = { ...common, log: silentLog, instanceId: undefined, maxRepresentatives: 8, onChange() {} };
+  const old = new Rollout({ ...options, processId: "old" });
+  const next = new Rollout({ ...options, processId: "next" });
   await old.join("old");
   const checks = await old.fencingChecks();
   assertEquals(checks?.length, 1);

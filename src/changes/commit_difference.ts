@@ -18,7 +18,7 @@ export interface Publication {
 }
 
 /** What clients know of a variable. */
-type DeliveredEvent = Pick<LogEvent, "id" | "name"> & { readonly value: string | undefined };
+type DeliveredEvent = Pick<LogEvent, "id" | "name" | "value">;
 
 /** Options of {@linkcode commitDifference}. */
 interface CommitOptions {
@@ -68,9 +68,7 @@ export async function commitDifference(
 
 /** Replaces the newest events of some variables. */
 function withEvents({ events, head }: PublicState, newer: readonly DeliveredEvent[]): PublicState {
-  const replacements = newer.map(({ id, name, value }) =>
-    [name, { id, name, ...(value === undefined ? {} : { value }) }] as const
-  );
+  const replacements = newer.map((event) => [event.name, { ...event, leavesPublic: false }] as const);
   return { head, events: new Map([...events, ...replacements]) };
 }
 
@@ -100,14 +98,14 @@ async function redactLeaving(target: PublicTarget, log: EventLog): Promise<Publi
 export function difference(state: PublicState, target: PublicTarget): Change[] {
   const updates = [...target.public]
     .filter(([name, value]) => state.events.get(name)?.value !== value)
-    .map(([name, value]) => ({ name, value }));
+    .map(([name, value]) => ({ name, value, leavesPublic: false }));
   return [...updates.sort(byName), ...deletions(state, target).sort(byName)];
 }
 
 function deletions({ events }: PublicState, target: PublicTarget): Change[] {
   return [...events.values()]
     .filter(({ name, value }) => value !== undefined && !target.public.has(name))
-    .map(({ name }) => ({ name, ...(leavesPublic(name, target) ? { leavesPublic: true } : {}) }));
+    .map(({ name }) => ({ name, value: undefined, leavesPublic: leavesPublic(name, target) }));
 }
 
 function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {
@@ -116,8 +114,7 @@ function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolea
 
 /** Returns the event after which every client has the value of the target. The log has no other value to delete. */
 function confirmation(target: PublicTarget, name: string): Change {
-  const value = target.public.get(name);
-  return value === undefined ? { name } : { name, value };
+  return { name, value: target.public.get(name), leavesPublic: false };
 }
 
 function byName(a: Change, b: Change): number {

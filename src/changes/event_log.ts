@@ -1,6 +1,7 @@
 import { batches } from "../store/batches.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import { slices } from "../values/slices.ts";
 import type { Change, LogEvent } from "./log_event.ts";
 import {
   eventDelete,
@@ -41,20 +42,22 @@ interface Head {
 /** What a commit depends on. */
 interface Preconditions {
   head: Entry<Head> | undefined;
-  checks?: readonly Check[];
+  checks: readonly Check[];
 }
 
 /** Options of {@linkcode EventLog.append}. */
 interface AppendOptions {
-  checks?: readonly Check[];
-  afterId?: number;
+  /** Additional preconditions of each commit. */
+  checks: readonly Check[];
+  /** The new ids are higher than this one. */
+  afterId: number;
 }
 
 /** Options of {@linkcode EventLog}. */
 interface EventLogOptions {
   clock: Clock;
-  /** How many of the newest events are kept without compaction. @default {10000} */
-  keep?: number;
+  /** How many of the newest events are kept without compaction. */
+  keep: number;
 }
 
 const NO_HEAD: Head = { id: 0, compactedUpTo: 0, recent: 0 };
@@ -73,7 +76,7 @@ export class EventLog {
   readonly #clock: Clock;
   readonly #keep: number;
 
-  constructor(store: Store, { clock, keep = 10_000 }: EventLogOptions) {
+  constructor(store: Store, { clock, keep }: EventLogOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#keep = keep;
@@ -104,13 +107,12 @@ export class EventLog {
   /**
    * Appends changes to the state that was read.
    *
-   * @param options Additional preconditions of each commit, and the id that the new ones must exceed.
    * @returns The new events and the state with them, or `undefined` if another process has written in the meantime.
    */
   async append(
     changes: readonly Change[],
     state: PublicState,
-    { checks = [], afterId = 0 }: AppendOptions = {},
+    { checks, afterId }: AppendOptions,
   ): Promise<Appended | undefined> {
     const appended: LogEvent[] = [];
     let head = state.head;
@@ -136,10 +138,11 @@ export class EventLog {
     const entries = await this.#store.list<StoredEvent>(EVENTS);
     const stale = superseded(entries.filter(({ value }) => names.has(value.name)), events);
     let current: Entry<Head> | undefined = head;
-    for (let from = 0; from < stale.length && current !== undefined; from += MAX_DELETES) {
-      const deletes = stale.slice(from, from + MAX_DELETES).map(({ key }) => ({ key }));
+    for (const slice of slices(stale, MAX_DELETES)) {
+      if (current === undefined) break;
+      const deletes = slice.map(({ key }) => ({ key }));
       const value: Head = { ...current.value, recent: current.value.recent - deletes.length };
-      current = await this.#commit({ head: current }, value, deletes);
+      current = await this.#commit({ head: current, checks: [] }, value, deletes);
     }
     return stale.length > 0;
   }
@@ -164,10 +167,10 @@ export class EventLog {
     const last = old.at(-1);
     if (last === undefined) return undefined;
     const value = { ...head.value, compactedUpTo: eventId(last), recent: recent - old.length };
-    return await this.#commit({ head }, value, superseded(old, newest).map(({ key }) => ({ key })));
+    return await this.#commit({ head, checks: [] }, value, superseded(old, newest).map(({ key }) => ({ key })));
   }
 
-  async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks = [] }: Preconditions) {
+  async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks }: Preconditions) {
     const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
     const replaced = events.flatMap((event) => replacedBy(event, state, compactedUpTo));
     const added = events.length - replaced.filter((id) => id > compactedUpTo).length;
@@ -176,7 +179,7 @@ export class EventLog {
   }
 
   async #commit(
-    { head, checks = [] }: Preconditions,
+    { head, checks }: Preconditions,
     value: Head,
     writes: readonly Write[],
   ): Promise<Entry<Head> | undefined> {
@@ -204,5 +207,5 @@ function withIds(changes: readonly Change[], first: number): LogEvent[] {
  */
 function replacedBy({ name, leavesPublic }: LogEvent, state: PublicState, compactedUpTo: number): number[] {
   const id = state.events.get(name)?.id;
-  return id !== undefined && (id <= compactedUpTo || leavesPublic === true) ? [id] : [];
+  return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
 }

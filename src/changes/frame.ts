@@ -4,7 +4,7 @@ import type { LogEvent } from "./log_event.ts";
  * Returns a change as a message of the stream (endpoint specification, GET /rep/changes): the lines event, data and id.
  * JSON has no line breaks, so a single data line can hold any value.
  */
-export function eventFrame({ id, name, value }: LogEvent): string {
+export function eventFrame({ id, name, value }: Omit<LogEvent, "leavesPublic">): string {
   const event = value === undefined ? "rep:config:delete" : "rep:config:update";
   const data = JSON.stringify({ key: name, tier: "public", value });
   return `event: ${event}\ndata: ${data}\nid: ${id}\n\n`;
@@ -17,7 +17,7 @@ interface OpeningFields {
   /** A comment for people who read the stream. */
   comment: string;
   /** The client's new cursor. An id without data sets it and dispatches no event (HTML standard §9.2.6). */
-  id?: number;
+  id: number | undefined;
 }
 
 /** Returns the first frame of a stream. */

@@ -149,7 +149,7 @@ export class Hub {
   }
 
   /** Opens a stream. */
-  subscribe(client: CountedClient, position: Position = { kind: "live" }): ReadableStream<Uint8Array> {
+  subscribe(client: CountedClient, position: Position): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
     return new ReadableStream(this.#createSubscriber(client.clientKey, position), NO_READ_AHEAD);
@@ -169,7 +169,7 @@ export class Hub {
     this.#metrics.count("rep.streams.rejected", 1, reason);
     const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(BUSY_RETRY_MS);
-    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment }))]);
+    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment, id: undefined }))]);
   }
 
   #createSubscriber(clientKey: string, position: Position): Subscriber {
@@ -202,7 +202,7 @@ export class Hub {
   #opening(cursor: number, { kind }: Position): string {
     const retryMs = this.#randomBetween(RETRY_MS);
     if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
-    return openingFrame({ retryMs, comment: "unknown event id; sending the full public state" });
+    return openingFrame({ retryMs, comment: "unknown event id; sending the full public state", id: undefined });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {

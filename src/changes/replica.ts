@@ -2,6 +2,7 @@ import type { Snapshot } from "../config/snapshot.ts";
 import { canonicalJson, sriHash } from "../keys/integrity.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";
+import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Check, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
@@ -40,7 +41,12 @@ export class Replica {
 
   constructor(options: ReplicaOptions) {
     this.#options = options;
-    this.#rollout = new Rollout({ ...options, onChange: () => this.#onActiveChanged() });
+    this.#rollout = new Rollout({
+      ...options,
+      processId: crypto.randomUUID(),
+      maxRepresentatives: MAX_REPRESENTATIVES,
+      onChange: () => this.#onActiveChanged(),
+    });
     options.metrics.observe("rep.rollout.active", () => this.#observeActive());
   }
 

@@ -58,15 +58,10 @@ function encode({ name, value, leavesPublic }: Change): StoredEvent {
   return {
     name,
     ...(value === undefined ? {} : { value: encoder.encode(value) }),
-    ...(leavesPublic === undefined ? {} : { leavesPublic }),
+    ...(leavesPublic ? { leavesPublic } : {}),
   };
 }
 
 function decode(id: number, { name, value, leavesPublic }: StoredEvent): LogEvent {
-  return {
-    id,
-    name,
-    ...(value === undefined ? {} : { value: decoder.decode(value) }),
-    ...(leavesPublic === undefined ? {} : { leavesPublic }),
-  };
+  return { id, name, value: value && decoder.decode(value), leavesPublic: leavesPublic ?? false };
 }

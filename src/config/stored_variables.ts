@@ -19,7 +19,7 @@ interface StoredVariable {
 
 /** One write to one variable. Without a value, the variable was removed. */
 export interface StoredWrite extends Omit<StoredVariable, "value"> {
-  readonly value?: string;
+  readonly value: string | undefined;
 }
 
 /** Options of {@linkcode setVariables} and {@linkcode unsetVariables}. */
@@ -55,7 +55,7 @@ interface VariablesHead {
 
 interface RequestedWrite {
   readonly name: string;
-  readonly value?: string;
+  readonly value: string | undefined;
 }
 
 /** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
@@ -109,7 +109,7 @@ export function unsetVariables(
   names: ReadonlySet<string>,
   options: WriteOptions,
 ): Promise<StoredWrite[]> {
-  return writeAll(store, [...names].map((name) => ({ name })), options);
+  return writeAll(store, [...names].map((name) => ({ name, value: undefined })), options);
 }
 
 async function writeAll(
@@ -215,7 +215,7 @@ function toVariable({ key, value: { value, id, at } }: Entry<StoredValue>): Stor
 }
 
 function toWrite({ key, value: { name, value, at } }: Entry<HistoryEntry>): StoredWrite {
-  return { name, ...(value === undefined ? {} : { value: decoder.decode(value) }), id: Number(key.at(-1)), at };
+  return { name, value: value && decoder.decode(value), id: Number(key.at(-1)), at };
 }
 
 function describeState(variable: StoredVariable | undefined): string {

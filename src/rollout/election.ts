@@ -37,13 +37,16 @@ export interface ElectionResult {
   readonly removed: readonly Observation[];
 }
 
-/** Enough that they do not all stop at once while other processes with the same configuration live on. */
-const MAX_REPRESENTATIVES = 8;
+/**
+ * How many processes have an entry for each configuration: enough that they do not all stop at once while other
+ * processes with the same configuration live on.
+ */
+export const MAX_REPRESENTATIVES = 8;
 /** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
 const MAX_CLEAN_UPS = 8;
 
 /** Decides which configuration is active, and what this process has to write; see `docs/rollouts.md`. */
-export function elect(input: ElectionInput, maxRepresentatives: number = MAX_REPRESENTATIVES): ElectionResult {
+export function elect(input: ElectionInput, maxRepresentatives: number): ElectionResult {
   const { id, hash, observations } = input;
   const others = observations.filter((other) => other.id !== id);
   const replaced = others.filter((other) => isReplaced(other, input));

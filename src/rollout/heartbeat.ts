@@ -21,7 +21,7 @@ interface HeartbeatSender {
   readonly observations: ReadonlyMap<string, Observation>;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
-  readonly maxRepresentatives: number | undefined;
+  readonly maxRepresentatives: number;
 }
 
 /** The result of a heartbeat. */

@@ -15,15 +15,15 @@ export interface RolloutOptions {
   random: () => number;
   /** Gets errors of scheduled heartbeats. */
   log: Log;
-  /** A unique ID. @default {crypto.randomUUID()} */
-  processId?: string;
+  /** A unique ID. */
+  processId: string;
   /**
    * Identifies the one process that can run in a place, such as a host and port: a process that starts with it knows
    * that its predecessor is dead. Without it, noticing that takes up to five periods.
    */
   instanceId: string | undefined;
-  /** The maximum number of processes with an entry for each configuration. @default {8} */
-  maxRepresentatives?: number;
+  /** The maximum number of processes with an entry for each configuration. */
+  maxRepresentatives: number;
   /** Called when another configuration becomes active. */
   onChange: (hash: string) => void;
 }
@@ -39,7 +39,6 @@ const JITTER = 0.2;
  */
 export class Rollout {
   readonly #options: RolloutOptions;
-  readonly #id: string;
   /** The hash of this process's configuration. */
   #hash: string | undefined;
   /** What the last heartbeat announced. */
@@ -52,7 +51,6 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
-    this.#id = options.processId ?? crypto.randomUUID();
   }
 
   /** The hash of the active configuration; `undefined` before {@linkcode join}. */
@@ -107,13 +105,15 @@ export class Rollout {
     this.#cancelHeartbeat?.();
     if (this.#hash === undefined) return Promise.resolve(); // never joined
     return this.#enqueue(async () => {
-      await this.#unlessUnavailable(() => tryMarkLeft(this.#options.store, this.#id));
+      await this.#unlessUnavailable(() => tryMarkLeft(this.#options.store, this.#options.processId));
     });
   }
 
   /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
   #isAlone(): boolean {
-    const others = [...this.#observations.values()].filter((member) => member.id !== this.#id && isLive(member));
+    const others = [...this.#observations.values()].filter((member) =>
+      member.id !== this.#options.processId && isLive(member)
+    );
     return this.#active === this.#hash && others.every(({ member }) => member.hash !== this.#hash);
   }
 
@@ -158,8 +158,8 @@ export class Rollout {
   }
 
   #tryHeartbeat(hash: string, isScheduled: boolean) {
-    const { store, clock, instanceId, maxRepresentatives } = this.#options;
-    const [id, announced, observations] = [this.#id, this.#announced, this.#observations];
+    const { store, clock, processId: id, instanceId, maxRepresentatives } = this.#options;
+    const [announced, observations] = [this.#announced, this.#observations];
     const sender = { id, hash, announced, instanceId, observations, isScheduled, maxRepresentatives };
     return tryHeartbeat(store, sender, clock);
   }

@@ -1,7 +1,7 @@
 /** The parts of a change that determine its size in the store. */
 interface SizedChange {
   readonly name: string;
-  readonly value?: string;
+  readonly value: string | undefined;
 }
 
 /**

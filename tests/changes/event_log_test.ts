@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { commitDifference, difference, type PublicTarget } from "../../src/changes/commit_difference.ts";
-import { EventLog } from "../../src/changes/event_log.ts";
+import type { EventLog } from "../../src/changes/event_log.ts";
 import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore } from "../_store.ts";
+import { appendUpdates, createEventLog, saidBy } from "../_event_log.ts";
 
 const STORES: Record<string, () => Promise<Store>> = {
   memory: () => Promise.resolve(memoryStore()),
@@ -40,10 +41,10 @@ function testLog(name: string, keep: number, run: (context: TestLog) => Promise<
     Deno.test(`${name} (${kind})`, async () => {
       const store = await open();
       const clock = new FakeClock(1000);
-      const log = new EventLog(store, { clock, keep });
-      const put = (to: PublicTarget) => commitTo(log, to);
+      const log = createEventLog(store, clock, keep);
+      const put = async (to: PublicTarget) => (await commitTo(log, to)).map(saidBy);
       try {
-        await run({ store, log, clock, put, all: () => log.after(0, 100_000) });
+        await run({ store, log, clock, put, all: async () => (await log.after(0, 100_000)).map(saidBy) });
       } finally {
         store.close();
       }
@@ -75,7 +76,7 @@ testLog(
   async ({ put, store }) => {
     await put(target({ A: "1" }));
     await put(target({ A: "2" }));
-    const slow = new EventLog(store, { clock: new FakeClock(5) });
+    const slow = createEventLog(store, new FakeClock(5));
     await commitTo(slow, target({ A: "3" }));
     assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1000, 1001, 1002]);
   },
@@ -87,7 +88,7 @@ testLog(
   async ({ log, put, all }) => {
     const state = await log.state();
     await put(target({ A: "1" }));
-    assertEquals(await log.append([{ name: "A", value: "2" }], state), undefined);
+    assertEquals(await appendUpdates(log, [{ name: "A", value: "2" }], state), undefined);
     assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }]);
   },
 );
@@ -190,24 +191,24 @@ testLog("commitDifference() preserves values", 100, async ({ put, all }) => {
 });
 
 Deno.test("difference() treats a deleted variable that is set again as an update", () => {
-  const events = new Map([["A", { id: 1, name: "A" }]]);
-  assertEquals(difference({ head: undefined, events }, target({ A: "" })), [{ name: "A", value: "" }]);
+  const events = new Map([["A", { id: 1, name: "A", value: undefined, leavesPublic: false }]]);
+  assertEquals(difference({ head: undefined, events }, target({ A: "" })).map(saidBy), [{ name: "A", value: "" }]);
   assertEquals(difference({ head: undefined, events }, target({})), []);
 });
 
 Deno.test("EventLog does not read its state to compact thousands of events, and once to redact them", async () => {
   const store = countedStore(memoryStore());
-  const log = new EventLog(store, { clock: new FakeClock(1_000), keep: 100 });
+  const log = createEventLog(store, new FakeClock(1_000), 100);
   const values = (round: number) => Array.from({ length: 2_500 }, (_, i) => ({ name: `V${i}`, value: `${round}` }));
-  await log.append(values(1), await log.state());
-  const { state: appended } = (await log.append(values(2), await log.state()))!;
+  await appendUpdates(log, values(1));
+  const { state: appended } = (await appendUpdates(log, values(2)))!;
   assertEquals(appended, await log.state());
   store.reset();
   await log.trim(appended);
   assertEquals([store.counts.list, store.counts.get], [Math.ceil(4_900 / 500), 0]); // only the events, in portions
 
   const names = new Set(values(1).map(({ name }) => name));
-  await log.append(values(3), await log.state());
+  await appendUpdates(log, values(3));
   const state = await log.state();
   store.reset();
   assertEquals(await log.redact(names, state), true);

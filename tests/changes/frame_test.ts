@@ -11,7 +11,7 @@ Deno.test("eventFrame() writes the lines event, data and id of an update, in thi
 
 Deno.test("eventFrame() omits the value of a deletion", () => {
   assertEquals(
-    eventFrame({ id: 7, name: "OLD", leavesPublic: true }),
+    eventFrame({ id: 7, name: "OLD", value: undefined }),
     'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
   );
 });
@@ -43,5 +43,5 @@ Deno.test("openingFrame() and heartbeatFrame() dispatch no event", async () => {
 });
 
 Deno.test("openingFrame() omits the id if there is none", () => {
-  assertEquals(openingFrame({ retryMs: 2000, comment: "busy" }), "retry: 2000\n: busy\n\n");
+  assertEquals(openingFrame({ retryMs: 2000, comment: "busy", id: undefined }), "retry: 2000\n: busy\n\n");
 });

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { EventLog } from "../../src/changes/event_log.ts";
 import { Hub } from "../../src/changes/hub.ts";
 import { Tail } from "../../src/changes/tail.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../_gateway.ts";
+import { createEventLog } from "../_event_log.ts";
 
 /** A clock whose time can be made unreadable. */
 class FailingClock extends FakeClock {
@@ -20,12 +20,12 @@ class FailingClock extends FakeClock {
 Deno.test("Hub logs an error of its timer and sends the next heartbeat", async () => {
   const clock = new FailingClock(1_000);
   const { log, lines } = captureLog();
-  const tail = new Tail(new EventLog(memoryStore(), { clock }), () => {});
+  const tail = new Tail(createEventLog(memoryStore(), clock), () => {});
   await tail.readNew();
   const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
   const hub = new Hub(tail, { clock, log, random: () => 0, metrics: noMetrics, ...limits });
-  const reader = hub.subscribe({ address: "192.0.2.1", clientKey: "192.0.2.1" }).pipeThrough(new TextDecoderStream())
-    .getReader();
+  const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
+  const reader = hub.subscribe(client, { kind: "live" }).pipeThrough(new TextDecoderStream()).getReader();
   await reader.read();
   await clock.tick(0);
 

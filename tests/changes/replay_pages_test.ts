@@ -1,11 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { EventLog } from "../../src/changes/event_log.ts";
-import type { Change } from "../../src/changes/log_event.ts";
 import { ReplayPages } from "../../src/changes/replay_pages.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { ListOptions, Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
+import { appendUpdates, createEventLog } from "../_event_log.ts";
 
 const CHUNK_BYTES = 64 << 10;
 
@@ -13,7 +12,7 @@ const CHUNK_BYTES = 64 << 10;
 async function setUp(count: number, valueBytes: number) {
   const clock = new FakeClock(1);
   const inner = memoryStore();
-  const log = new EventLog(inner, { clock });
+  const log = createEventLog(inner, clock);
   const reads = { events: 0, lists: 0 };
   let beforeAnswer = () => Promise.resolve();
   const store: Store = {
@@ -26,11 +25,11 @@ async function setUp(count: number, valueBytes: number) {
       return entries;
     },
   };
-  const changes = Array.from({ length: count }, (_, index): Change => {
+  const changes = Array.from({ length: count }, (_, index) => {
     return { name: `V${index}`, value: `${index}`.padEnd(valueBytes, "x") };
   });
-  await log.append(changes, await log.state());
-  const pages = new ReplayPages(new EventLog(store, { clock }));
+  await appendUpdates(log, changes);
+  const pages = new ReplayPages(createEventLog(store, clock));
   return { pages, reads, onRead: (hook: () => Promise<void>) => void (beforeAnswer = hook) };
 }
 

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { EventLog } from "../../src/changes/event_log.ts";
 import { Hub } from "../../src/changes/hub.ts";
 import { Tail } from "../../src/changes/tail.ts";
 import { silentLog } from "../../src/observe/log.ts";
@@ -8,6 +7,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
+import { appendUpdates, createEventLog } from "../_event_log.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
@@ -23,10 +23,10 @@ function pausedStore(store: Store): Store & { answer: () => void } {
 Deno.test("Tail.readNew() caches each event once if it is called again before a slow store has answered", async () => {
   const clock = new FakeClock(1_000);
   const store = memoryStore();
-  const log = new EventLog(store, { clock });
-  await log.append([{ name: "A", value: "1" }, { name: "B", value: "2" }], await log.state());
+  const log = createEventLog(store, clock);
+  await appendUpdates(log, [{ name: "A", value: "1" }, { name: "B", value: "2" }]);
   const paused = pausedStore(store);
-  const tail = new Tail(new EventLog(paused, { clock }), () => {});
+  const tail = new Tail(createEventLog(paused, clock), () => {});
   const reads = [tail.readNew(), tail.readNew(), tail.readNew()];
   paused.answer();
   await Promise.all(reads);
@@ -38,11 +38,11 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
 /** A log with events of a size, numbered from 1 on, and a tail that has not read it yet. */
 async function setUp(count: number, valueBytes = 1) {
   const clock = new FakeClock(1);
-  const log = new EventLog(memoryStore(), { clock, keep: 1_000_000 });
+  const log = createEventLog(memoryStore(), clock, 1_000_000);
   const append = async (first: number, last: number) => {
     const ids = Array.from({ length: last - first + 1 }, (_, index) => first + index);
     const changes = ids.map((id) => ({ name: `V${id % 5}`, value: `${id}`.padEnd(valueBytes, "x") }));
-    await log.append(changes, await log.state());
+    await appendUpdates(log, changes);
   };
   await append(1, count);
   return { tail: new Tail(log, () => {}), append };
@@ -119,8 +119,8 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
 Deno.test("Tail's state is not ahead of its head if an event is published while it loads", async () => {
   const clock = new FakeClock(1);
   const inner = memoryStore();
-  const log = new EventLog(inner, { clock });
-  const publishNext = async (value: string) => void await log.append([{ name: "A", value }], await log.state());
+  const log = createEventLog(inner, clock);
+  const publishNext = async (value: string) => void await appendUpdates(log, [{ name: "A", value }]);
   await publishNext("1");
   let lists = 0;
   const store: Store = {
@@ -132,7 +132,7 @@ Deno.test("Tail's state is not ahead of its head if an event is published while 
       return entries as never;
     },
   };
-  const tail = new Tail(new EventLog(store, { clock }), () => {});
+  const tail = new Tail(createEventLog(store, clock), () => {});
   await tail.readNew().catch(() => {});
   assertEquals(tail.state.map(({ id }) => id), [2]);
   assertEquals(tail.head, 2);

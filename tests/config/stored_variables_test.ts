@@ -118,7 +118,7 @@ testStored("setVariables() keeps values unchanged, up to the maximum size", asyn
 
 testStored("unsetVariables() removes variables that exist and ignores others", async ({ set, unset, store }) => {
   await set({ A: "1", B: "2" });
-  assertEquals(await unset(["B", "C"]), [{ name: "B", id: START + 2, at: START }]);
+  assertEquals(await unset(["B", "C"]), [{ name: "B", value: undefined, id: START + 2, at: START }]);
   assertEquals(await unset(["B", "C"]), []);
   assertEquals((await listVariables(store)).map(({ name }) => name), ["A"]);
   assertEquals(await newestWrite(store), START + 2);
@@ -133,7 +133,7 @@ testStored(
     const [first, second, third] = [
       { name: "A", value: "1", id: START, at: START },
       { name: "B", value: "2", id: START + 1, at: START },
-      { name: "A", id: START + 2, at: START },
+      { name: "A", value: undefined, id: START + 2, at: START },
     ];
     assertEquals(await readHistory(store, 10), [third, second, first]);
     assertEquals(await readHistory(store, 2), [third, second]);

@@ -1,10 +1,10 @@
-import { EventLog } from "../../src/changes/event_log.ts";
 import { ConfigurationError } from "../../src/config/snapshot.ts";
 import { setVariables, unsetVariables } from "../../src/config/stored_variables.ts";
 import type { Payload } from "../../src/pages/payload.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";
+import { appendUpdates, createEventLog } from "../_event_log.ts";
 
 const NAMES = ["A", "B", "C", "D", "E"];
 /** Enough for dead processes to be noticed, and for every pause before a retry: heartbeats, backoff, reconnection. */
@@ -45,14 +45,16 @@ export class Scenario {
   /** Fills the log with more events than a process reads when it starts. */
   async #prefill(): Promise<void> {
     const { store, time } = this.#simulation;
-    const log = new EventLog(store, {
-      clock: { now: () => 1_000 + time.now, monotonic: () => time.now, after: () => () => {} },
+    const log = createEventLog(store, {
+      now: () => 1_000 + time.now,
+      monotonic: () => time.now,
+      after: () => () => {},
     });
     const bytes = this.#hasLargeValues ? 20_000 : 1;
     const changes = Array.from({ length: 700 }, (_, index) => {
       return { name: this.#simulation.pick(NAMES), value: `prefilled ${index}`.padEnd(bytes) };
     });
-    await log.append(changes, await log.state());
+    await appendUpdates(log, changes);
   }
 
   async #act(): Promise<void> {

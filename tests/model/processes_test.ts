@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { EventLog } from "../../src/changes/event_log.ts";
 import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { systemClock } from "../../src/values/clock.ts";
@@ -7,6 +6,7 @@ import { seededRandom } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";
 import { TempDirectory } from "../_temp.ts";
 import { EventSourceClient, type Network } from "./_event_source.ts";
+import { createEventLog } from "../_event_log.ts";
 
 /** How many runs; `deno task model` makes 200. */
 const RUNS = Number(Deno.env.get("MODEL_RUNS") ?? 2);
@@ -171,7 +171,7 @@ class Run implements AsyncDisposable {
     await Promise.all(commands.map((command) => command.ended()));
     const store = kvStore(await Deno.openKv(this.#directory.at("kv")));
     const clock = { ...systemClock, after: () => () => {} };
-    const log = await new EventLog(store, { clock }).after(0, Infinity);
+    const log = await createEventLog(store, clock).after(0, Infinity);
     store.close();
     const received = this.client.events.map(({ id, name, value }) => ({ id, name, value }));
     const committed = log.map(({ id, name, value }: LogEvent) => ({ id, name, value }));

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { elect, type ElectionInput } from "../../src/rollout/election.ts";
+import { elect, type ElectionInput, MAX_REPRESENTATIVES } from "../../src/rollout/election.ts";
 import type { Observation } from "../../src/rollout/observation.ts";
 
 interface Fields extends Partial<Omit<Observation, "member">> {
@@ -23,7 +23,7 @@ function electWith(observations: readonly Observation[], own: Partial<ElectionIn
     highestRank: 0,
     ...own,
     observations,
-  });
+  }, MAX_REPRESENTATIVES);
   const { rankSource, dead, removed, ...rest } = decision;
   const ids = (of: readonly Observation[]) => of.map(({ id }) => id).join();
   return { ...rest, rankSource: rankSource?.id, dead: ids(dead), removed: ids(removed) };

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { silentLog } from "../../src/observe/log.ts";
+import { MAX_REPRESENTATIVES } from "../../src/rollout/election.ts";
 import { Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { kvStore } from "../../src/store/kv.ts";
@@ -38,6 +39,7 @@ class Cluster {
     };
     const rollout = new Rollout({
       ...{ store: this.store, clock, random: () => 0, log: silentLog, instanceId: undefined, onChange() {} },
+      ...{ processId: crypto.randomUUID(), maxRepresentatives: MAX_REPRESENTATIVES },
       ...options,
     });
     this.#running.set(rollout, state);

@@ -24,6 +24,20 @@ export type { AnyChangeCallback, ChangeCallback } from "./live_values.ts";
 export type { Values } from "./payload.ts";
 export { REPError } from "./rep_error.ts";
 
+/**
+ * The PUBLIC variables by name. The types that `typegen` generates replace it by those of the manifest.
+ */
+export interface PublicVariables {
+  /** The value of a variable. */
+  readonly [name: string]: string | undefined;
+}
+
+/** The SENSITIVE variables by name. The types that `typegen` generates replace it by those of the manifest. */
+export interface SensitiveVariables {
+  /** The value of a variable. */
+  readonly [name: string]: string | undefined;
+}
+
 /** The client of this page. Its functions are also exported individually. */
 export const rep: Client = createClient(globalThis);
 export { rep as default };

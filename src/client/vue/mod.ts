@@ -1,0 +1,45 @@
+/**
+ * Composables for Vue, with the names and the shapes of REP's own adapter (REP-RFC-0001 §5.5). Call them in `setup()`.
+ *
+ * ```ts ignore
+ * import { useRep } from "@rep/gateway/vue";
+ *
+ * const title = useRep("TITLE", "Welcome"); // a ref: {{ title }} in the template
+ * ```
+ *
+ * @module
+ */
+import { getCurrentScope, onScopeDispose, type Ref, shallowRef } from "vue";
+import { get, getSecure, onChange, type PublicVariables, type SensitiveVariables } from "@rep/gateway/client";
+
+export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
+
+/**
+ * Returns a reference to the value of a PUBLIC variable, or to the default if it is not set. It changes with the
+ * variable, until the component is unmounted. On a server it is the default.
+ */
+export function useRep<Name extends keyof PublicVariables & string, const Default extends string>(
+  name: Name,
+  defaultValue: Default,
+): Readonly<Ref<NonNullable<PublicVariables[Name]> | Default>>;
+/** Returns a reference to the value of a PUBLIC variable; `undefined` if it is not set. */
+export function useRep<Name extends keyof PublicVariables & string>(name: Name): Readonly<Ref<PublicVariables[Name]>>;
+export function useRep(name: string, defaultValue?: string): Readonly<Ref<string | undefined>> {
+  const value = shallowRef(get(name) ?? defaultValue);
+  if (!("document" in globalThis)) return value; // a server has no changes to listen to
+  const stop = onChange(name, (newValue) => value.value = newValue ?? defaultValue);
+  if (getCurrentScope()) onScopeDispose(stop);
+  return value;
+}
+
+/**
+ * Returns a reference to the value of a SENSITIVE variable, which is requested at once: `null` before it has arrived,
+ * and if it cannot be had. Why it cannot is reported to the `error` listeners and the console of the page.
+ */
+export function useRepSecure<Name extends keyof SensitiveVariables & string>(
+  name: Name,
+): Readonly<Ref<NonNullable<SensitiveVariables[Name]> | null>> {
+  const value = shallowRef<string | null>(null);
+  if ("document" in globalThis) getSecure(name).then((secret) => value.value = secret, reportError);
+  return value as Ref<NonNullable<SensitiveVariables[Name]> | null>;
+}

@@ -42,9 +42,7 @@ export interface Deprecation {
   readonly message: string | undefined;
 }
 
-/**
- * Parses a manifest and applies it to variables. The result has all issues of both.
- */
+/** Parses a manifest and applies it to variables. The result has all issues of both. */
 export async function applyManifestText(
   variables: readonly Variable[],
   { text, path, ...options }: ManifestText,
@@ -54,9 +52,7 @@ export async function applyManifestText(
   return { ...applied, manifest, issues: [...issues, ...applied.issues] };
 }
 
-/**
- * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1).
- */
+/** Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,

@@ -3,6 +3,7 @@ import { messageOf } from "../observe/log.ts";
 import { formatKey } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
 import type { Manifest } from "./manifest.ts";
+import type { Tier } from "./tier.ts";
 
 /**
  * Not a literal in `import()`: Deno would download it for every gateway, whatever its manifest. `deno cache` finds it by
@@ -65,12 +66,8 @@ export async function compilePatterns(
     try {
       patterns.set(name, compile(pattern, library));
     } catch (error) {
-      const got = tier === "public" ? formatValue(pattern) : describeKind(pattern);
-      const reason = describe(error, tier === "public");
-      issues.push(
-        `Cannot use ${manifest}: variables.${formatKey(name)}.pattern: ` +
-          `expected a regular expression in the syntax of Go, got ${got}: ${reason}`,
-      );
+      const expected = `expected a regular expression in the syntax of Go, ${gotInvalid(pattern, tier, error)}`;
+      issues.push(`Cannot use ${manifest}: variables.${formatKey(name)}.pattern: ${expected}`);
     }
   }
   return { patterns, issues };
@@ -84,10 +81,11 @@ function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
   };
 }
 
-/** Returns what the library says about an invalid pattern: the kind of the mistake, and a part of the pattern. */
-function describe(error: unknown, isPublic: boolean): string {
-  const [, kind = "", part] = /^(?:error parsing regexp: )?([^`]*?)(?:: `(.*)`)?$/s.exec(messageOf(error)) ?? [];
-  return isPublic && part !== undefined ? `${kind} ${formatValue(part)}` : kind;
+/** The library's message has the kind of the mistake, and the part of the pattern that has it. */
+function gotInvalid(pattern: string, tier: Tier, error: unknown): string {
+  const [, kind = "", part = ""] = /^(?:error parsing regexp: )?([^`]*?)(?:: `(.*)`)?$/s.exec(messageOf(error)) ?? [];
+  if (tier !== "public") return `got ${describeKind(pattern)}: ${kind}`;
+  return `got ${formatValue(pattern)}: ${kind}${part === "" ? "" : ` ${formatValue(part)}`}`;
 }
 
 /**

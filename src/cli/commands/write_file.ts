@@ -34,33 +34,33 @@ export async function writeFile(flag: string, path: string, data: string | Uint8
 interface RegularFile {
   /** Its path without links. */
   readonly path: string;
-  readonly size: number;
-  readonly mode: number | null;
+  readonly info: Deno.FileInfo;
 }
 
 /** Returns `undefined` if there is no regular file at a path, or none that may be read. */
 export async function findRegularFile(path: string): Promise<RegularFile | undefined> {
   if (!isGranted({ name: "read", path })) return undefined;
   try {
-    const { isFile, size, mode } = await Deno.stat(path);
-    return isFile ? { path: await Deno.realPath(path), size, mode } : undefined;
+    const info = await Deno.stat(path);
+    return info.isFile ? { path: await Deno.realPath(path), info } : undefined;
   } catch {
     return undefined; // it does not exist, or the write reports why
   }
 }
 
-async function hasBytes({ path, size }: RegularFile, bytes: Uint8Array): Promise<boolean> {
-  if (size !== bytes.length) return false;
+async function hasBytes({ path, info }: RegularFile, bytes: Uint8Array): Promise<boolean> {
+  if (info.size !== bytes.length) return false;
   const existing = await Deno.readFile(path);
-  return existing.length === size && existing.every((byte, index) => byte === bytes[index]);
+  return existing.length === bytes.length && existing.every((byte, index) => byte === bytes[index]);
 }
 
 /** Writes beside the file and renames, so that a full disk leaves the file as it was. */
-async function replaceFile({ path, mode }: RegularFile, bytes: Uint8Array): Promise<void> {
+async function replaceFile({ path, info }: RegularFile, bytes: Uint8Array): Promise<void> {
   const temporary = await Deno.makeTempFile({ dir: dirname(path), prefix: ".rep-" });
   try {
     await Deno.writeFile(temporary, bytes);
-    if (mode !== null) await Deno.chmod(temporary, mode & 0o7777);
+    await Deno.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user
+    if (info.mode !== null) await Deno.chmod(temporary, info.mode & 0o7777);
     await Deno.rename(temporary, path);
   } catch (error) {
     await Deno.remove(temporary);

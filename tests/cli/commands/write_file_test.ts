@@ -50,16 +50,19 @@ Deno.test("writeFile() leaves a file as it was if the disk becomes full", async 
 });
 
 Deno.test({
-  name: "writeFile() keeps the mode of a file, and a link to it",
+  name: "writeFile() keeps the mode and the owner of a file, and a link to it",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using directory = await TempDirectory.make({ "page.html": "before" });
     const [path, link] = [directory.at("page.html"), directory.at("link.html")];
     await Deno.chmod(path, 0o640);
+    const owner = Deno.uid() === 0 ? 65_534 : Deno.uid();
+    await Deno.chown(path, owner, null);
     await Deno.symlink("page.html", link);
     assertEquals([await writeFile("DIR", link, "after"), await writeFile("DIR", link, "after")], [true, false]);
     assertEquals([await Deno.readTextFile(path), await Deno.readLink(link)], ["after", "page.html"]);
-    assertEquals((await Deno.stat(path)).mode! & 0o7777, 0o640);
+    const { mode, uid } = await Deno.stat(path);
+    assertEquals([mode! & 0o7777, uid], [0o640, owner]);
     assertEquals(await namesIn(directory), ["link.html", "page.html"]);
   },
 });

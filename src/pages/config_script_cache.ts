@@ -16,8 +16,8 @@ interface PageConfiguration {
 interface ConfigScriptCacheOptions {
   activeConfiguration: () => PageConfiguration;
   hotReload: boolean;
-  /** The path under which the endpoints are served, such as `/app`. @default {""} */
-  basePath?: string;
+  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  basePath: string;
   epochs: Epochs;
   clock: Clock;
   log: Log;
@@ -56,7 +56,7 @@ export class ConfigScriptCache {
   }
 
   async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {
-    const { hotReload, clock, basePath = "" } = this.#options;
+    const { hotReload, clock, basePath } = this.#options;
     const keys = await this.#keysOf(epoch);
     const sensitive = keys === undefined ? NO_VALUES : snapshot.sensitive;
     const input = {

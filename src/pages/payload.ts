@@ -32,15 +32,15 @@ export interface PayloadInput {
   keys: EpochKeys;
   /** The id of the newest event that the values contain; `undefined` without hot reload. */
   cursor: number | undefined;
-  /** The path under which the endpoints are served, such as `/app`. @default {""} */
-  basePath?: string;
+  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  basePath: string;
   /** Milliseconds since the Unix epoch. */
   now: number;
 }
 
 /** Creates the payload for a snapshot and an epoch. */
 export async function makePayload(input: PayloadInput): Promise<Payload> {
-  const { keys, cursor, now, sensitive, basePath = "" } = input;
+  const { keys, cursor, now, sensitive, basePath } = input;
   const integrity = await integrityToken(input.public, keys.integrityKey);
   const isSecret = sensitive.size > 0;
   return {

@@ -13,6 +13,7 @@ Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the mas
   const cache = new ConfigScriptCache({
     activeConfiguration: () => ({ snapshot, cursor: 0 }),
     hotReload: false,
+    basePath: "",
     epochs: new Epochs({ clock, masterKey, rotationMs: 600_000, retentionMs: 0 }),
     clock,
     log,

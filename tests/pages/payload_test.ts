@@ -18,6 +18,7 @@ function payload(input: Partial<PayloadInput> = {}): Promise<Payload> {
     sensitive: new Map(),
     keys: KEYS,
     cursor: undefined,
+    basePath: "",
     now: Date.UTC(2026, 1, 18, 14, 30),
     ...input,
   });

@@ -100,6 +100,7 @@ async function render(snapshot: Snapshot, before: string | undefined, { clock }:
     sensitive: NO_VALUES,
     keys: { kid: "0", blobKey: INTEGRITY_KEY, integrityKey: INTEGRITY_KEY },
     cursor: undefined,
+    basePath: "",
     now: clock.now(),
   });
   const previous = parsePayload(before);

@@ -152,7 +152,7 @@ function createParts(options: ResolvedOptions, signal: AbortSignal) {
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
   const store: CircuitBreakerStore = withCircuitBreaker(options.store, { clock, metrics, onChange });
   const tasks = new BackgroundTasks({ ...options, signal });
-  const eventLog = new EventLog(store, { clock, keep: KEPT_EVENTS });
+  const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
   const tail = new Tail(eventLog, (frames) => hub.deliver(frames));
   const hub = new Hub(tail, options);
   const storedVariables = new StoredVariablesSource(store);

@@ -5,7 +5,7 @@ import type { Clock } from "../src/values/clock.ts";
 
 /** Creates an event log that keeps as many events as the gateway's, unless a test says how many. */
 export function createEventLog(store: Store, clock: Clock, keep = 10_000): EventLog {
-  return new EventLog(store, { clock, keep });
+  return new EventLog(store, { clock, random: () => 0, keep });
 }
 
 /** Appends updates to a log. */

@@ -25,11 +25,11 @@ export interface TestGateway extends AsyncDisposable {
 
 const PEER = { remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 } } as const;
 
-/** Creates a gateway with hot reload. */
+/** Creates a gateway with hot reload. Its event ids are times in milliseconds, times 1,000. */
 export async function setUp(variables: Record<string, string>, options: GatewayOptions = {}): Promise<TestGateway> {
   let current = variables;
   const { log, lines } = captureLog();
-  const gateway = await createGateway({ hotReload: true, log, variables: () => current, ...options });
+  const gateway = await createGateway({ hotReload: true, log, random: () => 0, variables: () => current, ...options });
   const ask = async (path: string, init?: RequestInit) =>
     await gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);
   return {

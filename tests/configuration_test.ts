@@ -15,8 +15,9 @@ import { appendUpdates, createEventLog } from "./_event_log.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
-/** The id of the first event. */
+/** The start of the clock, and the id of the first event. */
 const T = 1_700_000_000_000;
+const FIRST_ID = T * 1_000;
 
 /** Sources that a test changes, a store that it can stop, and what came of both. */
 class World {
@@ -111,7 +112,7 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{ A: "1" }]]);
   assertEquals(world.log, [
     'info rep.config.loaded {"public":1,"sensitive":1,"server":1,"warnings":0}',
-    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${T}}`,
+    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID}}`,
   ]);
 });
 
@@ -136,8 +137,8 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
   await world.close();
   assertEquals([publicOf(configuration), world.published.at(-1)], [{ A: "2" }, { A: "2" }]);
   assertEquals(world.log, [
-    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${T + 2}}`,
-    `info rep.config.changed {"key":"B","tier":"public","action":"delete","id":${T + 3}}`,
+    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID + 2_000}}`,
+    `info rep.config.changed {"key":"B","tier":"public","action":"delete","id":${FIRST_ID + 3_000}}`,
     'info rep.config.reloaded {"public":1,"sensitive":1,"server":0}',
   ]);
 });

@@ -6,7 +6,7 @@ import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore } from "./_store.ts";
 
-/** The start of the clock, and the id of the first event. */
+/** The start of the clock. */
 const T = 1_700_000_000_000;
 
 /** A store that can be down. */
@@ -36,7 +36,7 @@ Deno.test("when the store returns, a change that waits is published within a sec
   state.isDown = false;
   await clock.tick(1_000);
   const [message] = await stream.take(1);
-  assertEquals([message?.data.value, message?.id], ["2", T + 21_000]);
+  assertEquals([message?.data.value, message?.id], ["2", (T + 21_000) * 1_000]);
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
   await stream.close();
 });
@@ -93,7 +93,9 @@ Deno.test("variables in the store that could not be read at the start are served
 Deno.test("a stream that is opened before the store has ever answered is told to reconnect, whatever its cursor", async () => {
   const { clock, store, state } = setUpStore(true);
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
-  for (const headers of [{}, { "last-event-id": "0" }, { "last-event-id": String(T) }, { "last-event-id": "x" }]) {
+  for (
+    const headers of [{}, { "last-event-id": "0" }, { "last-event-id": String(T * 1_000) }, { "last-event-id": "x" }]
+  ) {
     const response = await gate.ask("/rep/changes", { headers: headers as HeadersInit });
     assertEquals([response.status, await response.text()], [
       200,
@@ -133,11 +135,11 @@ Deno.test("after a restart, a page's stream begins after the newest event, not a
   const clock = new FakeClock(T);
   const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
   await using first = await setUp(variables, { store, clock });
-  assertEquals(await cursorOfPage(first), String(T + 1));
+  assertEquals(await cursorOfPage(first), String((T + 1) * 1_000));
   await first.gateway.close();
   clock.jump(60_000);
   await using second = await setUp(variables, { store, clock });
-  assertEquals(await cursorOfPage(second), String(T + 1));
+  assertEquals(await cursorOfPage(second), String((T + 1) * 1_000));
 });
 
 Deno.test("a shutdown does not wait for a reload whose sources never answer", async () => {

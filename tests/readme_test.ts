@@ -77,7 +77,7 @@ function withoutVariables(transcript: string): string {
     .replaceAll(/"key":"[A-Za-z0-9+/]{43}="/g, '"key":"KEY"')
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME")
     .replaceAll(/^retry: \d+$/gm, "retry: 0")
-    .replaceAll(/^id: \d{13}$/gm, "id: 0");
+    .replaceAll(/^id: \d{16}$/gm, "id: 0");
 }
 
 Deno.test("the console session in README.md is what the example answers", async () => {

@@ -2,7 +2,7 @@ import { batches } from "../store/batches.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/slices.ts";
-import type { Change, LogEvent } from "./log_event.ts";
+import { type Change, idAfter, type LogEvent, randomTag, tagOf } from "./log_event.ts";
 import {
   eventDelete,
   eventId,
@@ -56,6 +56,8 @@ interface AppendOptions {
 /** Options of {@linkcode EventLog}. */
 interface EventLogOptions {
   clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
   /** How many of the newest events are kept without compaction. */
   keep: number;
 }
@@ -75,11 +77,14 @@ export class EventLog {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #keep: number;
+  /** The tag of the log if it is empty. Otherwise, its ids have one. */
+  readonly #newTag: number;
 
-  constructor(store: Store, { clock, keep }: EventLogOptions) {
+  constructor(store: Store, { clock, random, keep }: EventLogOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#keep = keep;
+    this.#newTag = randomTag(random);
   }
 
   /** Returns the events after an id, in order. */
@@ -117,7 +122,7 @@ export class EventLog {
     const appended: LogEvent[] = [];
     let head = state.head;
     for (const batch of batches(changes)) {
-      const events = withIds(batch, Math.max((head?.value.id ?? 0) + 1, afterId + 1, this.#clock.now()));
+      const events = this.#withIds(batch, head?.value.id ?? 0, afterId);
       head = await this.#commitEvents(events, state, { head, checks });
       if (head === undefined) return undefined;
       appended.push(...events);
@@ -170,6 +175,13 @@ export class EventLog {
     return await this.#commit({ head, checks: [] }, value, superseded(old, newest).map(({ key }) => ({ key })));
   }
 
+  #withIds(changes: readonly Change[], head: number, afterId: number): LogEvent[] {
+    const known = head || afterId;
+    const tag = known === 0 ? this.#newTag : tagOf(known);
+    let id = Math.max(head, afterId);
+    return changes.map((change) => ({ ...change, id: id = idAfter(id, this.#clock.now(), tag) }));
+  }
+
   async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks }: Preconditions) {
     const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
     const replaced = events.flatMap((event) => replacedBy(event, state, compactedUpTo));
@@ -195,10 +207,6 @@ function superseded(
   newest: PublicState["events"],
 ): readonly Entry<StoredEvent>[] {
   return entries.filter((entry) => newest.get(entry.value.name)?.id !== eventId(entry));
-}
-
-function withIds(changes: readonly Change[], first: number): LogEvent[] {
-  return changes.map((change, index) => ({ ...change, id: first + index }));
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { EventLog, PublicState } from "./event_log.ts";
 import { eventFrame } from "./frame.ts";
 import { type Frame, sizeOf, takeAfter } from "./frames.ts";
-import type { LogEvent } from "./log_event.ts";
+import { type LogEvent, tagOf } from "./log_event.ts";
 import { ReplayPages } from "./replay_pages.ts";
 
 /** An event in the cache. */
@@ -49,6 +49,11 @@ export class Tail {
   /** The id of the newest known event, or 0 if there is none. */
   get head(): number {
     return this.#head;
+  }
+
+  /** Whether a cursor is one of this log, and not in the future. */
+  hasReached(cursor: number): boolean {
+    return cursor <= this.#head && (cursor === 0 || tagOf(cursor) === tagOf(this.#head));
   }
 
   /** All events after this id are cached. */

@@ -62,7 +62,7 @@ function preflight(headers: Headers): Response {
 }
 
 /** Event ids are safe integers. */
-const CURSOR = /^\d{1,15}$/;
+const CURSOR = /^\d{1,16}$/;
 
 /**
  * Reads where a stream begins.
@@ -81,7 +81,7 @@ async function readPosition(headers: Headers, search: string, tail: Tail): Promi
   if (!CURSOR.test(text)) return { kind: "unknown" };
   const cursor = Number(text);
   const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
-  if (cursor <= tail.head) return { kind: header ? "reconnect" : "page", cursor };
+  if (tail.hasReached(cursor)) return { kind: header ? "reconnect" : "page", cursor };
   return isUpToDate ? { kind: "unknown" } : undefined;
 }
 

@@ -53,20 +53,20 @@ function testLog(name: string, keep: number, run: (context: TestLog) => Promise<
 }
 
 testLog("commitDifference() appends new, changed and removed variables once", 100, async ({ put, all, clock }) => {
-  assertEquals(await put(target({ B: "1", A: "1" })), [{ id: 1000, name: "A", value: "1" }, {
-    id: 1001,
+  assertEquals(await put(target({ B: "1", A: "1" })), [{ id: 1_000_000, name: "A", value: "1" }, {
+    id: 1_001_000,
     name: "B",
     value: "1",
   }]);
   assertEquals(await put(target({ B: "1", A: "1" })), []);
   await clock.tick(500);
-  assertEquals(await put(target({ B: "2" })), [{ id: 1500, name: "B", value: "2" }, { id: 1501, name: "A" }]);
+  assertEquals(await put(target({ B: "2" })), [{ id: 1_500_000, name: "B", value: "2" }, { id: 1_501_000, name: "A" }]);
   assertEquals(await put(target({ B: "2" })), []);
   assertEquals(await all(), [
-    { id: 1000, name: "A", value: "1" },
-    { id: 1001, name: "B", value: "1" },
-    { id: 1500, name: "B", value: "2" },
-    { id: 1501, name: "A" },
+    { id: 1_000_000, name: "A", value: "1" },
+    { id: 1_001_000, name: "B", value: "1" },
+    { id: 1_500_000, name: "B", value: "2" },
+    { id: 1_501_000, name: "A" },
   ]);
 });
 
@@ -78,7 +78,7 @@ testLog(
     await put(target({ A: "2" }));
     const slow = createEventLog(store, new FakeClock(5));
     await commitTo(slow, target({ A: "3" }));
-    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1000, 1001, 1002]);
+    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1_000_000, 1_001_000, 1_002_000]);
   },
 );
 
@@ -89,14 +89,14 @@ testLog(
     const state = await log.state();
     await put(target({ A: "1" }));
     assertEquals(await appendUpdates(log, [{ name: "A", value: "2" }], state), undefined);
-    assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }]);
+    assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
   },
 );
 
 testLog("commitDifference() appends a change once if several processes publish it", 100, async ({ put, all }) => {
   const results = await Promise.all([put(target({ A: "1" })), put(target({ A: "1" })), put(target({ A: "1" }))]);
   assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
-  assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }]);
+  assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
 });
 
 testLog("commitDifference() splits changes that exceed one commit", 10_000, async ({ put, all }) => {
@@ -105,7 +105,7 @@ testLog("commitDifference() splits changes that exceed one commit", 10_000, asyn
   const large = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]));
   await put(target({ ...many, ...long, ...large }));
   const events = await all() as { id: number; name: string; value: string }[];
-  assertEquals(events.map(({ id }) => id), Array.from({ length: 562 }, (_, i) => 1000 + i));
+  assertEquals(events.map(({ id }) => id), Array.from({ length: 562 }, (_, i) => (1_000 + i) * 1_000));
   assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), { ...many, ...long, ...large });
 });
 
@@ -121,8 +121,8 @@ testLog(
     assert(recent.length >= 20 && recent.length <= 22, `${recent.length} events are kept`);
     assertEquals(recent.at(-1)?.value, "60");
     assertEquals(events.filter(({ name }) => name !== "HOT"), [
-      { id: 1002, name: "OLD", value: "stays" },
-      { id: 1003, name: "GONE" },
+      { id: 1_002_000, name: "OLD", value: "stays" },
+      { id: 1_003_000, name: "GONE" },
     ]);
     assertEquals((await log.newest(1))[0]?.value, "60");
   },
@@ -166,9 +166,9 @@ testLog(
     await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
     await put(target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }));
     assertEquals(await all(), [
-      { id: 1000, name: "OTHER", value: "1" },
-      { id: 1003, name: "OTHER", value: "2" },
-      { id: 1004, name: "TOKEN", leavesPublic: true },
+      { id: 1_000_000, name: "OTHER", value: "1" },
+      { id: 1_003_000, name: "OTHER", value: "2" },
+      { id: 1_004_000, name: "TOKEN", leavesPublic: true },
     ]);
     const entries = await Promise.all([["event"], ["state"]].map((prefix) => store.list(prefix)));
     const decoder = new TextDecoder();
@@ -180,7 +180,7 @@ testLog(
 testLog("commitDifference() keeps the history of a variable that is only removed", 100, async ({ put, all }) => {
   await put(target({ A: "1" }));
   await put(target({}));
-  assertEquals(await all(), [{ id: 1000, name: "A", value: "1" }, { id: 1001, name: "A" }]);
+  assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }, { id: 1_001_000, name: "A" }]);
 });
 
 testLog("commitDifference() preserves values", 100, async ({ put, all }) => {

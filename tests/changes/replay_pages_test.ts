@@ -8,7 +8,7 @@ import { appendUpdates, createEventLog } from "../_event_log.ts";
 
 const CHUNK_BYTES = 64 << 10;
 
-/** A log with events 1 to `count`, and how many of them have been read from its store. */
+/** A log with events from 1,000 to `count` thousand, and how many of them have been read from its store. */
 async function setUp(count: number, valueBytes: number) {
   const clock = new FakeClock(1);
   const inner = memoryStore();
@@ -33,13 +33,13 @@ async function setUp(count: number, valueBytes: number) {
   return { pages, reads, onRead: (hook: () => Promise<void>) => void (beforeAnswer = hook) };
 }
 
-/** The ids of all events after a cursor, chunk by chunk. */
+/** The ids of all events after a cursor, in thousands, chunk by chunk. */
 async function idsAfter(pages: ReplayPages, cursor: number): Promise<number[]> {
   const ids: number[] = [];
   for (;;) {
-    const frames = await pages.after(ids.at(-1) ?? cursor, CHUNK_BYTES);
+    const frames = await pages.after((ids.at(-1) ?? cursor) * 1_000, CHUNK_BYTES);
     if (frames.length === 0) return ids;
-    ids.push(...frames.map(({ id }) => id));
+    ids.push(...frames.map(({ id }) => id / 1_000));
   }
 }
 
@@ -69,7 +69,7 @@ Deno.test("ReplayPages keeps at most 16 MiB and 64 pages", async () => {
     const { pages, reads } = await setUp(count, bytes);
     await idsAfter(pages, 0);
     const before = reads.events;
-    await pages.after(count - 50, CHUNK_BYTES);
+    await pages.after((count - 50) * 1_000, CHUNK_BYTES);
     assertEquals(reads.events, before, "the newest pages are kept");
     await pages.after(0, CHUNK_BYTES);
     assert(reads.events > before, "the oldest pages are dropped");

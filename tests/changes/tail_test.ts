@@ -31,11 +31,11 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
   paused.answer();
   await Promise.all(reads);
   await tail.readNew();
-  assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [1_000, 1_001]);
+  assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [1_000_000, 1_001_000]);
   await tail.close();
 });
 
-/** A log with events of a size, numbered from 1 on, and a tail that has not read it yet. */
+/** A log with events of a size, whose ids are the thousands from 1,000 on, and a tail that has not read it yet. */
 async function setUp(count: number, valueBytes = 1) {
   const clock = new FakeClock(1);
   const log = createEventLog(memoryStore(), clock, 1_000_000);
@@ -48,8 +48,14 @@ async function setUp(count: number, valueBytes = 1) {
   return { tail: new Tail(log, () => {}), append };
 }
 
-function cachedIds(tail: Tail, cursor = tail.oldestInMemory): number[] {
-  return tail.cached(cursor, Infinity).map(({ id }) => id);
+/** Returns the ids of the cached events, in thousands. */
+function cachedIds(tail: Tail): number[] {
+  return tail.cached(tail.oldestInMemory, Infinity).map(({ id }) => id / 1_000);
+}
+
+/** Returns the id before that of the oldest cached event, in thousands. */
+function oldestIn(tail: Tail): number {
+  return Math.floor(tail.oldestInMemory / 1_000);
 }
 
 function range(first: number, last: number): number[] {
@@ -60,7 +66,7 @@ for (const [count, oldest] of [[0, 0], [499, 0], [500, 0], [501, 1], [600, 100]]
   Deno.test(`Tail caches events ${oldest + 1} to ${count} of a log with ${count} events at first`, async () => {
     const { tail } = await setUp(count);
     await tail.readNew();
-    assertEquals([tail.oldestInMemory, tail.head], [oldest, count]);
+    assertEquals([oldestIn(tail), tail.head], [oldest, count * 1_000]);
     assertEquals(cachedIds(tail), range(oldest + 1, count));
     await tail.close();
   });
@@ -71,10 +77,10 @@ Deno.test("Tail caches up to 20,000 events, and then the newest 10,000", async (
   await tail.readNew();
   await append(2, 20_000);
   await tail.readNew();
-  assertEquals([tail.oldestInMemory, cachedIds(tail).length], [0, 20_000]);
+  assertEquals([oldestIn(tail), cachedIds(tail).length], [0, 20_000]);
   await append(20_001, 20_001);
   await tail.readNew();
-  assertEquals(tail.oldestInMemory, 10_001);
+  assertEquals(oldestIn(tail), 10_001);
   assertEquals(cachedIds(tail), range(10_002, 20_001));
   await tail.close();
 });
@@ -86,12 +92,12 @@ Deno.test("Tail caches up to 16 MiB, and then the newest 8 MiB", async () => {
   const most = Math.floor((16 << 20) / frameBytes);
   await append(2, most);
   await tail.readNew();
-  assertEquals([tail.oldestInMemory, cachedIds(tail).length], [0, most]);
+  assertEquals([oldestIn(tail), cachedIds(tail).length], [0, most]);
   await append(most + 1, most + 1);
   await tail.readNew();
   const kept = cachedIds(tail);
-  assertEquals(kept, range(tail.oldestInMemory + 1, most + 1));
-  assertEquals(kept.length, Math.floor((8 << 20) / (frameBytes + 2))); // ids of up to three digits
+  assertEquals(kept, range(oldestIn(tail) + 1, most + 1));
+  assertEquals(kept.length, Math.floor((8 << 20) / (frameBytes + 2))); // ids of up to six digits
   await tail.close();
 });
 
@@ -103,12 +109,14 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, metrics: noMetrics, ...limits });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(client, { kind: "reconnect", cursor }).pipeThrough(new TextDecoderStream())
+    const reader = hub.subscribe(client, { kind: "reconnect", cursor: cursor * 1_000 }).pipeThrough(
+      new TextDecoderStream(),
+    )
       .getReader();
     await reader.read(); // the opening
     let text = "";
-    while (!text.endsWith("id: 1250\n\n")) text += (await reader.read()).value;
-    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+    while (!text.endsWith("id: 1250000\n\n")) text += (await reader.read()).value;
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id) / 1_000);
     assertEquals(ids, range(cursor + 1, 1_250), `after ${cursor}`);
     await reader.cancel();
   }
@@ -134,7 +142,7 @@ Deno.test("Tail's state is not ahead of its head if an event is published while 
   };
   const tail = new Tail(createEventLog(store, clock), () => {});
   await tail.readNew().catch(() => {});
-  assertEquals(tail.state.map(({ id }) => id), [2]);
-  assertEquals(tail.head, 2);
+  assertEquals(tail.state.map(({ id }) => id), [2_000]);
+  assertEquals(tail.head, 2_000);
   await tail.close();
 });

@@ -15,8 +15,13 @@ function deletion(key: string, id: number): Message {
   return { event: "rep:config:delete", data: { key, tier: "public" }, id };
 }
 
-/** The start of the clock and the id of the first event. */
+/** The start of the clock. */
 const T = 1_700_000_000_000;
+
+/** Returns the id of an event at a time after {@linkcode T}, in milliseconds; events at the same time count on from it. */
+function idAt(offset: number): number {
+  return (T + offset) * 1_000;
+}
 
 Deno.test("GET /rep/changes is 404 without hot reload, for any method", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { hotReload: false });
@@ -74,7 +79,7 @@ Deno.test("a stream begins at once with retry, a comment and the current id", as
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock: new FakeClock(T), random: () => 0.5 });
   const reader = await gate.listen();
   await reader.pull();
-  assertEquals(reader.text(), `retry: 5000\n: connected\nid: ${T}\n\n`);
+  assertEquals(reader.text(), `retry: 5000\n: connected\nid: ${idAt(0) + 500}\n\n`);
   await reader.close();
 });
 
@@ -84,8 +89,11 @@ Deno.test("a stream sends updates, additions and deletions of PUBLIC variables",
   const reader = await gate.listen();
   await clock.tick(1_000);
   await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
-  const first = T + 1_000;
-  assertEquals(await reader.take(3), [update("A", "2", first), update("C", "3", first + 1), deletion("B", first + 2)]);
+  assertEquals(await reader.take(3), [
+    update("A", "2", idAt(1_000)),
+    update("C", "3", idAt(1_001)),
+    deletion("B", idAt(1_002)),
+  ]);
   await reader.close();
 });
 
@@ -95,7 +103,7 @@ Deno.test("a stream does not send changes of SENSITIVE and SERVER variables", as
   const reader = await gate.listen();
   await gate.set({ REP_SENSITIVE_S: "2", REP_SERVER_V: "2", REP_SENSITIVE_T: "1" });
   await gate.set({ REP_PUBLIC_END: "1" });
-  assertEquals(await reader.take(1), [update("END", "1", T)]);
+  assertEquals(await reader.take(1), [update("END", "1", idAt(0))]);
   await reader.close();
 });
 
@@ -104,7 +112,7 @@ Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are 
   await gate.set({ REP_PUBLIC_A: "leaked-2" });
   await gate.set({ REP_SENSITIVE_A: "leaked-2", REP_PUBLIC_B: "1" });
   const reader = await gate.listen({ "last-event-id": "0" });
-  assertEquals(await reader.take(2), [update("B", "1", T + 2), deletion("A", T + 3)]);
+  assertEquals(await reader.take(2), [update("B", "1", idAt(2)), deletion("A", idAt(3))]);
   assert(!reader.text().includes("leaked"));
   await reader.close();
 });
@@ -112,44 +120,50 @@ Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are 
 Deno.test("a stream replays every event after the Last-Event-ID, in order, and continues with live ones", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
   for (let i = 1; i <= 5; i++) await gate.set({ REP_PUBLIC_A: String(i) });
-  const reader = await gate.listen({ "last-event-id": String(T + 2) });
-  assertEquals(await reader.take(3), [3, 4, 5].map((i) => update("A", String(i), T + i)));
+  const reader = await gate.listen({ "last-event-id": String(idAt(2)) });
+  assertEquals(await reader.take(3), [3, 4, 5].map((i) => update("A", String(i), idAt(i))));
   await gate.set({ REP_PUBLIC_A: "6" });
-  assertEquals(await reader.take(1), [update("A", "6", T + 6)]);
+  assertEquals(await reader.take(1), [update("A", "6", idAt(6))]);
   await reader.close();
 });
 
 Deno.test("the first id is the client's own, so that it misses nothing if it is disconnected during the replay", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T), random: () => 0 });
   await gate.set({ REP_PUBLIC_A: "1" });
-  const reader = await gate.listen({ "last-event-id": String(T) });
+  const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
   await reader.pull();
-  assertEquals(reader.text(), `retry: 2000\n: connected\nid: ${T}\n\n`);
+  assertEquals(reader.text(), `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`);
   await reader.close();
 });
 
 /** The events with which a stream begins, for each kind of position: A changes twice and B once. */
 const BEGINNINGS = {
-  replay: [update("B", "0", T + 1), update("A", "1", T + 2), update("A", "2", T + 3)],
-  page: [update("B", "0", T + 1), update("A", "2", T + 3)],
-  now: [update("A", "2", T + 3)],
-  state: [update("B", "0", T + 1), update("A", "2", T + 3)],
+  replay: [update("B", "0", idAt(1)), update("A", "1", idAt(2)), update("A", "2", idAt(3))],
+  page: [update("B", "0", idAt(1)), update("A", "2", idAt(3))],
+  now: [update("A", "2", idAt(3))],
+  state: [update("B", "0", idAt(1)), update("A", "2", idAt(3))],
 };
 
 const CURSORS: [what: string, headers: HeadersInit, query: string, expected: keyof typeof BEGINNINGS][] = [
-  ["the header", { "last-event-id": String(T) }, "", "replay"],
-  ["the query parameter", {}, `?last_event_id=${T}`, "page"],
-  ["the header before the query parameter", { "last-event-id": String(T) }, `?last_event_id=${T + 1}`, "replay"],
+  ["the header", { "last-event-id": String(idAt(0)) }, "", "replay"],
+  ["the query parameter", {}, `?last_event_id=${idAt(0)}`, "page"],
+  [
+    "the header before the query parameter",
+    { "last-event-id": String(idAt(0)) },
+    `?last_event_id=${idAt(1)}`,
+    "replay",
+  ],
   ["absent", {}, "", "now"],
-  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${T}`, "page"],
+  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${idAt(0)}`, "page"],
   ["an empty query parameter", {}, "?last_event_id=", "now"],
-  ["the newest id", { "last-event-id": String(T + 2) }, "", "now"],
-  ["the newest id as query parameter", {}, `?last_event_id=${T + 2}`, "now"],
+  ["the newest id", { "last-event-id": String(idAt(2)) }, "", "now"],
+  ["the newest id as query parameter", {}, `?last_event_id=${idAt(2)}`, "now"],
   ["letters", { "last-event-id": "abc" }, "", "state"],
   ["a negative number", { "last-event-id": "-1" }, "", "state"],
   ["a fraction", { "last-event-id": "1.5" }, "", "state"],
   ["a number in another notation", { "last-event-id": "1e3" }, "", "state"],
-  ["the future", { "last-event-id": String(T + 3) }, "", "state"],
+  ["the future", { "last-event-id": String(idAt(3)) }, "", "state"],
+  ["the past of another log", { "last-event-id": String(idAt(0) + 1) }, "", "state"],
   ["more digits than a number has", { "last-event-id": "9".repeat(40) }, "", "state"],
   ["10 KB", { "last-event-id": "7".repeat(10_000) }, "", "state"],
   ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
@@ -174,7 +188,7 @@ Deno.test("a stream with an invalid cursor begins with the newest event of each 
   });
   await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_C: "0" });
   const reader = await gate.listen({ "last-event-id": "nonsense" });
-  assertEquals(await reader.take(3), [update("C", "0", T + 2), update("A", "1", T + 3), deletion("B", T + 4)]);
+  assertEquals(await reader.take(3), [update("C", "0", idAt(2)), update("A", "1", idAt(3)), deletion("B", idAt(4))]);
   await reader.close();
 });
 
@@ -189,11 +203,11 @@ async function setUpHistory(options: GatewayOptions = {}) {
 }
 
 const HISTORY = {
-  a1: update("A", "1", T + 2),
-  a2: update("A", "2", T + 3),
-  b: deletion("B", T + 4),
-  c: update("C", "0", T + 5),
-  a3: update("A", "3", T + 6),
+  a1: update("A", "1", idAt(2)),
+  a2: update("A", "2", idAt(3)),
+  b: deletion("B", idAt(4)),
+  c: update("C", "0", idAt(5)),
+  a3: update("A", "3", idAt(6)),
 };
 
 /** What a stream sends before the next change. */
@@ -203,14 +217,14 @@ async function messagesBeforeNext(gate: TestGateway, headers: HeadersInit, query
   const seen: Message[] = [];
   for (let count = 0; count < 10 && seen.at(-1)?.id !== HISTORY.a3.id; count++) seen.push(...await reader.take(1));
   await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
-  assertEquals(await reader.take(1), [update("A", "4", T + 7)]);
+  assertEquals(await reader.take(1), [update("A", "4", idAt(7))]);
   await reader.close();
   return seen;
 }
 
 Deno.test("a stream with a page's cursor begins with the newest event of each variable that changed since", async () => {
   const { b, c, a3 } = HISTORY;
-  const cases = [[T, [b, c, a3]], [T + 2, [b, c, a3]], [T + 4, [c, a3]], [T + 5, [a3]]] as const;
+  const cases = [[idAt(0), [b, c, a3]], [idAt(2), [b, c, a3]], [idAt(4), [c, a3]], [idAt(5), [a3]]] as const;
   for (const [cursor, expected] of cases) {
     await using gate = await setUpHistory();
     assertEquals(await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`), [...expected]);
@@ -219,9 +233,9 @@ Deno.test("a stream with a page's cursor begins with the newest event of each va
 
 Deno.test("a reconnecting stream begins with every event since the Last-Event-ID, whatever the page's cursor", async () => {
   const { a1, a2, b, c, a3 } = HISTORY;
-  const cases = [[T + 1, [a1, a2, b, c, a3]], [T + 3, [b, c, a3]]] as const;
+  const cases = [[idAt(1), [a1, a2, b, c, a3]], [idAt(3), [b, c, a3]]] as const;
   for (const [cursor, expected] of cases) {
-    for (const query of ["", `?last_event_id=${T}`, `?last_event_id=${T + 5}`, "?last_event_id=abc"]) {
+    for (const query of ["", `?last_event_id=${idAt(0)}`, `?last_event_id=${idAt(5)}`, "?last_event_id=abc"]) {
       await using gate = await setUpHistory();
       assertEquals(await messagesBeforeNext(gate, { "last-event-id": String(cursor) }, query), [...expected]);
     }
@@ -230,7 +244,7 @@ Deno.test("a reconnecting stream begins with every event since the Last-Event-ID
 
 Deno.test("a page that subscribes again with the cursor in its payload does not see old values again", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "one" }, { clock: new FakeClock(T) });
-  const query = `?last_event_id=${T}`;
+  const query = `?last_event_id=${idAt(0)}`;
   const first = await gate.listen({}, query);
   await first.pull();
   const seen = first.take(3); // reads on, as a browser does
@@ -238,17 +252,17 @@ Deno.test("a page that subscribes again with the cursor in its payload does not 
   assertEquals((await seen).map(({ data }) => data.value), ["two", "three", "four"]);
   await first.close();
   const second = await gate.listen({}, query);
-  assertEquals(await second.take(1), [update("A", "four", T + 3)]);
+  assertEquals(await second.take(1), [update("A", "four", idAt(3))]);
   await gate.set({ REP_PUBLIC_A: "five" });
-  assertEquals(await second.take(1), [update("A", "five", T + 4)]);
+  assertEquals(await second.take(1), [update("A", "five", idAt(4))]);
   await second.close();
 });
 
 Deno.test("the first id for a page's cursor is that cursor, so that a client that is cut off misses nothing", async () => {
   await using gate = await setUpHistory({ random: () => 0 });
-  const cut = await gate.listen({}, `?last_event_id=${T}`);
+  const cut = await gate.listen({}, `?last_event_id=${idAt(0)}`);
   await cut.pull();
-  assertEquals(cut.text(), `retry: 2000\n: connected\nid: ${T}\n\n`);
+  assertEquals(cut.text(), `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`);
   await cut.close();
 });
 
@@ -261,8 +275,8 @@ Deno.test("a page's cursor that is older than the events in memory needs no read
   for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
   await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
   isDown = true;
-  const reader = await gate.listen({}, `?last_event_id=${T}`);
-  assertEquals(await reader.take(1), [update("A", "700", T + 700)]);
+  const reader = await gate.listen({}, `?last_event_id=${idAt(0)}`);
+  assertEquals(await reader.take(1), [update("A", "700", idAt(700))]);
   await reader.close();
   isDown = false;
 });
@@ -271,7 +285,7 @@ Deno.test("a change of many variables reaches a page's stream in chunks of at mo
   const values = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)]));
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
   await gate.set({ REP_PUBLIC_A: "0", ...values });
-  for (const cursor of [String(T), "nonsense"]) {
+  for (const cursor of [String(idAt(0)), "nonsense"]) {
     const response = await gate.ask(`/rep/changes?last_event_id=${cursor}`);
     const reader = response.body!.getReader();
     await reader.read();
@@ -288,9 +302,31 @@ Deno.test("a cursor that another process has just issued is valid", async () => 
   await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
   await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
   await ahead.set({ REP_PUBLIC_A: "1" });
-  const reader = await behind.listen({ "last-event-id": String(T + 1) });
+  const reader = await behind.listen({ "last-event-id": String(idAt(1)) });
   await reader.pull();
-  assertMatch(reader.text(), new RegExp(`^retry: \\d+\n: connected\nid: ${T + 1}\n\n$`));
+  assertMatch(reader.text(), new RegExp(`^retry: \\d+\n: connected\nid: ${idAt(1)}\n\n$`));
+  await reader.close();
+});
+
+Deno.test("a cursor of another gateway with a store of its own is recognized, although it is in the past", async () => {
+  const clock = new FakeClock(T);
+  const setUpAlone = (random: number) => setUp({ REP_PUBLIC_A: "1" }, { clock, random: () => random });
+  await using one = await setUpAlone(0.1);
+  await using other = await setUpAlone(0.2);
+  clock.jump(1_000);
+  await other.set({ REP_PUBLIC_A: "missed" });
+  clock.jump(1_000);
+  await one.set({ REP_PUBLIC_A: "2" });
+  const reader = await one.listen({ "last-event-id": "0" });
+  const cursor = String((await reader.take(2)).at(-1)?.id);
+  clock.jump(1_000);
+  await other.set({ REP_PUBLIC_A: "missed", REP_PUBLIC_B: "1" });
+  for (const [headers, query] of [[{ "last-event-id": cursor }, ""], [{}, `?last_event_id=${cursor}`]] as const) {
+    const reconnected = await other.listen(headers, query);
+    assertEquals((await reconnected.take(2)).map(({ data }) => [data.key, data.value]), [["A", "missed"], ["B", "1"]]);
+    assertMatch(reconnected.text(), /^: unknown event id; sending the full public state$/m);
+    await reconnected.close();
+  }
   await reader.close();
 });
 
@@ -305,7 +341,7 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
   await ahead.set({ REP_PUBLIC_A: "1" });
   isDown = true;
-  const cursor = { "last-event-id": String(T + 1) };
+  const cursor = { "last-event-id": String(idAt(1)) };
   const rejected = await behind.ask("/rep/changes", { headers: cursor });
   assertEquals(await rejected.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
   isDown = false;
@@ -313,7 +349,7 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   const reader = await behind.listen(cursor);
   await ahead.set({ REP_PUBLIC_A: "2" });
   await clock.tick(1_000);
-  assertEquals(await reader.take(1), [update("A", "2", T + 1_000)]);
+  assertEquals(await reader.take(1), [update("A", "2", idAt(1_000))]);
   await reader.close();
 });
 
@@ -326,7 +362,7 @@ Deno.test("events of another process arrive by polling if the store does not not
   await reader.pull();
   await ahead.set({ REP_PUBLIC_A: "1" });
   await clock.tick(1_000);
-  assertEquals(await reader.take(1), [update("A", "1", T + 1)]);
+  assertEquals(await reader.take(1), [update("A", "1", idAt(1))]);
   await reader.close();
 });
 
@@ -340,14 +376,14 @@ Deno.test("the transition from replay to live events loses and repeats nothing, 
     const store = memoryStore();
     await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
     for (let i = 1; i <= 3; i++) await gate.set({ REP_PUBLIC_A: String(i) });
-    const opening = gate.listen({ "last-event-id": String(T) });
+    const opening = gate.listen({ "last-event-id": String(idAt(0)) });
     const published = (async () => {
       for (let turn = 0; turn < publishAt; turn++) await Promise.resolve();
       await gate.set({ REP_PUBLIC_A: "4" });
       await gate.set({ REP_PUBLIC_A: "5" });
     })();
     const reader = await opening;
-    const expected = [1, 2, 3, 4, 5].map((i) => update("A", String(i), T + i));
+    const expected = [1, 2, 3, 4, 5].map((i) => update("A", String(i), idAt(i)));
     assertEquals(await reader.take(5), expected, `published after ${publishAt} turns`);
     await published;
     await reader.close();
@@ -373,7 +409,7 @@ Deno.test("the transition loses and repeats nothing if an event is published dur
   while (count < 2_000) await more(); // more than a new process reads at the start
   const clock = new FakeClock(T);
   await using late = await setUp({ REP_PUBLIC_A: "2000" }, { store, clock });
-  const reader = await late.listen({ "last-event-id": String(T) });
+  const reader = await late.listen({ "last-event-id": String(idAt(0)) });
   const seen: Message[] = [];
   for (let i = 0; i < 15; i++) {
     publishNext = more;
@@ -383,7 +419,7 @@ Deno.test("the transition loses and repeats nothing if an event is published dur
   await clock.tick(1_000);
   seen.push(...await reader.take(count - seen.length));
   assert(count >= 2_010, `${count - 2_000} were published in between`);
-  assertEquals(seen, Array.from({ length: count }, (_, i) => update("A", String(i + 1), T + i + 1)));
+  assertEquals(seen, Array.from({ length: count }, (_, i) => update("A", String(i + 1), idAt(i + 1))));
   await reader.close();
 });
 
@@ -393,9 +429,9 @@ Deno.test("a client that pauses receives all events when it continues", async ()
   const quick = await gate.listen();
   for (let i = 1; i <= 300; i++) {
     await gate.set({ REP_PUBLIC_A: "x".repeat(1_000) + i });
-    assertEquals((await quick.next())?.id, T + i);
+    assertEquals((await quick.next())?.id, idAt(i));
   }
-  assertEquals((await slow.take(300)).map(({ id }) => id), Array.from({ length: 300 }, (_, i) => T + 1 + i));
+  assertEquals((await slow.take(300)).map(({ id }) => id), Array.from({ length: 300 }, (_, i) => idAt(1 + i)));
   await Promise.all([slow.close(), quick.close()]);
 });
 
@@ -413,7 +449,7 @@ Deno.test("no events are queued for a client that does not read", async () => {
 
 Deno.test("an idle stream receives a heartbeat with the newest id after 15 s", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => 1 });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => 0.999 });
   const reader = await gate.listen();
   await reader.pull();
   const opening = reader.text();
@@ -422,7 +458,7 @@ Deno.test("an idle stream receives a heartbeat with the newest id after 15 s", a
   assertEquals(reader.text(), opening);
   await clock.tick(1_000);
   await beat;
-  assertEquals(reader.text().slice(opening.length), `: heartbeat\nid: ${T}\n\n`);
+  assertEquals(reader.text().slice(opening.length), `: heartbeat\nid: ${idAt(0) + 999}\n\n`);
   await reader.close();
 });
 
@@ -611,11 +647,11 @@ Deno.test("a stream that cannot catch up while the store is unavailable ends, an
   for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
   await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
   isDown = true;
-  const cut = await gate.listen({ "last-event-id": String(T) });
+  const cut = await gate.listen({ "last-event-id": String(idAt(0)) });
   assertEquals(await cut.next(), undefined);
   isDown = false;
   await clock.tick(1_000);
-  const reader = await gate.listen({ "last-event-id": String(T) });
-  assertEquals((await reader.take(700)).at(-1), update("A", "700", T + 700));
+  const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
+  assertEquals((await reader.take(700)).at(-1), update("A", "700", idAt(700)));
   await reader.close();
 });

@@ -1,4 +1,4 @@
-import type { Snapshot } from "../config/snapshot.ts";
+import { isEqualMap, type Snapshot } from "../config/snapshot.ts";
 import { canonicalJson, sriHash } from "../keys/integrity.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";
@@ -34,7 +34,8 @@ const HASH_LENGTH = 12;
 export class Replica {
   readonly #options: ReplicaOptions;
   readonly #rollout: Rollout;
-  #joinedHash: string | undefined;
+  /** The PUBLIC variables with which it has joined. */
+  #joined: Snapshot["public"] | undefined;
   #isJoining = false;
   /** The last result of {@linkcode activeConfiguration} while another configuration is active. */
   #superseding: ActiveConfiguration & { own: Snapshot } | undefined;
@@ -52,11 +53,11 @@ export class Replica {
 
   /** Joins the rollout with the configuration of a snapshot, unless it has done so already. */
   async join(snapshot: Snapshot): Promise<void> {
+    if (this.#joined !== undefined && isEqualMap(this.#joined, snapshot.public)) return;
     const hash = await sriHash(canonicalJson(snapshot.public));
-    if (hash === this.#joinedHash) return;
     this.#isJoining = true;
     await this.#rollout.join(hash).finally(() => this.#isJoining = false);
-    this.#joinedHash = hash;
+    this.#joined = snapshot.public;
     if (!this.#rollout.isActive) this.#onActiveChanged();
   }
 

@@ -1,4 +1,5 @@
-import { findFreePort, SubjectProcess } from "./_subject_process.ts";
+import { findFreePort } from "../tools/free_port.ts";
+import { SubjectProcess } from "./_subject_process.ts";
 import type { Site } from "./_site.ts";
 
 /**

@@ -3,7 +3,8 @@ import { finishedResponse } from "./_floor_server.ts";
 import { importFlags } from "./_import_flags.ts";
 import { startNginx } from "./_nginx.ts";
 import { ASSET_PATH, type Site } from "./_site.ts";
-import { findFreePort, type SubjectCommand, SubjectProcess } from "./_subject_process.ts";
+import { findFreePort } from "../tools/free_port.ts";
+import { type SubjectCommand, SubjectProcess } from "./_subject_process.ts";
 
 /** Starts the command of this project. */
 export async function startCommand(args: readonly string[]): Promise<SubjectProcess> {

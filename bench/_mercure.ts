@@ -1,5 +1,6 @@
 import { join } from "@std/path";
-import { findFreePort, SubjectProcess } from "./_subject_process.ts";
+import { findFreePort } from "../tools/free_port.ts";
+import { SubjectProcess } from "./_subject_process.ts";
 
 const TOPIC = "https://example.com/topic";
 /** HMAC-SHA256 keys have at least 32 bytes (RFC 7518 §3.2). */

@@ -1,5 +1,6 @@
 import { join } from "@std/path";
-import { findFreePort, SubjectProcess } from "./_subject_process.ts";
+import { findFreePort } from "../tools/free_port.ts";
+import { SubjectProcess } from "./_subject_process.ts";
 
 /**
  * Starts nginx as one process on 127.0.0.1.

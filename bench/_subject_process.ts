@@ -104,11 +104,5 @@ async function statusOf(port: number, path: string): Promise<number | undefined>
   }
 }
 
-/** Returns a port of 127.0.0.1 that nobody listens on. */
-export function findFreePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

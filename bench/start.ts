@@ -13,7 +13,8 @@ import { startDeno, startGateway } from "./_http_subjects.ts";
 import type { BenchContext } from "./_programs.ts";
 import { alternate, type BySubject, mapSubjects, type Row } from "./_row.ts";
 import { createSite } from "./_site.ts";
-import { findFreePort, type SubjectProcess } from "./_subject_process.ts";
+import { findFreePort } from "../tools/free_port.ts";
+import type { SubjectProcess } from "./_subject_process.ts";
 
 /** The sizes of the benchmark. */
 export const START_SIZES = { rounds: 10 };

@@ -1,3 +1,4 @@
+import { findFreePort } from "../tools/free_port.ts";
 import { registryFlags, stdFlags } from "../tools/std.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 
@@ -44,7 +45,7 @@ export async function startCommand(
   env: Record<string, string> = {},
   permissions?: readonly string[],
 ): Promise<RunningCommand> {
-  const port = args.includes("--port") ? [] : ["--port", "0"];
+  const port = args.includes("--port") ? [] : ["--port", String(findFreePort())]; // it may be started again on it
   const all = commandArgs(["--hostname", "127.0.0.1", ...port, ...args], permissions);
   return await RunningCommand.start({ args: all, env }, listeningUrl);
 }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { findFreePort } from "../tools/free_port.ts";
 import { installNpmPackages, npm } from "../tools/install_npm_packages.ts";
 import { type TestBrowser, testBrowser } from "./_browser.ts";
 import { RunningCommand } from "./_command.ts";
@@ -49,7 +50,7 @@ export class NpmExample extends Example {
   }
 
   /** Starts Vite's development server, by default on a free port. */
-  async startVite(port = "0"): Promise<RunningCommand> {
+  async startVite(port = String(findFreePort())): Promise<RunningCommand> {
     const vite = join(packages(), "node_modules/vite/bin/vite.js");
     const args = [vite, "--host", "127.0.0.1", "--port", port, "--strictPort"];
     return await RunningCommand.start({ program: "node", args, env: {}, cwd: this.path }, (line) => {

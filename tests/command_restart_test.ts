@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { type Message, readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
+import { findFreePort } from "../tools/free_port.ts";
 
 async function openStream({ url }: RunningCommand, cursor?: number): Promise<SseReader> {
   const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
@@ -130,12 +131,6 @@ Deno.test("file_watch and poll see a change of the env file without being told",
   }
 });
 
-/** Returns a port that is free at the moment: `--health-port 0` means none. */
-function freePort(): string {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return String(listener.addr.port);
-}
-
 Deno.test({
   name: "a reload rejects an env file that is a FIFO, the next one reads the file again, and SIGTERM ends the process",
   ignore: Deno.build.os === "windows",
@@ -168,7 +163,7 @@ Deno.test("--health-port 0 serves the report on --port", async () => {
 });
 
 Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
-  await using command = await startCommand(["--health-port", freePort(), "--kv", ":memory:"]);
+  await using command = await startCommand(["--health-port", String(findFreePort()), "--kv", ":memory:"]);
   const { url } = await command.logged(({ msg, serves }) => msg === "rep.listening" && serves === "health");
   const ask = async (where: string) => {
     const response = await fetch(where);

@@ -7,6 +7,7 @@ import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
 import { parseDuration } from "../src/values/duration.ts";
 import { RunningCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
+import { findFreePort } from "../tools/free_port.ts";
 
 /** The version of Deno that the project is tested with. */
 const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))?.[1];
@@ -89,7 +90,7 @@ Deno.test({
     await using app = await TempDirectory.make();
     await copySources(app.path);
     const { DENO_DIR: _sharedCache, ...image } = await imageEnvironment("Dockerfile"); // nothing is downloaded twice
-    const env = { ...image, REP_GATEWAY_HEALTH_PORT: String(freePort()) };
+    const env = { ...image, REP_GATEWAY_HEALTH_PORT: String(findFreePort()) };
     for (const step of await instructions("Dockerfile", "RUN")) {
       await runShell(step.replace("-o 65534 -g 65534 /data", "data"), { cwd: app.path, env });
     }
@@ -142,11 +143,6 @@ async function runShell(script: string, { cwd, env }: ProcessOptions): Promise<v
 
 async function runDeno(args: string[], { cwd, env }: ProcessOptions): Promise<Deno.CommandOutput> {
   return await new Deno.Command(Deno.execPath(), { args, cwd, env }).output();
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 function gatewayUrl(line: string): string | undefined {

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { type Clock, systemClock } from "../src/values/clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
+import { findFreePort } from "../tools/free_port.ts";
 
 /** A program for which `examples/proxies` has a configuration. */
 interface ProxyProgram {
@@ -103,7 +104,7 @@ async function startProxied(program: ProxyProgram, path: string): Promise<Proxie
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" };
   const gate = await setUp(variables, { trustedProxies: ["127.0.0.1"], clock: FAST_CLOCK });
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, gate.gateway.fetch);
-  const port = freePort();
+  const port = findFreePort();
   const config = await writeConfig(program, { directory: directory.path, port, gatewayPort: server.addr.port });
   const args = program.args(config, directory.path);
   const env = { XDG_DATA_HOME: directory.path, XDG_CONFIG_HOME: directory.path };
@@ -145,11 +146,6 @@ async function writeConfig(program: ProxyProgram, values: TestValues): Promise<s
     await Deno.writeTextFile(`${values.directory}/${name}`, content!);
   }
   return `${values.directory}/${program.config}`;
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return (listener.addr as Deno.NetAddr).port;
 }
 
 /** Waits until a port accepts connections: for 10 s at most, and while the proxy runs. */

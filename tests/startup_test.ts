@@ -10,6 +10,7 @@ import {
 } from "./_command.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
+import { findFreePort } from "../tools/free_port.ts";
 
 /** A live gateway with a store in a file, an open stream, and a second configuration to start another gateway with. */
 interface LiveReplica extends AsyncDisposable {
@@ -180,12 +181,6 @@ function silentServer(): { url: string; close(): void } & Disposable {
   return { url: `http://127.0.0.1:${listener.addr.port}`, close, [Symbol.dispose]: close };
 }
 
-/** A port that was free a moment ago. */
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
 /** Fetches as soon as something listens. */
 async function fetchWhenBound(url: string): Promise<Response> {
   for (;;) {
@@ -200,7 +195,7 @@ async function fetchWhenBound(url: string): Promise<Response> {
 
 Deno.test("while a gateway starts, health answers 503 starting and other requests wait until it is ready", async () => {
   using store = silentServer();
-  const port = String(freePort());
+  const port = String(findFreePort());
   const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16), REP_PUBLIC_A: "1" };
   const starting = startCommand(["--port", port, "--kv", store.url], env);
   const health = await fetchWhenBound(`http://127.0.0.1:${port}/rep/health`);
@@ -227,7 +222,7 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
 
 Deno.test("while a gateway starts, its health port is live but not ready; then it has metrics", async () => {
   using store = silentServer();
-  const [port, healthPort] = [freePort(), freePort()].map(String);
+  const [port, healthPort] = [findFreePort(), findFreePort()].map(String);
   const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16) };
   const starting = startCommand(["--port", port!, "--health-port", healthPort!, "--kv", store.url], env);
   const probe = async (path: string) => {

@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
+import { findFreePort } from "../tools/free_port.ts";
 
 const FIXTURES = new URL("./content/proxy/tls/", import.meta.url);
 const read = (name: string) => Deno.readTextFile(new URL(name, FIXTURES));
@@ -44,12 +45,6 @@ async function statusOf({ fetch }: TlsCommand): Promise<string> {
   return (await (await fetch("/rep/health")).json()).status;
 }
 
-/** Returns a port that is free at the moment. */
-function freePort(): string {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return String(listener.addr.port);
-}
-
 const isReloaded = ({ msg }: { msg: string }) => msg === "rep.tls.reloaded";
 
 Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async () => {
@@ -89,7 +84,7 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
 });
 
 Deno.test("a renewed certificate needs the permission for the port only", async () => {
-  const port = freePort();
+  const port = String(findFreePort());
   const permissions = ["--allow-env", "--allow-read", `--allow-net=127.0.0.1:${port}`];
   await using tls = await startTlsCommand(["--port", port], permissions);
   await renew(tls);

@@ -6,6 +6,7 @@
  */
 import { dirname, join } from "@std/path";
 import { findFile, THIS_MACHINE } from "./find_program.ts";
+import { findFreePort } from "./free_port.ts";
 
 /** Where Debian and Ubuntu install a version each. */
 const DEBIAN_FOLDER = "/usr/lib/postgresql";
@@ -192,12 +193,6 @@ async function findUser(): Promise<{ uid: number; gid: number } | undefined> {
 async function id(flag: string, name: string): Promise<number | undefined> {
   const { success, stdout } = await new Deno.Command("id", { args: [flag, name], stderr: "null" }).output();
   return success ? Number(new TextDecoder().decode(stdout)) : undefined;
-}
-
-/** A server cannot be told to choose a port itself. */
-function findFreePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 async function main(): Promise<void> {

@@ -11,6 +11,7 @@ import {
   serveProxy,
   serveUpstream,
 } from "./_servers.ts";
+import { findFreePort } from "../../../tools/free_port.ts";
 
 /** What is known about a request for `http://host/a`. */
 const CONTEXT = {
@@ -339,7 +340,7 @@ Deno.test("ReverseProxy returns a response that arrives before the upload is com
 });
 
 Deno.test("ReverseProxy responds with 502 if the upstream is down, without its address", async () => {
-  const port = await unusedPort();
+  const port = findFreePort();
   await using gateway = serveProxy({ port });
   const response = await fetch(`${gateway.url}/a?secret`, { method: "POST", body: "x" });
   assertEquals(await response.json(), {
@@ -579,7 +580,7 @@ Deno.test("ReverseProxy closes the connection of a response that it cannot pass 
 });
 
 Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {
-  await using gateway = serveProxy({ port: await unusedPort() });
+  await using gateway = serveProxy({ port: findFreePort() });
   for (const request of ["CONNECT evil:80", "TRACE /"]) {
     using client = await connectRaw(gateway.port);
     await client.write(`${request} HTTP/1.1\r\nHost: h\r\n\r\n`);
@@ -619,7 +620,7 @@ Deno.test("drain() resolves at once if no request is in flight", async () => {
 });
 
 Deno.test("drain() does not wait for a request that failed", async () => {
-  await using gateway = serveProxy({ port: await unusedPort() });
+  await using gateway = serveProxy({ port: findFreePort() });
   await (await fetch(gateway.url)).text();
   await gateway.transfers.idle();
 });
@@ -701,11 +702,6 @@ async function settled(value: () => number): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 10));
     same = value() === last ? same + 1 : 0;
   }
-}
-
-async function unusedPort(): Promise<number> {
-  await using upstream = serveUpstream(() => new Response());
-  return upstream.port;
 }
 
 /** Follows a promise without waiting for it. */

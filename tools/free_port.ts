@@ -1,0 +1,18 @@
+/** Below the ports that systems choose themselves, for port 0 and for connections: from 32,768 on with Linux. */
+const [FIRST, LAST] = [11_000, 31_999];
+
+/**
+ * Returns a port of 127.0.0.1 on which nobody listens, for a program that cannot choose one itself or that is started
+ * again on the same port. Nobody gets it by chance in the meantime, unlike a port that was chosen by the system.
+ */
+export function findFreePort(): number {
+  for (;;) {
+    const port = FIRST + Math.floor((LAST - FIRST) * Math.random());
+    try {
+      Deno.listen({ hostname: "127.0.0.1", port }).close();
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
+}

@@ -97,6 +97,11 @@ export class Engine {
     return this.#parts.store.isAvailable;
   }
 
+  /** Whether an error was not caught. */
+  get hasFailed(): boolean {
+    return this.#options.failure.aborted;
+  }
+
   /** The number of changes that strict mode has rejected. */
   get blocked(): number {
     return this.#parts.configuration.blocked;

@@ -121,6 +121,13 @@ export interface GatewayOptions {
    * @default {a new random identifier}
    */
   instanceId?: string | undefined;
+  /**
+   * Aborted once the process is in an unknown state, such as after an uncaught error: it goes on, and the health report
+   * is `degraded` until it is restarted.
+   *
+   * @default {a signal that is never aborted}
+   */
+  failure?: AbortSignal;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
   /** Log to write to. @default {a log that discards everything} */
@@ -252,6 +259,7 @@ export function resolveOptions(options: GatewayOptions): ResolvedOptions {
     rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey,
     instanceId: options.instanceId,
+    failure: options.failure ?? new AbortController().signal,
     store: options.store ?? memoryStore(),
     log: options.log ?? silentLog,
     accessLog: options.accessLog ?? false,

@@ -96,6 +96,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
+  failure: AbortSignal.abort(),
   store: { ...memoryStore() },
   log: { ...silentLog },
   accessLog: true,

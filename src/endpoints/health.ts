@@ -6,7 +6,8 @@ import type { Clock } from "../values/clock.ts";
 /**
  * - `starting`: the ports are bound, but nothing is served yet.
  * - `healthy`
- * - `degraded`: everything is served, but the last reload was rejected or the store is unavailable.
+ * - `degraded`: everything is served, but the last reload was rejected, the store is unavailable, or an error was not
+ *   caught.
  * - `stopping`: shutdown has begun.
  */
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
@@ -15,8 +16,9 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * Why a gateway is `degraded`:
  * - `config_rejected`: the last reload was rejected, and the previous configuration stays active.
  * - `store_unavailable`: the last read or write of the store failed.
+ * - `uncaught_error`: the process is in an unknown state until it is restarted.
  */
-export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable"] as const;
+export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "uncaught_error"] as const;
 
 /** The type of a problem. */
 type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
@@ -27,17 +29,19 @@ interface ProblemState {
   readonly isRejected: boolean;
   /** Whether the last read and the last write of the store succeeded. */
   readonly isStoreAvailable: boolean;
+  /** Whether an error was not caught. */
+  readonly hasFailed: boolean;
 }
 
-/** Constants, so that a request for health creates no list, and compares one with `===`. */
-const NO_PROBLEMS: readonly HealthProblem[] = [];
-const CONFIG_REJECTED: readonly HealthProblem[] = ["config_rejected"];
-const STORE_UNAVAILABLE: readonly HealthProblem[] = ["store_unavailable"];
+/** All combinations, by the bits of their number, so that a request for health creates no list and compares with `===`. */
+const COMBINATIONS: readonly (readonly HealthProblem[])[] = Array.from(
+  { length: 2 ** HEALTH_PROBLEMS.length },
+  (_, bits) => HEALTH_PROBLEMS.filter((_problem, index) => (bits & 2 ** index) !== 0),
+);
 
 /** Returns why a gateway is `degraded`. */
-export function problemsOf({ isRejected, isStoreAvailable }: ProblemState): readonly HealthProblem[] {
-  if (isRejected) return isStoreAvailable ? CONFIG_REJECTED : HEALTH_PROBLEMS;
-  return isStoreAvailable ? NO_PROBLEMS : STORE_UNAVAILABLE;
+export function problemsOf({ isRejected, isStoreAvailable, hasFailed }: ProblemState): readonly HealthProblem[] {
+  return COMBINATIONS[Number(isRejected) + 2 * Number(!isStoreAvailable) + 4 * Number(hasFailed)]!;
 }
 
 /** Exports each problem as a gauge. */

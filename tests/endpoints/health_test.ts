@@ -212,6 +212,19 @@ Deno.test("GET /rep/health reports by itself that the store is writable again, w
   assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));
 });
 
+Deno.test("GET /rep/health is degraded once an error was not caught, also while the last reload is rejected", async () => {
+  const failure = new AbortController();
+  let variables: Record<string, string> = {};
+  await using gateway = await start({ variables: () => variables, strict: true, failure: failure.signal });
+  assertEquals(await ask(gateway), report({}));
+  failure.abort();
+  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["uncaught_error"] }));
+  variables = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
+  await assertRejects(() => gateway.reload());
+  const { body } = await ask(gateway);
+  assertEquals((body as { problems: unknown }).problems, ["config_rejected", "uncaught_error"]);
+});
+
 Deno.test("GET /rep/health is stopping, with 503, from the start of the shutdown", async () => {
   const clock = new FakeClock();
   await using gateway = await start({ clock, hotReload: true });

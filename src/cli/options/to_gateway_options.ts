@@ -21,6 +21,7 @@ type ProcessOption =
 type NotFromCommand =
   | "masterKey"
   | "instanceId"
+  | "failure"
   | "store"
   | "log"
   | "telemetry"

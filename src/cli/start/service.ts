@@ -111,12 +111,12 @@ export class Service {
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
-    logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
+    const failure = logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
     try {
       const options = { clock: this.#clock, log: this.#log };
       const triggers = await loadTriggers(this.#command.options);
       this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload(), options) ?? (() => {});
-      this.#ready.resolve(this.#gateway = await this.#createGateway());
+      this.#ready.resolve(this.#gateway = await this.#createGateway(failure));
     } catch (error) {
       this.#ready.reject(error);
       this.#stopTriggers();
@@ -170,7 +170,7 @@ export class Service {
     this.#store?.close();
   }
 
-  async #createGateway(): Promise<Gateway> {
+  async #createGateway(failure: AbortSignal): Promise<Gateway> {
     const { options, masterKey, isSet } = this.#command;
     const log = this.#log;
     const store = await openStore(options.kv, log);
@@ -181,7 +181,7 @@ export class Service {
     const context = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const process = { masterKey, instanceId, store, log, telemetry: this.#telemetry };
+    const process = { masterKey, instanceId, failure, store, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
   }
 

@@ -58,14 +58,19 @@ export function onSignals(
   if (!IS_WINDOWS) on("SIGHUP", reload);
 }
 
-/** Logs errors that nothing caught, which would end the process or a thread of `deno serve --parallel`. */
-export function logUncaughtErrors(log: Log): void {
-  globalThis.addEventListener("error", (event) => {
+/**
+ * Logs errors that nothing caught, which would end the process or a thread of `deno serve --parallel`.
+ *
+ * @returns A signal that is aborted by the first one.
+ */
+export function logUncaughtErrors(log: Log): AbortSignal {
+  const failure = new AbortController();
+  function report(event: Event, error: unknown): void {
     event.preventDefault();
-    log.error("rep.uncaught", { detail: describeError(event.error) });
-  });
-  globalThis.addEventListener("unhandledrejection", (event) => {
-    event.preventDefault();
-    log.error("rep.uncaught", { detail: describeError(event.reason) });
-  });
+    log.error("rep.uncaught", { detail: describeError(error) });
+    failure.abort();
+  }
+  globalThis.addEventListener("error", (event) => report(event, event.error));
+  globalThis.addEventListener("unhandledrejection", (event) => report(event, event.reason));
+  return failure.signal;
 }

@@ -77,17 +77,19 @@ Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
 Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
   await using process = await bareProcess(`
     import { logUncaughtErrors } from "src/cli/start/signals.ts";
-    logUncaughtErrors(log);
+    const failure = logUncaughtErrors(log);
+    say("begin", { detail: String(failure.aborted) });
     setTimeout(() => {
       throw new Error("thrown");
     });
     setTimeout(() => void Promise.reject(new Error("rejected")));
-    setTimeout(() => say("end"), 50);
+    setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
   `);
   const lines = await Array.fromAsync(process.lines) as [event: string, fields?: { detail: string }][];
   assertEquals(lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]), [
+    ["begin", "false"],
     ["rep.uncaught", "Error: thrown"],
     ["rep.uncaught", "Error: rejected"],
-    ["end", undefined],
+    ["end", "true"],
   ]);
 });

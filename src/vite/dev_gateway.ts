@@ -50,6 +50,7 @@ export class DevGateway {
   #mistake: string | undefined;
   #settling: ReturnType<typeof setTimeout> | undefined;
   #reloading: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   private constructor(options: DevGatewayOptions) {
     this.#options = options;
@@ -82,6 +83,7 @@ export class DevGateway {
 
   /** Ends the streams and stops watching. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearTimeout(this.#settling);
     for (const watcher of this.#watchers) watcher.close();
     await this.#reloading;
@@ -150,7 +152,7 @@ export class DevGateway {
     for (const [folder, paths] of Map.groupBy(files, dirname)) {
       const names = new Set(paths.map((path) => basename(path)));
       const watcher = watch(folder, (_event, name) => {
-        if (name !== null && !names.has(name)) return;
+        if (this.#isClosed || (name !== null && !names.has(name))) return; // an event may be on its way at the close
         clearTimeout(this.#settling);
         this.#settling = setTimeout(() => this.#reloading = this.#reloading.then(() => this.#load()), SETTLE_MS);
       });

@@ -1,13 +1,10 @@
-import { EventLog } from "./changes/event_log.ts";
-import { Hub } from "./changes/hub.ts";
-import { Polling } from "./changes/polling.ts";
-import { Publisher } from "./changes/publisher.ts";
+import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import { handleStoreChange, saveCounts } from "./changes/recovery.ts";
-import { type ActiveConfiguration, Replica } from "./changes/replica.ts";
-import { Tail } from "./changes/tail.ts";
+import type { ActiveConfiguration } from "./changes/replica.ts";
 import { Configuration } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
+import { watchStoredVariables } from "./config/watch_stored_variables.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
@@ -15,30 +12,32 @@ import { RateLimit } from "./keys/rate_limit.ts";
 import { WINDOW_MS } from "./keys/sliding_window.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
-import { waitAtMost } from "./values/clock.ts";
+import { sleep, waitAtMost } from "./values/clock.ts";
 
 /** How often a store that has failed is probed, and what was counted in memory is stored. */
 const PROBE_MS = 1_000;
+/**
+ * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
+ * before it reloads, so that most find the change published (`docs/scale.md`).
+ */
+const MAX_RELOAD_DELAY_MS = 500;
 /**
  * How long a shutdown waits for the store, and for a reload, whose sources may never answer: the other replicas notice a
  * missing heartbeat as well.
  */
 const LEAVE_TIMEOUT_MS = 1_000;
 
-/** How many of the newest events the log keeps word for word. */
-const KEPT_EVENTS = 10_000;
-
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Engine {
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
-  #polled: Promise<void> = Promise.resolve();
-  #leaving: Promise<void> | undefined;
+  #watching: Promise<void> = Promise.resolve();
 
-  constructor(options: ResolvedOptions) {
+  /** @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload. */
+  constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
     this.#options = options;
-    this.#parts = createParts(options, this.#closing.signal);
+    this.#parts = createParts(options, createChanges, this.#closing.signal);
   }
 
   /**
@@ -48,22 +47,18 @@ export class Engine {
    * @throws {ConfigurationError} If the variables are invalid.
    */
   async start(): Promise<void> {
-    const { configuration, publisher, polling } = this.#parts;
+    const { configuration, changes } = this.#parts;
     await configuration.load();
     await this.#loadMasterKey();
-    if (this.#options.hotReload) await publisher.publishOrRetry(configuration.snapshot);
+    await changes?.publish(configuration.snapshot);
     this.#startTasks();
-    this.#polled = polling.start();
+    changes?.polling.start();
+    this.#watching = this.#watchStoredVariables();
   }
 
-  /** The open streams. */
-  get hub(): Hub {
-    return this.#parts.hub;
-  }
-
-  /** The events that this process knows. */
-  get tail(): Tail {
-    return this.#parts.tail;
+  /** The event log and its streams; `undefined` without hot reload. */
+  get changes(): Changes | undefined {
+    return this.#parts.changes;
   }
 
   /** Counts session keys. */
@@ -83,8 +78,8 @@ export class Engine {
 
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
   get active(): ActiveConfiguration {
-    const { replica, publisher } = this.#parts;
-    return replica.activeConfiguration({ snapshot: this.snapshot, cursor: publisher.cursor });
+    const { snapshot } = this;
+    return this.changes?.activeConfiguration(snapshot) ?? { snapshot, cursor: 0 };
   }
 
   /** Whether the last reload was rejected. */
@@ -116,20 +111,15 @@ export class Engine {
     return this.#parts.configuration.reload();
   }
 
-  /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
-  leave(): void {
-    this.#leaving ??= this.#parts.replica.leave();
-  }
-
   /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */
   async close(): Promise<void> {
-    const { hub, configuration, publisher, tail } = this.#parts;
-    this.leave();
-    await hub.close(0);
+    const { changes, configuration } = this.#parts;
+    changes?.leave();
+    await changes?.hub.close(0);
     this.#closing.abort();
-    const ending = [configuration.close(), publisher.close(), this.#polled, this.#leaving];
+    const ending = [configuration.close(), changes?.close(), this.#watching];
     await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all(ending), this.#options.clock);
-    await tail.close();
+    await changes?.tail.close();
   }
 
   /** Loaded early, so that a later outage of the store does not turn into rejected requests for session keys. */
@@ -147,29 +137,46 @@ export class Engine {
     tasks.repeat(PROBE_MS, "probe", () => store.probe());
     tasks.repeat(PROBE_MS, "save", () => saveCounts(rateLimit, this.#options.log));
   }
+
+  /** Reloads after writes to the variables in the store, until the engine is closed. */
+  async #watchStoredVariables(): Promise<void> {
+    const { store, storedVariables, changes } = this.#parts;
+    const { clock } = this.#options;
+    // Variables that could not be read at startup are a change, even if there are none.
+    const after = storedVariables.isKnown ? 0 : -1;
+    const poll = changes?.polling.pollNewestWrite;
+    const options = { clock, signal: this.#closing.signal, after, isBackground: true, poll };
+    await watchStoredVariables(store, () => this.#reloadDelayed(), options);
+  }
+
+  async #reloadDelayed(): Promise<void> {
+    const { clock, random } = this.#options;
+    const { signal } = this.#closing;
+    await sleep(random() * MAX_RELOAD_DELAY_MS, clock, { signal, isBackground: true });
+    if (!signal.aborted) await this.#parts.configuration.reloadStored();
+  }
 }
+
+type CreateChanges = (options: ChangesOptions) => Changes;
 
 type Parts = ReturnType<typeof createParts>;
 
 /** Creates the parts and connects them, in the order in which data passes through them. */
-function createParts(options: ResolvedOptions, signal: AbortSignal) {
-  const { clock, random, metrics, masterKey, hotReload } = options;
+function createParts(options: ResolvedOptions, createChanges: CreateChanges | undefined, signal: AbortSignal) {
+  const { clock, random, metrics, masterKey } = options;
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
   const store: CircuitBreakerStore = withCircuitBreaker(options.store, { clock, metrics, onChange });
   const tasks = new BackgroundTasks({ ...options, signal });
-  const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
-  const tail = new Tail(eventLog, (frames) => hub.deliver(frames));
-  const hub = new Hub(tail, options);
   const storedVariables = new StoredVariablesSource(store);
-  const common = { ...options, store, tasks, signal, eventLog, tail, storedVariables };
-  const replica: Replica = new Replica({
+  const common = { ...options, store, tasks, signal, storedVariables };
+  const changes = createChanges?.({
     ...common,
-    onReactivated: () => void publisher.publishOrRetry(configuration.snapshot),
+    snapshot: () => configuration.snapshot,
+    reload: () => configuration.reloadStored(),
   });
-  const publisher: Publisher = new Publisher({ ...common, replica });
-  const publish = hotReload ? (it: Snapshot) => publisher.publishOrRetry(it) : () => Promise.resolve();
-  const configuration = new Configuration({ ...common, publish });
-  const polling = new Polling({ ...common, configuration });
+  metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
+  const publish = async (snapshot: Snapshot) => await changes?.publish(snapshot);
+  const configuration: Configuration = new Configuration({ ...common, publish });
   const rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
   const epochs = new Epochs({
     clock,
@@ -177,6 +184,6 @@ function createParts(options: ResolvedOptions, signal: AbortSignal) {
     retentionMs: options.keyRetentionMs,
     masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, options),
   });
-  const parts = { ...common, hub, replica, publisher, configuration, polling, rateLimit, epochs };
+  const parts = { ...common, changes, configuration, rateLimit, epochs };
   return parts;
 }

@@ -1,3 +1,4 @@
+import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import type { SendRequest } from "./coding/send.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
@@ -105,7 +106,7 @@ export interface CloseOptions {
 export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const resolved = resolveOptions(options);
   const content = await openContent(resolved);
-  const engine = new Engine(resolved);
+  const engine = new Engine(resolved, resolved.hotReload ? await loadChanges() : undefined);
   const gateway = new RunningGateway(resolved, engine, content);
   try {
     await engine.start();
@@ -115,6 +116,12 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
     await gateway.close();
     throw error;
   }
+}
+
+/** A gateway without hot reload does not load what publishes and delivers changes. */
+async function loadChanges() {
+  const { Changes } = await import("./changes/changes.ts");
+  return (options: ChangesOptions) => new Changes(options);
 }
 
 /** Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin. */
@@ -180,7 +187,7 @@ class RunningGateway implements Gateway {
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;
-    this.#engine.leave();
+    this.#engine.changes?.leave();
   };
 
   readonly close: Gateway["close"] = (options = {}) => this.#closing ??= this.#close(options);
@@ -192,7 +199,7 @@ class RunningGateway implements Gateway {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
     const requests = this.#finishRequests(stopListening);
-    await Promise.all([this.#engine.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
+    await Promise.all([this.#engine.changes?.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#engine.close();
     this.#sessionKey.close();
@@ -203,7 +210,8 @@ class RunningGateway implements Gateway {
     await Promise.all([stopListening(), this.#content?.drain()]);
   }
 
-  #portTable({ separateHealth, hotReload }: ResolvedOptions): RouteTable {
+  #portTable({ separateHealth }: ResolvedOptions): RouteTable {
+    const { changes } = this.#engine;
     return {
       // Load balancers and orchestrators request health by address, so that it is served for any host.
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
@@ -212,7 +220,7 @@ class RunningGateway implements Gateway {
         handler: (request, context) => this.#sessionKey.respond(request, context, this.#engine.snapshot.sensitive.size),
         headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
-      "/rep/changes": hotReload ? this.#changesEndpoint() : { handler: rejectChanges },
+      "/rep/changes": changes === undefined ? { handler: rejectChanges } : changesEndpoint(changes),
       "/rep/client.js": {
         methods: READ_METHODS,
         handler: async (request) => {
@@ -234,14 +242,6 @@ class RunningGateway implements Gateway {
 
   #healthEndpoint(): Endpoint {
     return { methods: READ_METHODS, handler: (request) => this.#respondWithHealth(request) };
-  }
-
-  #changesEndpoint(): Endpoint {
-    return {
-      methods: CORS_METHODS,
-      handler: (request, context) => handleChanges(request, context, this.#engine),
-      headersOf405: ({ originContext }) => corsHeaders(originContext),
-    };
   }
 
   /** An upstream decides about methods itself. */
@@ -277,4 +277,12 @@ class RunningGateway implements Gateway {
     if (this.#isStopping) return "stopping";
     return problemsOf(this.#engine).length > 0 ? "degraded" : "healthy";
   }
+}
+
+function changesEndpoint(changes: Changes): Endpoint {
+  return {
+    methods: CORS_METHODS,
+    handler: (request, context) => handleChanges(request, context, changes),
+    headersOf405: ({ originContext }) => corsHeaders(originContext),
+  };
 }

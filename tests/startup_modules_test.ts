@@ -25,11 +25,15 @@ async function readGraph(entry: string): Promise<ModuleGraph> {
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-/** Returns what a module loads without `import()`, itself included: relative to the project, or as a URL. */
-async function staticModulesOf(entry: string): Promise<string[]> {
+/**
+ * Returns what a module loads without `import()`, itself included: relative to the project, or as a URL.
+ *
+ * @param more Modules that it loads with `import()` in the mode that is meant, with what these load.
+ */
+async function staticModulesOf(entry: string, more: readonly string[] = []): Promise<string[]> {
   const { roots, redirects, modules } = await readGraph(entry);
   const dependencies = new Map(modules.map(({ specifier, dependencies = [] }) => [specifier, dependencies]));
-  const found = new Set(roots);
+  const found = new Set([...roots, ...more.map((path) => ROOT + path)]);
   for (const specifier of found) { // grows while it is iterated
     const imported = (dependencies.get(redirects[specifier] ?? specifier) ?? []).filter(({ isDynamic }) => !isDynamic);
     for (const { code } of imported) if (code?.specifier !== undefined) found.add(code.specifier);
@@ -49,6 +53,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],
+  ["the event log, streams and the rollout", /src\/(changes\/(?!recovery|stream_rejections)|rollout\/)/],
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
 ];
 
@@ -75,3 +80,18 @@ Deno.test("main.ts, imported as a module, loads nothing of the command and nothi
   assert(modules.includes("src/gateway.ts"));
   assertEquals(modules.filter((specifier) => /^src\/cli\/|^node:|\.json$/.test(specifier)), []);
 });
+
+const COMMAND = "src/cli/main.ts";
+
+/** How many modules a start may load, and what it loads with `import()`. */
+const MODES: readonly [mode: string, max: number, more: readonly string[]][] = [
+  ["without a directory", 105, [COMMAND]],
+  ["with a directory", 140, [COMMAND, "src/content/static/static_content.ts", "src/coding/compressor.ts"]],
+];
+
+for (const [mode, max, more] of MODES) {
+  Deno.test(`a start ${mode} loads at most ${max} modules`, async () => {
+    const modules = await staticModulesOf("main.ts", more);
+    assertEquals(modules.length <= max, true, `${modules.length}: ${modules.join(" ")}`);
+  });
+}

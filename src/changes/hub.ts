@@ -4,10 +4,11 @@ import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { heartbeatFrame, openingFrame } from "./frame.ts";
 import { type Frame, sizeOf } from "./frames.ts";
+import { STREAM_REJECTIONS, type StreamRejection } from "./stream_rejections.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
-interface HubOptions {
+export interface HubOptions {
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
@@ -101,16 +102,6 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const BUSY_RETRY_MS = [5_000, 30_000] as const;
 
-/** Why a stream is rejected, and what its client is told. */
-export const STREAM_REJECTIONS = {
-  stopping: "the gateway is stopping",
-  store_unavailable: "the store is unavailable",
-  max_streams: "too many open streams",
-  max_streams_per_client: "too many open streams of this client",
-} as const;
-
-type StreamRejection = keyof typeof STREAM_REJECTIONS;
-
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
@@ -132,7 +123,6 @@ export class Hub {
     this.#tail = tail;
     this.#options = options;
     this.#metrics = options.metrics;
-    this.#metrics.observe("rep.streams.open", () => this.#subscribers.size);
     const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } = options;
     this.#limits = new ClientLimits({
       clock,
@@ -146,6 +136,11 @@ export class Hub {
       clock,
       onError: logTaskError(log, "streams"),
     });
+  }
+
+  /** The number of open streams. */
+  get size(): number {
+    return this.#subscribers.size;
   }
 
   /** Opens a stream. */

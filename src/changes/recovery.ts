@@ -3,17 +3,15 @@ import type { StoredVariablesSource } from "../config/stored_variables_source.ts
 import type { RateLimit } from "../keys/rate_limit.ts";
 import type { Log } from "../observe/log.ts";
 import type { BackgroundTasks } from "../store/background_tasks.ts";
-import type { Polling } from "./polling.ts";
-import type { Publisher } from "./publisher.ts";
+import type { Changes } from "./changes.ts";
 
 /** What a gateway cannot do while its store is unavailable. */
 interface RecoveryOptions {
   storedVariables: StoredVariablesSource;
   configuration: Configuration;
-  publisher: Publisher;
-  polling: Polling;
+  /** `undefined` without hot reload. */
+  changes: Changes | undefined;
   rateLimit: RateLimit;
-  hotReload: boolean;
   tasks: BackgroundTasks;
   log: Log;
 }
@@ -29,10 +27,9 @@ export function handleStoreChange(failure: Error | undefined, options: RecoveryO
   }
 }
 
-function recover({ storedVariables, configuration, publisher, polling, rateLimit, ...options }: RecoveryOptions): void {
-  const { hotReload, tasks, log } = options;
-  if (hotReload) void tasks.run("poll", () => polling.poll());
-  if (storedVariables.isKnown) publisher.retryNow();
+function recover({ storedVariables, configuration, changes, rateLimit, tasks, log }: RecoveryOptions): void {
+  if (changes !== undefined) void tasks.run("poll", () => changes.polling.poll());
+  if (storedVariables.isKnown) changes?.retryNow();
   else void tasks.run("reload", () => configuration.reloadStored());
   void tasks.run("save", () => saveCounts(rateLimit, log));
 }

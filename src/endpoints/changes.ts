@@ -1,14 +1,9 @@
-import type { Hub, Position } from "../changes/hub.ts";
+import type { Changes } from "../changes/changes.ts";
+import type { Position } from "../changes/hub.ts";
 import type { Tail } from "../changes/tail.ts";
 import { corsHeaders } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
-
-/** Options of {@linkcode handleChanges}. */
-interface ChangesOptions {
-  hub: Hub;
-  tail: Tail;
-}
 
 /**
  * Responds to requests for changes without hot reload.
@@ -32,7 +27,7 @@ export function rejectChanges(_request: Request, { originContext }: RouteContext
 export async function handleChanges(
   request: Request,
   { client, url, originContext }: RouteContext,
-  { hub, tail }: ChangesOptions,
+  { hub, tail }: Pick<Changes, "hub" | "tail">,
 ): Promise<Response> {
   const headers = corsHeaders(originContext);
   if (request.method === "OPTIONS") return preflight(headers);

@@ -1,4 +1,4 @@
-import { STREAM_REJECTIONS } from "../changes/hub.ts";
+import { STREAM_REJECTIONS } from "../changes/stream_rejections.ts";
 import { RELOAD_OUTCOMES } from "../config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../content/proxy/upstream_failure.ts";
 import type { LabelValues } from "../observe/instruments.ts";

@@ -1,0 +1,10 @@
+/** Why a stream is rejected, and what its client is told. */
+export const STREAM_REJECTIONS = {
+  stopping: "the gateway is stopping",
+  store_unavailable: "the store is unavailable",
+  max_streams: "too many open streams",
+  max_streams_per_client: "too many open streams of this client",
+} as const;
+
+/** A reason for which a stream is rejected. */
+export type StreamRejection = keyof typeof STREAM_REJECTIONS;

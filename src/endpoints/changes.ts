@@ -4,6 +4,7 @@ import type { Tail } from "../changes/tail.ts";
 import { corsHeaders } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
+import { stateDigest } from "../keys/integrity.ts";
 
 /**
  * Responds to requests for changes without hot reload.
@@ -65,19 +66,27 @@ const CURSOR = /^\d{1,16}$/;
  * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
  * time they subscribe, so that outdated values would take the page back in time.
  *
+ * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
+ * unless the client has it: its values are still those of its page, since it has received no event (the header is the
+ * page's own cursor), and these are the current ones (the page's digest).
+ *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
 async function readPosition(headers: Headers, search: string, tail: Tail): Promise<Position | undefined> {
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
   if (!tail.isLoaded && !await readNew(tail)) return undefined;
   const header = headers.get("last-event-id");
-  const text = header || new URLSearchParams(search).get("last_event_id");
+  const query = new URLSearchParams(search);
+  const text = header || query.get("last_event_id");
   if (!text) return { kind: "live" };
   if (!CURSOR.test(text)) return { kind: "unknown" };
   const cursor = Number(text);
   const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
   if (tail.hasReached(cursor)) return { kind: header ? "reconnect" : "page", cursor };
-  return isUpToDate ? { kind: "unknown" } : undefined;
+  if (!isUpToDate) return undefined;
+  const { head } = tail; // first: what is published meanwhile is sent
+  const hasState = header === query.get("last_event_id") && query.get("state") === await stateDigest(tail.publicValues);
+  return hasState ? { kind: "reconnect", cursor: head } : { kind: "unknown" };
 }
 
 /** Reads the newest events, and returns whether the store was available. */

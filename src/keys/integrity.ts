@@ -27,6 +27,12 @@ export async function integrityToken(
   return `hmac-sha256:${encodeBase64(signature)}`;
 }
 
+/** Returns a short digest of PUBLIC values, for URLs. */
+export async function stateDigest(publicValues: ReadonlyMap<string, string>): Promise<string> {
+  const hash = await sriHash(canonicalJson(publicValues));
+  return hash.slice("sha256-".length, "sha256-".length + 16).replaceAll("+", "-").replaceAll("/", "_");
+}
+
 /** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
 export async function sriHash(text: string): Promise<string> {
   return `sha256-${encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))}`;

@@ -1,6 +1,6 @@
 import { encryptSensitive } from "../keys/encrypt_sensitive.ts";
 import type { EpochKeys } from "../keys/epochs.ts";
-import { integrityToken } from "../keys/integrity.ts";
+import { integrityToken, stateDigest } from "../keys/integrity.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
@@ -51,8 +51,13 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
       injected_at: new Date(now).toISOString(),
       integrity,
       ...(isSecret ? { key_endpoint: `${basePath}/rep/session-key?kid=${keys.kid}` } : {}),
-      ...(cursor === undefined ? {} : { hot_reload: `${basePath}/rep/changes?last_event_id=${cursor}` }),
+      ...(cursor === undefined ? {} : { hot_reload: await streamPath(cursor, input) }),
       ttl: 0,
     },
   };
+}
+
+/** Returns the path of a stream that begins after a cursor. The digest says which values the page has. */
+async function streamPath(cursor: number, { basePath, public: values }: PayloadInput): Promise<string> {
+  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${await stateDigest(values)}`;
 }

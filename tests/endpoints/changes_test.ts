@@ -330,6 +330,92 @@ Deno.test("a cursor of another gateway with a store of its own is recognized, al
   await reader.close();
 });
 
+/** Returns the query and the cursor of a page of a gateway. */
+async function streamOfPage({ gateway }: TestGateway): Promise<{ query: string; cursor: string }> {
+  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
+  const [, query = "", cursor = ""] = /\/rep\/changes(\?last_event_id=(\d+)[^"]*)"/.exec(
+    await (await gateway.inject(page)).text(),
+  ) ?? [];
+  return { query, cursor };
+}
+
+/** Starts a gateway, takes a page from it, and starts another one with an empty store, as after a restart. */
+async function restart(
+  variables: Record<string, string>,
+  run: (before: TestGateway) => Promise<void> = async () => {},
+) {
+  const before = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" }, { random: () => 0.1 });
+  const page = await streamOfPage(before);
+  await run(before);
+  await before.gateway.close();
+  return { page, after: await setUp(variables, { random: () => 0.2 }) };
+}
+
+const STATE = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" };
+
+Deno.test("a page that has received no event is sent nothing after a restart that changed nothing", async () => {
+  const { page, after } = await restart(STATE);
+  await using _after = after;
+  const stream = await after.listen({ "last-event-id": page.cursor }, page.query);
+  await stream.pull();
+  await after.set({ ...STATE, REP_PUBLIC_B: "3" });
+  assertEquals((await stream.take(1)).map(({ data }) => data.value), ["3"]);
+  await stream.close();
+});
+
+/** What makes a client need the whole state after a restart with an empty store. */
+const WITHOUT_STATE: Record<
+  string,
+  (page: { query: string; cursor: string }) => [headers: HeadersInit, query: string]
+> = {
+  "its page has other values": (
+    { query, cursor },
+  ) => [{ "last-event-id": cursor }, query.replace(/state=.*/, "state=x")],
+  "it has received an event": ({ query, cursor }) => [{ "last-event-id": String(Number(cursor) + 1_000) }, query],
+  "it subscribes again with its page's URL": ({ query }) => [{}, query],
+  "its page has no digest": ({ query, cursor }) => [{ "last-event-id": cursor }, query.replace(/&state=.*/, "")],
+};
+
+for (const [reason, of] of Object.entries(WITHOUT_STATE)) {
+  Deno.test(`a client is sent the whole state after a restart if ${reason}`, async () => {
+    const { page, after } = await restart(STATE);
+    await using _after = after;
+    const stream = await after.listen(...of(page));
+    assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "2"]]);
+    await stream.close();
+  });
+}
+
+Deno.test("a client is sent the whole state after a restart that changed it", async () => {
+  const { page, after } = await restart({ ...STATE, REP_PUBLIC_B: "3" });
+  await using _after = after;
+  const stream = await after.listen({ "last-event-id": page.cursor }, page.query);
+  assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "3"]]);
+  await stream.close();
+});
+
+Deno.test("REP's SDK sees the current value after a change, an unsubscription and a change back", async () => {
+  for (const restarts of [false, true]) {
+    const changed = { ...STATE, REP_PUBLIC_B: "changed" };
+    const { page, after } = await restart(STATE, async (before) => {
+      const { query } = await streamOfPage(before);
+      const stream = await before.listen({}, query);
+      await before.set(changed);
+      assertEquals((await stream.take(1)).map(({ data }) => data.value), ["changed"]);
+      await stream.close();
+      await before.set(STATE);
+      if (restarts) return;
+      const again = await before.listen({}, query); // the SDK opens its page's URL once more
+      assertEquals((await again.take(1)).map(({ data }) => data.value), ["2"]);
+      await again.close();
+    });
+    await using _after = after;
+    const again = await after.listen({}, page.query);
+    assertEquals((await again.take(2)).map(({ data }) => data.value), ["1", "2"]);
+    await again.close();
+  }
+});
+
 Deno.test("a client whose cursor cannot be validated while the store is unavailable is told to reconnect", async () => {
   const store = memoryStore();
   let isDown = false;

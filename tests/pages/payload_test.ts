@@ -47,7 +47,7 @@ Deno.test("makePayload() sets the key's epoch and the stream's cursor", async ()
   assert(/^[A-Za-z0-9+/]+=*$/.test(sensitive)); // the schema's pattern
   assertEquals([_meta.key_endpoint, _meta.hot_reload], [
     "/rep/session-key?kid=1700000000",
-    "/rep/changes?last_event_id=42",
+    "/rep/changes?last_event_id=42&state=PtovBnQfHQgqYONL",
   ]);
 });
 

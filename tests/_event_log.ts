@@ -15,7 +15,7 @@ export async function appendUpdates(
   state?: Awaited<ReturnType<EventLog["state"]>>,
 ): ReturnType<EventLog["append"]> {
   const changes = updates.map((update) => ({ ...update, leavesPublic: false }));
-  return await log.append(changes, state ?? await log.state(), { checks: [], afterId: 0 });
+  return await log.append(changes, state ?? await log.state(), { checks: [], afterId: 0, onCommit() {} });
 }
 
 /** Returns what a change says: a deletion has no value, and few variables leave the PUBLIC tier. */

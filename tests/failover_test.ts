@@ -61,6 +61,47 @@ Deno.test("clients return to the previous value of a stored variable whose last 
   await reader.close();
 });
 
+Deno.test("deletions that the store has lost are published again, once, although there is no PUBLIC variable", async () => {
+  const { clock, gate, store, failOver } = await setUpFailover({ REP_SERVER_X: "1" });
+  await using _ = gate;
+  store.stopReplication();
+  await gate.set({ REP_SERVER_X: "1", REP_PUBLIC_A: "1" });
+  const reader = await gate.listen({ "last-event-id": "0" });
+  const [added] = await reader.take(1);
+  await gate.set({ REP_SERVER_X: "1" });
+  assertEquals((await reader.take(1)).map(({ event }) => event), ["rep:config:delete"]);
+  await failOver();
+  await clock.tick(10_000);
+  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.store.lost_events").length, 1);
+  const reloads = () => gate.lines.filter(({ msg }) => msg === "rep.config.reloaded").length;
+  const before = reloads();
+  await clock.tick(10_000);
+  assertEquals(reloads(), before);
+  // A client that was not connected when the variable was deleted has it still.
+  const late = await gate.listen({ "last-event-id": String(added?.id) });
+  assertEquals((await late.take(1)).map(({ event, data }) => [event, data.key]), [["rep:config:delete", "A"]]);
+  await late.close();
+  await reader.close();
+});
+
+Deno.test("a change that was undone is published again if the store has lost both: a client may have it still", async () => {
+  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "1" });
+  await using _ = gate;
+  const reader = await gate.listen();
+  store.stopReplication();
+  await gate.set({ REP_PUBLIC_A: "2" });
+  const [undone] = await reader.take(1);
+  await gate.set({ REP_PUBLIC_A: "1" });
+  await failOver();
+  await clock.tick(5_000);
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  await reader.close();
+  await using other = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
+  const late = await other.listen({ "last-event-id": String(undone?.id) });
+  assertEquals((await late.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "1"]]);
+  await late.close();
+});
+
 Deno.test("an outage without loss publishes nothing again", async () => {
   const { gate, failOver } = await setUpFailover({ REP_PUBLIC_A: "1" });
   await using _ = gate;

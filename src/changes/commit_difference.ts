@@ -9,14 +9,6 @@ export interface PublicTarget {
   readonly server: ReadonlySet<string>;
 }
 
-/** What {@linkcode commitDifference} has published. */
-export interface Publication {
-  /** The events that were appended to the log. */
-  readonly events: readonly LogEvent[];
-  /** The id up to which the log matches the target. */
-  readonly head: number;
-}
-
 /** What clients know of a variable. */
 type DeliveredEvent = Pick<LogEvent, "id" | "name" | "value">;
 
@@ -25,58 +17,46 @@ interface CommitOptions {
   /** Additional preconditions of each commit. */
   readonly checks: readonly Check[];
   /**
-   * The newest event of each variable that this process has delivered. Those that the store has lost, for example in a
-   * failover to a replica that lagged behind, are compared with the target as well, since clients have them.
+   * The newest event of each variable that this process has delivered. Clients have those that the store has lost, for
+   * example in a failover to a replica that lagged behind, or any other lost event of the same variable.
    */
   readonly delivered: readonly DeliveredEvent[];
-  /**
-   * Names whose values pages may have although no event ever had them. Their variables get an event even if the state
-   * in the store is already that of the target.
-   */
+  /** Names whose values pages may have although no event ever had them. */
   readonly unpublished: ReadonlySet<string>;
+  /** Called with the new events of each commit. */
+  readonly onCommit: (events: readonly LogEvent[]) => void;
 }
 
 /**
- * Makes the public state in the store equal to a target.
+ * Makes the public state in the store equal to a target. Variables of which clients may have a value that is not in the
+ * store get an event even if their state is already that of the target.
  *
  * It compares the target with the store and not with what this process published before. So a change made while the
  * gateway was down is published when it starts, and if several replicas see the same change, one publishes it.
  *
- * @returns `undefined` if another process has written in the meantime, so that this has to be repeated.
+ * @returns The id up to which the log matches the target; `undefined` if another process has written in the meantime, so
+ * that this has to be repeated.
  * @throws {StoreUnavailableError} If the store is unavailable.
  */
 export async function commitDifference(
   target: PublicTarget,
   log: EventLog,
-  { checks, delivered, unpublished }: CommitOptions,
-): Promise<Publication | undefined> {
+  { checks, delivered, unpublished, onCommit }: CommitOptions,
+): Promise<number | undefined> {
   const state = await redactLeaving(target, log);
-  const lost = delivered.filter(({ id }) => id > (state.head?.value.id ?? 0));
-  const changes = mergeChanges(
-    difference(state, target),
-    lost.length === 0 ? [] : difference(withEvents(state, lost), target),
-    [...unpublished].map((name) => confirmation(target, name)),
-  );
-  if (changes.length === 0) return { events: [], head: state.head?.value.id ?? 0 };
+  const headId = state.head?.value.id ?? 0;
+  const lost = delivered.filter(({ id }) => id > headId);
+  const changes = withoutDuplicates([
+    ...difference(state, target),
+    ...lost.map(({ name, value }) => confirmation(target, name, value)),
+    ...[...unpublished].map((name) => confirmation(target, name, undefined)),
+  ]);
+  if (changes.length === 0) return headId;
   const afterId = Math.max(0, ...lost.map(({ id }) => id));
-  const appended = await log.append(changes, state, { checks, afterId });
+  const appended = await log.append(changes, state, { checks, afterId, onCommit });
   if (appended === undefined) return undefined;
-  const { events } = appended;
-  await log.trim(appended.state);
-  return { events, head: events.at(-1)?.id ?? 0 };
-}
-
-/** Replaces the newest events of some variables. */
-function withEvents({ events, head }: PublicState, newer: readonly DeliveredEvent[]): PublicState {
-  const replacements = newer.map((event) => [event.name, { ...event, leavesPublic: false }] as const);
-  return { head, events: new Map([...events, ...replacements]) };
-}
-
-/** Returns the changes of all lists, which have the same target, without duplicates. */
-function mergeChanges(...lists: readonly (readonly Change[])[]): Change[] {
-  const changes = new Map<string, Change>();
-  for (const change of lists.flat()) if (!changes.has(change.name)) changes.set(change.name, change);
-  return [...changes.values()];
+  await log.trim(appended);
+  return appended.head?.value.id;
 }
 
 /**
@@ -112,9 +92,20 @@ function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolea
   return sensitive.has(name) || server.has(name);
 }
 
-/** Returns the event after which every client has the value of the target. The log has no other value to delete. */
-function confirmation(target: PublicTarget, name: string): Change {
-  return { name, value: target.public.get(name), leavesPublic: false };
+/**
+ * Returns the event after which every client has the value of the target.
+ *
+ * @param lost A value that is not in the store, but that processes may have in memory.
+ */
+function confirmation(target: PublicTarget, name: string, lost: string | undefined): Change {
+  return { name, value: target.public.get(name), leavesPublic: lost !== undefined && leavesPublic(name, target) };
+}
+
+/** Returns the first change of each variable. */
+function withoutDuplicates(changes: readonly Change[]): Change[] {
+  const first = new Map<string, Change>();
+  for (const change of changes) if (!first.has(change.name)) first.set(change.name, change);
+  return [...first.values()];
 }
 
 function byName(a: Change, b: Change): number {

@@ -22,13 +22,6 @@ export interface PublicState {
   readonly head: Entry<Head> | undefined;
 }
 
-/** The result of {@linkcode EventLog.append}. */
-interface Appended {
-  readonly events: readonly LogEvent[];
-  /** The state after them. */
-  readonly state: PublicState;
-}
-
 /** The log's metadata. Every commit checks it. */
 interface Head {
   /** The id of the newest event. */
@@ -51,6 +44,8 @@ interface AppendOptions {
   checks: readonly Check[];
   /** The new ids are higher than this one. */
   afterId: number;
+  /** Called with the new events of each commit. */
+  onCommit: (events: readonly LogEvent[]) => void;
 }
 
 /** Options of {@linkcode EventLog}. */
@@ -112,24 +107,23 @@ export class EventLog {
   /**
    * Appends changes to the state that was read.
    *
-   * @returns The new events and the state with them, or `undefined` if another process has written in the meantime.
+   * @returns The state with the new events, or `undefined` if another process has written in the meantime.
    */
   async append(
     changes: readonly Change[],
     state: PublicState,
-    { checks, afterId }: AppendOptions,
-  ): Promise<Appended | undefined> {
-    const appended: LogEvent[] = [];
+    { checks, afterId, onCommit }: AppendOptions,
+  ): Promise<PublicState | undefined> {
+    const newest = new Map(state.events);
     let head = state.head;
     for (const batch of batches(changes)) {
       const events = this.#withIds(batch, head?.value.id ?? 0, afterId);
       head = await this.#commitEvents(events, state, { head, checks });
       if (head === undefined) return undefined;
-      appended.push(...events);
+      onCommit(events);
+      for (const event of events) newest.set(event.name, event);
     }
-    const newest = new Map(state.events);
-    for (const event of appended) newest.set(event.name, event);
-    return { events: appended, state: { head, events: newest } };
+    return { head, events: newest };
   }
 
   /**

@@ -5,8 +5,9 @@ import type { Metrics } from "../observe/metrics.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import { commitDifference, type Publication } from "./commit_difference.ts";
+import { commitDifference } from "./commit_difference.ts";
 import type { EventLog } from "./event_log.ts";
+import type { LogEvent } from "./log_event.ts";
 import type { Replica } from "./replica.ts";
 import type { Tail } from "./tail.ts";
 
@@ -104,18 +105,19 @@ export class Publisher {
       throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
     }
     await replica.join(target);
-    const { publication } = await retryConflicts(async () => {
+    const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
+    const { head } = await retryConflicts(async () => {
       const checks = await replica.fencingChecks();
-      if (checks === undefined) return { publication: undefined }; // another configuration is active
-      const publication = await commitDifference(target, eventLog, { checks, delivered: tail.state, unpublished });
-      return publication && { publication };
+      if (checks === undefined) return { head: undefined }; // another configuration is active
+      const options = { checks, delivered: tail.state, unpublished, onCommit };
+      const head = await commitDifference(target, eventLog, options);
+      return head === undefined ? undefined : { head };
     }, this.#options);
     await tail.readNew();
     this.#settled = target;
-    if (publication === undefined) return;
+    if (head === undefined) return;
     this.#unpublished = this.#unpublished.difference(unpublished);
-    this.#cursor = publication.head;
-    this.#logPublication(publication);
+    this.#cursor = head;
   }
 
   async #retry(): Promise<void> {
@@ -133,7 +135,7 @@ export class Publisher {
     }
   }
 
-  #logPublication({ events }: Publication): void {
+  #logEvents(events: readonly LogEvent[]): void {
     const { log, metrics } = this.#options;
     metrics.count("rep.events.published", events.length);
     for (const { name, value, id } of events) {

@@ -146,6 +146,7 @@ export class Scenario {
     const variables = [...this.#file].map(([name, value]) =>
       value === undefined ? [`REP_SENSITIVE_${name}`, "hidden"] : [`REP_PUBLIC_${name}`, value]
     );
+    variables.push(["REP_SERVER_KEPT", "1"]); // a file that has lost all its variables is rejected
     if (this.#issue === "collision") variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
     if (this.#issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
     return Object.fromEntries(variables);

@@ -1,0 +1,46 @@
+import { assertEquals } from "@std/assert";
+import { memoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { setUp } from "../_gateway.ts";
+import { delegate } from "../_store.ts";
+
+/** More variables than one commit holds. */
+const MANY = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`REP_PUBLIC_V${index}`, "1"]));
+
+/** A store that calls back before the second commit of events. */
+function interruptedStore(beforeSecond: (store: Store) => Promise<unknown>): Store {
+  const inner = memoryStore();
+  let commits = 0;
+  return {
+    ...delegate(inner),
+    async commit(checks, writes) {
+      if (writes.some(({ key }) => key[0] === "event") && ++commits === 2) await beforeSecond(inner);
+      return await inner.commit(checks, writes);
+    },
+  };
+}
+
+/** Writes the head of the log, as any commit of another process does. */
+async function writeHead(store: Store): Promise<void> {
+  const head = await store.get(["head"]);
+  await store.commit([], [{ key: ["head"], value: head?.value }]);
+}
+
+for (
+  const [what, interrupt] of [
+    ["conflicts", writeHead],
+    ["fails", () => Promise.reject(new Error("down"))],
+  ] as const
+) {
+  Deno.test(`Publisher logs every change once if the second commit of a publication ${what}`, async () => {
+    const clock = new FakeClock();
+    let isStarted = false;
+    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock }).finally(() => isStarted = true);
+    while (!isStarted) await clock.tick(100); // the attempt after a conflict begins after a pause
+    await using gate = await starting;
+    await clock.tick(5_000);
+    const keys = gate.lines.filter(({ msg }) => msg === "rep.config.changed").map(({ key }) => `REP_PUBLIC_${key}`);
+    assertEquals(keys.sort(), Object.keys(MANY).sort());
+  });
+}

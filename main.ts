@@ -15,6 +15,7 @@
  * @module
  */
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
+export type { ReloadOptions } from "./src/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export {
   type NodeHandler,

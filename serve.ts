@@ -39,7 +39,7 @@ const command = await readServeCommand().catch(exitWithStartError);
 const log = openCommandLog(command);
 const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
 // Before the start: a thread that misses the signal keeps the whole process alive.
-onSignals({ log, reload: () => service.reload(), stop, exit: () => {} });
+onSignals({ log, reload: () => service.reload({ logsUnchanged: true }), stop, exit: () => {} });
 
 const isInMemory = !("openKv" in Deno) || command.options.kv === ":memory:";
 const threads = isInMemory ? rejectOtherThreads() : undefined;
@@ -105,7 +105,8 @@ const server: {
   },
   async onListen({ hostname, port }) {
     await start();
-    log.info("rep.listening", { serves: "gateway", url: `http://${hostAndPort(hostname, port)}/`, port });
+    const url = `http://${hostAndPort(hostname, port)}${command.options["base-path"]}/`;
+    log.info("rep.listening", { serves: "gateway", url, port });
   },
 };
 export default server;

@@ -1,7 +1,7 @@
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import { handleStoreChange, saveCounts } from "./changes/recovery.ts";
 import type { ActiveConfiguration } from "./changes/replica.ts";
-import { Configuration } from "./config/configuration.ts";
+import { Configuration, type ReloadOptions } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
 import { watchStoredVariables } from "./config/watch_stored_variables.ts";
@@ -107,8 +107,8 @@ export class Engine {
    *
    * @throws {ConfigurationError} If the variables are invalid; then everything stays as it was.
    */
-  reload(): Promise<void> {
-    return this.#parts.configuration.reload();
+  reload(options?: ReloadOptions): Promise<void> {
+    return this.#parts.configuration.reload(options);
   }
 
   /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */

@@ -1,5 +1,6 @@
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import type { SendRequest } from "./coding/send.ts";
+import type { ReloadOptions } from "./config/configuration.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, problemsOf } from "./endpoints/health.ts";
@@ -56,7 +57,7 @@ export interface Gateway extends AsyncDisposable {
    *
    * @throws {ConfigurationError} If they are invalid; then everything stays as it was.
    */
-  reload(): Promise<void>;
+  reload(options?: ReloadOptions): Promise<void>;
   /**
    * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
    * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
@@ -183,7 +184,7 @@ class RunningGateway implements Gateway {
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#findHealthRoute);
 
-  readonly reload: Gateway["reload"] = () => this.#engine.reload();
+  readonly reload: Gateway["reload"] = (options) => this.#engine.reload(options);
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;

@@ -152,6 +152,19 @@ Deno.test("reload() makes no news of what stayed as it was", async () => {
   assertEquals(world.log, ['debug rep.config.reloaded {"public":1,"sensitive":0,"server":0}']);
 });
 
+Deno.test("reload() says once that nothing has changed if somebody has asked for it", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  world.log.length = 0;
+  await configuration.reload({ logsUnchanged: true });
+  await configuration.reload();
+  await world.close();
+  assertEquals(world.log, [
+    'info rep.config.reloaded {"public":1,"sensitive":0,"server":0,"detail":"no variable has changed"}',
+    'debug rep.config.reloaded {"public":1,"sensitive":0,"server":0}',
+  ]);
+});
+
 Deno.test("reload() keeps everything when there is a fault, says why, and takes the next good state", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();

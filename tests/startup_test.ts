@@ -1,6 +1,7 @@
 /** What a gateway does, and does not do, between its first line and `rep.listening`: real processes, real ports. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
+  commandArgs,
   type CommandOutcome,
   runCommand,
   type RunningCommand,
@@ -64,7 +65,7 @@ const FAILURES: readonly [
     "a port that is in use",
     ({ port }) => ["--port", port],
     1,
-    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
+    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already; expected another --port`,
   ],
   [
     "a health port that is in use",
@@ -117,6 +118,23 @@ for (const [what, flags, code, message] of FAILURES) {
     assert(!replica.live.output.some((line) => line.includes("rep.rollout.superseded")));
   });
 }
+
+Deno.test({
+  name: "a start that fails says why once on a terminal",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const command = [Deno.execPath(), ...commandArgs(["--prot"])].map((word) => `'${word}'`).join(" ");
+    const args = ["--quiet", "--return", "--command", command, "/dev/null"];
+    const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
+    const message = "Cannot use --prot: there is no such option; did you mean --port?";
+    assertEquals([code, new TextDecoder().decode(stdout).trim()], [2, message]);
+  },
+});
+
+Deno.test("rep.listening names the path under which everything is served", async () => {
+  await using command = await startCommand(["--kv", ":memory:", "--base-path", "/app"]);
+  assertEquals((await (await fetch(`${command.url}/rep/health`)).json()).status, "healthy");
+});
 
 Deno.test("a start that fails because of an invalid option is logged in the configured format", async () => {
   const message = 'Cannot read --port: expected an integer from 0 to 65535, got "x"';

@@ -23,7 +23,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
   const log = openCommandLog(command);
   const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
   await service.bind();
-  onSignals({ log, reload: () => service.reload(), stop: () => service.stop() });
+  onSignals({ log, reload: () => service.reload({ logsUnchanged: true }), stop: () => service.stop() });
   await service.start();
 }
 

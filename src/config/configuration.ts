@@ -28,6 +28,16 @@ export const RELOAD_OUTCOMES = ["applied", "unchanged", "rejected"] as const;
 
 type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
 
+/** Options of a reload. */
+export interface ReloadOptions {
+  /**
+   * Whether a reload without any change is logged at level info and not debug, since somebody has asked for it.
+   *
+   * @default {false}
+   */
+  logsUnchanged?: boolean;
+}
+
 /** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
@@ -38,6 +48,8 @@ export class Configuration {
   /** Whether the sources have ever had a variable of any tier. */
   #hasHadVariables = false;
   #queuedReload: Promise<void> | undefined;
+  /** Whether a caller of the queued or the running reload wants to know that nothing has changed. */
+  #logsUnchanged = false;
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -78,7 +90,8 @@ export class Configuration {
    *
    * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
    */
-  reload(): Promise<void> {
+  reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
+    this.#logsUnchanged ||= logsUnchanged;
     this.#queuedReload ??= this.#runningReload.catch(() => {}).then(() => {
       this.#queuedReload = undefined;
       if (this.#isClosed) return;
@@ -110,10 +123,13 @@ export class Configuration {
     this.#logFindings(this.#snapshot, before);
     await this.#options.publish(this.#snapshot);
     const isUnchanged = hasSameVariables(this.#snapshot, before);
+    const saysUnchanged = isUnchanged && this.#logsUnchanged;
+    this.#logsUnchanged = false;
     this.#count(isUnchanged ? "unchanged" : "applied");
     // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
-    const level = isUnchanged && !isRecovery ? "debug" : "info";
-    this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot) });
+    const level = !isUnchanged || isRecovery || saysUnchanged ? "info" : "debug";
+    const detail = saysUnchanged ? { detail: "no variable has changed" } : {};
+    this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot), ...detail });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */

@@ -11,7 +11,7 @@ export interface SuspiciousName {
 }
 
 /** The prefix of options, which `unknownVariables()` of the command checks. */
-const OPTION_PREFIX = "REP_GATEWAY_";
+export const OPTION_PREFIX = "REP_GATEWAY_";
 
 /** Finds `REP_…` names without a tier, which are ignored, and names that the manifest does not declare. */
 export function findSuspiciousNames(environment: Environment, manifest: Pick<Manifest, "variables">): SuspiciousName[] {

@@ -5,6 +5,10 @@ import type { Store } from "../store/store.ts";
 /** The size of the master key in bytes: that of the keys of AES-256 and HMAC-SHA-256. */
 export const MASTER_KEY_BYTES = 32;
 
+/** What a master key is, for messages. */
+export const EXPECTED_MASTER_KEY =
+  `base64 of ${MASTER_KEY_BYTES} bytes, as openssl rand -base64 ${MASTER_KEY_BYTES} prints`;
+
 const KEY = ["master-key"];
 
 /**
@@ -17,7 +21,7 @@ export function parseMasterKey(text: string): Uint8Array<ArrayBuffer> {
   const bytes = tryDecodeBase64(text.trim());
   if (bytes?.length === MASTER_KEY_BYTES) return bytes;
   const got = bytes === undefined ? "invalid base64" : `${bytes.length} bytes`;
-  throw new RangeError(`Cannot use the master key: expected base64 of ${MASTER_KEY_BYTES} bytes, got ${got}`);
+  throw new RangeError(`Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${got}`);
 }
 
 function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {

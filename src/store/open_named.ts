@@ -15,9 +15,14 @@ const MAX_SERVER_CHECKS = 10;
 /** The event of a database file that other users may read. The database is used all the same. */
 export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
+/** The beginning of a URL. A single letter is a drive of Windows. */
+const SCHEME = /^[a-z][a-z\d+.-]+:/i;
+const EXPECTED = "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
+
 /** Opens the file or the server that a path names; see {@linkcode openStore}. */
 export async function openNamedStore(path: string, log: Log, options: RetryOptions): Promise<Store> {
   if (isPostgresUrl(path)) return await openPostgres(path, log, options);
+  if (!isUrl(path) && SCHEME.test(path)) throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
   if (!("openKv" in Deno)) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
   return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
 }
@@ -129,5 +134,5 @@ function missingNet(host: string): string | undefined {
 
 /** Returns whether the path of a store names a KV server. */
 function isUrl(path: string): boolean {
-  return /^https?:/.test(path);
+  return /^https?:\/\//.test(path);
 }

@@ -9,7 +9,10 @@ export function redactUrl(url: URL | string): string {
     .replace(/[?#].*$/s, "?…");
 }
 
-/** Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1). */
+/**
+ * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1). Words in
+ * their place, as in a message that says what a URL looks like, stay.
+ */
 export function redactCredentials(text: string): string {
-  return text.replace(/:\/\/[^\s/?#"'()]*@/g, "://…@");
+  return text.replace(/:\/\/(?!USER\[:PASSWORD\]@)[^\s/?#"'()]*@/g, "://…@");
 }

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import { encodeBase64 } from "@std/encoding/base64";
-import { MASTER_KEY_BYTES, parseMasterKey, sharedMasterKey } from "../../src/keys/master_key.ts";
+import { EXPECTED_MASTER_KEY, MASTER_KEY_BYTES, parseMasterKey, sharedMasterKey } from "../../src/keys/master_key.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -17,17 +17,21 @@ Deno.test("parseMasterKey() ignores surrounding whitespace", () => {
   assertEquals(parseMasterKey(` ${encodeBase64(BYTES)}\r\n`), BYTES);
 });
 
+Deno.test("EXPECTED_MASTER_KEY says how to make one", () => {
+  assertEquals(EXPECTED_MASTER_KEY, "base64 of 32 bytes, as openssl rand -base64 32 prints");
+});
+
 Deno.test("parseMasterKey() throws for another number of bytes, which it names", () => {
   for (const length of [0, 16, 31, 33, 64]) {
     const error = assertThrows(() => parseMasterKey(encodeBase64(new Uint8Array(length))), RangeError);
-    assertEquals(error.message, `Cannot use the master key: expected base64 of 32 bytes, got ${length} bytes`);
+    assertEquals(error.message, `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${length} bytes`);
   }
 });
 
 Deno.test("parseMasterKey() throws for invalid base64 without repeating it", () => {
   for (const text of ["secret!", "a", "ä".repeat(43), `${encodeBase64(BYTES)}\0`, "ff".repeat(32) + "?"]) {
     const error = assertThrows(() => parseMasterKey(text), RangeError);
-    assertEquals(error.message, "Cannot use the master key: expected base64 of 32 bytes, got invalid base64");
+    assertEquals(error.message, `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got invalid base64`);
     assertEquals(error.cause, undefined);
   }
 });

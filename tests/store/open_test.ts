@@ -68,6 +68,12 @@ Deno.test("openStore() rejects a file that cannot be opened and names it", async
   }
 });
 
+Deno.test("openStore() rejects a URL that names no store, instead of taking it for a file", async () => {
+  for (const path of ["mysql://host/CANARY?x", "http:/bad", "https:bad", "file:///kv.sqlite3", "c3:kv"]) {
+    await assertRejects(() => openStore(path, captureLog().log), TypeError, "expected the path of a file (./ before");
+  }
+});
+
 Deno.test("openStore() rejects a file that is not a database and names it", async () => {
   const path = await Deno.makeTempFile();
   try {

@@ -26,6 +26,8 @@ for (const [url, redacted] of Object.entries(URLS)) {
 }
 
 const TEXTS: Record<string, string> = {
+  "expected postgres://USER[:PASSWORD]@HOST/DATABASE": "expected postgres://USER[:PASSWORD]@HOST/DATABASE",
+  "expected postgres://USER:CANARY@HOST": "expected postgres://…@HOST",
   "error sending request for url (http://user:CANARY@127.0.0.1:1/x): refused":
     "error sending request for url (http://…@127.0.0.1:1/x): refused",
   "from 'https://CANARY@a' to \"postgres://u:CANARY@b/c\"": "from 'https://…@a' to \"postgres://…@b/c\"",

@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import type { ManifestSettings } from "../../config/manifest.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
-import { parseMasterKey } from "../../keys/master_key.ts";
+import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { readSecret } from "../sources/secret_files.ts";
 import { readTextFile } from "../sources/sources.ts";
@@ -77,7 +77,7 @@ async function readManifestSettings(path: string | undefined): Promise<ManifestS
 }
 
 async function readMasterKey(environment: Environment): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const text = await readSecret(MASTER_KEY_VARIABLE, environment);
+  const text = await readSecret(MASTER_KEY_VARIABLE, environment, EXPECTED_MASTER_KEY);
   if (text === undefined) return undefined;
   try {
     return parseMasterKey(text);

@@ -56,6 +56,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 
 /** The first word may be a misspelled command. */
 function rejectFirstWord(word: string): never {
+  if (word === "dev") throw new UsageError(`Cannot run "dev": expected --upstream URL or --static-dir DIR instead`);
   const suggestion = didYouMean(word, [...COMMAND_NAMES, "--help", "--version"]);
   if (suggestion === "") return rejectWord(word);
   throw new UsageError(`Cannot run "${redactUrl(word)}": there is no such command${suggestion}`);
@@ -138,6 +139,8 @@ function rejectFlag(arg: string): never {
 /** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
 export function closestFlag(flag: string, names: readonly string[]): string {
   const word = flag.replace(/^-+/, "");
+  const ending = names.find((name) => word.endsWith(`-${name}`)); // the documents of REP have --hot-reload-poll-interval
+  if (ending !== undefined) return ending;
   const initial = names.filter((name) => word.length === 1 && name.startsWith(word.toLowerCase()));
   return closestString(word, initial.length > 0 ? initial : names);
 }

@@ -1,6 +1,5 @@
 import type { AllOptions } from "../../gateway_options.ts";
-import type { Clock } from "../../values/clock.ts";
-import { createSources, type SourceOptions } from "../sources/sources.ts";
+import { createSources, type SourceOptions, type SourcesContext } from "../sources/sources.ts";
 import { type ContentSelection, resolveContent } from "../start/resolve_content.ts";
 import type { CommandOptions } from "./option_table.ts";
 
@@ -36,10 +35,10 @@ type FromCommand = Omit<AllOptions, NotFromCommand>;
  * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
  * used here, or listed above.
  *
- * @param clock Times the second read of an env file.
+ * @param context The clock times the second read of an env file.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
-export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, clock: Clock): FromCommand {
+export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, context: SourcesContext): FromCommand {
   const {
     "base-path": basePath,
     "preserve-host": preserveHost,
@@ -65,7 +64,7 @@ export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, c
   }: Omit<typeof options, keyof SourceOptions | keyof ContentSelection> = options;
   others satisfies Record<string, never>;
   return {
-    ...createSources(options, clock),
+    ...createSources(options, context),
     ...resolveContent(options),
     basePath,
     preserveHost,

@@ -1,4 +1,6 @@
 import type { Environment } from "../../config/classify.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
+import { messageOf } from "../../observe/log.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readTextFile } from "./sources.ts";
@@ -10,16 +12,23 @@ const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
  * Returns a secret that is set by a variable, or is in the file that the variable with `_FILE` names, as Docker and
  * Kubernetes mount secrets. White space around the text of the file is not part of the secret.
  *
+ * @param expected What the secret is, for messages.
  * @throws {UsageError} If both are set.
  * @throws {ConfigurationError} If the file cannot be read.
  */
-export async function readSecret(name: string, environment: Environment): Promise<string | undefined> {
+export async function readSecret(
+  name: string,
+  environment: Environment,
+  expected: string,
+): Promise<string | undefined> {
   const value = environment[name];
   const path = environment[`${name}_FILE`];
   if (!path) return value || undefined; // in Compose files, an empty variable means "not set"
   if (value) throw new UsageError(`Cannot use ${name} and ${name}_FILE: expected one of them`);
-  const text = (await readTextFile(path, `${name}_FILE`)).trim();
-  if (text === "") throw new UsageError(`Cannot read ${name}_FILE "${path}": expected a secret, got an empty file`);
+  const text = (await readTextFile(path, `${name}_FILE`).catch((error) => {
+    throw new ConfigurationError([`${messageOf(error)}; expected ${expected}`], { cause: error });
+  })).trim();
+  if (text === "") throw new UsageError(`Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`);
   return text;
 }
 
@@ -36,6 +45,7 @@ export async function loadKvToken(): Promise<void> {
   const token = await readSecret(
     KV_TOKEN_VARIABLE,
     Object.fromEntries(names.map((name) => [name, Deno.env.get(name) ?? ""])),
+    "a token",
   );
   if (token !== undefined) Deno.env.set(KV_TOKEN_VARIABLE, token);
 }

@@ -1,7 +1,8 @@
 import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
-import { messageOf } from "../../observe/log.ts";
+import { OPTION_PREFIX } from "../../config/suspicious_names.ts";
+import { type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
@@ -21,6 +22,12 @@ interface Sources {
   readonly manifestPath: string | undefined;
 }
 
+/** What sources use besides their options. */
+export interface SourcesContext {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** The options that name a source. */
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
@@ -28,15 +35,40 @@ export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "ma
  * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
  * ones before it.
  */
-export function createSources(options: SourceOptions, clock: Clock): Sources {
+export function createSources(options: SourceOptions, { clock, log }: SourcesContext): Sources {
   const readFiles = createEnvReader(resolveEnvPaths(options), clock);
+  const logIneffective = createIneffectiveLog(log);
   const { manifest } = options;
   return {
-    variables: async () => ({ ...await readFiles(), ...readEnvironment() }),
+    async variables() {
+      const [files, environment] = [await readFiles(), readEnvironment()];
+      logIneffective(files, environment);
+      return { ...files, ...environment };
+    },
     manifest: manifest === undefined ? undefined : () => readManifest(manifest, clock),
     manifestPath: manifest,
   };
 }
+
+/** Logs once for each name what is set in env files without effect, and would be edited there in vain. */
+function createIneffectiveLog(log: Log): (files: Environment, environment: Environment) => void {
+  const known = new Set<string>();
+  const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
+  return (files, environment) => {
+    const names = Object.keys(files).filter((name) => isOption(name) || environment[name] !== undefined);
+    const { options = [], variables = [] } = Object.groupBy(
+      names.filter((name) => !known.has(name)),
+      (name) => isOption(name) ? "options" : "variables",
+    );
+    for (const name of options) log.warn("rep.config.suspicious_name", { variable_name: name, detail: NO_OPTION });
+    if (variables.length > 0) log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
+    for (const name of names) known.add(name);
+  };
+}
+
+const NO_OPTION =
+  "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
+const OVERRIDDEN = "the environment of the process overrides the env files: change these variables there, and restart";
 
 /** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
 async function readManifest(path: string, clock: Clock): Promise<string> {

@@ -13,10 +13,14 @@ export function exitWithError(error: unknown): never {
   Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
-/** Logs why the gateway could not start, and does the same as {@linkcode exitWithError}. */
+/**
+ * Logs why the gateway could not start, and does the same as {@linkcode exitWithError}. On a terminal that shows both
+ * the log and standard error, the message is enough.
+ */
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
-  logStartError(error, withFlagNames(createLog({ format })));
+  const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
+  if (!isShownTwice) logStartError(error, withFlagNames(createLog({ format })));
   exitWithError(error);
 }
 

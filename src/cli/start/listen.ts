@@ -15,6 +15,8 @@ export interface ListenOptions {
   handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
+  /** The path under which it is served, for the log: empty, or such as `/app`. */
+  path: string;
   clock: Clock;
   log: Log;
   /** When to log `rep.listening`: once the service behind the port is ready. */
@@ -138,8 +140,8 @@ export class Listener {
   }
 
   #logListening(): void {
-    const { hostname, serves, log, port } = this.#options;
-    const url = `${this.#tls ? "https" : "http"}://${hostAndPort(hostname, port)}/`;
+    const { hostname, serves, log, port, path } = this.#options;
+    const url = `${this.#tls ? "https" : "http"}://${hostAndPort(hostname, port)}${path}/`;
     log.info("rep.listening", { serves, url, port });
   }
 }
@@ -190,8 +192,8 @@ function withMessage(cause: unknown, message: string): Error {
 }
 
 const BIND_REASONS = [
-  [Deno.errors.AddrInUse, "another process listens there already"],
-  [Deno.errors.AddrNotAvailable, "this machine has no such address"],
+  [Deno.errors.AddrInUse, "another process listens there already; expected another --port or --health-port"],
+  [Deno.errors.AddrNotAvailable, "this machine has no such address; expected another --hostname"],
   [Deno.errors.PermissionDenied, "the system allows this port to privileged users only"],
 ] as const;
 

@@ -1,3 +1,4 @@
+import type { ReloadOptions } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
@@ -83,16 +84,17 @@ export class Service {
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
   async bind(): Promise<void> {
-    const { hostname, port, "health-port": healthPort } = this.#command.options;
+    const { hostname, port, "health-port": healthPort, "base-path": path } = this.#command.options;
     const tls = await readTls(this.#command.options);
     const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
-    this.#listeners = [listen({ ...common, serves: "gateway", port, tls, handler: this.fetch })];
+    this.#listeners = [listen({ ...common, serves: "gateway", port, path, tls, handler: this.fetch })];
     if (healthPort === undefined) return;
     try {
       const health = listen({
         ...common,
         serves: "health",
         port: healthPort,
+        path: "",
         tls: undefined,
         handler: this.fetchHealth,
       });
@@ -115,7 +117,8 @@ export class Service {
     try {
       const options = { clock: this.#clock, log: this.#log };
       const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload(), options) ?? (() => {});
+      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload({}), options) ??
+        (() => {});
       this.#ready.resolve(this.#gateway = await this.#createGateway(failure));
     } catch (error) {
       this.#ready.reject(error);
@@ -147,8 +150,8 @@ export class Service {
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
    * are any.
    */
-  reload(): void {
-    this.#ready.promise.then((gateway) => gateway.reload()).catch(() => {}); // logged as rep.config.rejected
+  reload(options: ReloadOptions): void {
+    this.#ready.promise.then((gateway) => gateway.reload(options)).catch(() => {}); // logged as rep.config.rejected
     // One after the other: of two at once, the one that has read the older file could come last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch((error) => {
       this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
@@ -182,7 +185,7 @@ export class Service {
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const process = { masterKey, instanceId, failure, store, log, telemetry: this.#telemetry };
-    return await createGateway({ ...toGatewayOptions(options, this.#clock), ...process });
+    return await createGateway({ ...toGatewayOptions(options, { clock: this.#clock, log }), ...process });
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {

@@ -14,10 +14,14 @@ export interface StartContext {
   readonly defaultManifest: string | undefined;
 }
 
+/** Most files of a build are larger. */
+const MIN_CACHE_BYTES = 65_536;
+
 /** Returns what an operator has probably not intended, although the gateway can start. */
 export function startWarnings(options: CommandOptions, context: StartContext): string[] {
   return [
     ...contentWarnings(options),
+    ...cacheWarnings(options),
     ...storeWarnings(context),
     ...manifestWarnings(options, context),
     ...reloadWarnings(options, context),
@@ -28,6 +32,14 @@ function contentWarnings(options: CommandOptions): string[] {
   const { staticDir, upstream } = resolveContent(options);
   if (staticDir !== undefined || upstream !== undefined) return [];
   return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
+}
+
+/** A number without a unit is meant in MiB, as in the configuration of most servers. */
+function cacheWarnings({ "static-cache": bytes }: CommandOptions): string[] {
+  if (bytes === 0 || bytes >= MIN_CACHE_BYTES) return [];
+  return [
+    `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
+  ];
 }
 
 /** With `--hot-reload`, the pages of both would have the values of the one that was started last. */

@@ -129,11 +129,13 @@ async function readTlsOptions({ caFile }: PostgresTarget): Promise<Record<string
   return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
 }
 
-/** The URL, its file, or `PGPASSWORD`. Without any, the server must not ask for a password. */
+/** Called if the server asks for a password: returns that of the URL, of its file, or of `PGPASSWORD`. */
 async function readPassword({ password, passwordFile }: PostgresTarget): Promise<string> {
   if (password !== undefined) return password;
   if (passwordFile !== undefined) return (await readFile(passwordFile, "password_file")).replace(/\r?\n$/, "");
-  return Deno.env.get("PGPASSWORD") ?? "";
+  const fromEnvironment = Deno.env.get("PGPASSWORD");
+  if (fromEnvironment) return fromEnvironment;
+  throw new RejectedError("the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD");
 }
 
 async function readFile(path: string, parameter: string): Promise<string> {

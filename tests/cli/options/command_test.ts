@@ -1,3 +1,4 @@
+import { EXPECTED_MASTER_KEY } from "../../../src/keys/master_key.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Command, readCommand } from "../../../src/cli/options/command.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
@@ -113,10 +114,19 @@ for (const [text, got] of [["hunter2!", "invalid base64"], ["c2hvcnQ=", "5 bytes
     const error = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY: text }), UsageError);
     assertEquals(
       error.message,
-      `Cannot read REP_GATEWAY_MASTER_KEY: Cannot use the master key: expected base64 of 32 bytes, got ${got}`,
+      `Cannot read REP_GATEWAY_MASTER_KEY: Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${got}`,
     );
   });
 }
+
+Deno.test("readCommand() says what a master key is if its file is missing or empty", async () => {
+  await using directory = await TempDirectory.make({ empty: "" });
+  for (const name of ["empty", "missing"]) {
+    const REP_GATEWAY_MASTER_KEY_FILE = directory.at(name);
+    const { message } = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY_FILE }));
+    assertEquals(message.includes(`expected ${EXPECTED_MASTER_KEY}`), true, message);
+  }
+});
 
 Deno.test("readCommand() warns about variables that are not options", async () => {
   const { warnings } = await serve([], {

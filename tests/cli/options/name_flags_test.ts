@@ -2,12 +2,15 @@ import { assertEquals } from "@std/assert";
 import { nameFlags, withFlagNames } from "../../../src/cli/options/name_flags.ts";
 import { type CommandOptions, OPTION_NAMES, OPTIONS } from "../../../src/cli/options/option_table.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
+import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { captureLog } from "../../_gateway.ts";
 
 Deno.test("nameFlags() names the flag of every option of the module whose name is not a single word", () => {
   const defaults = Object.fromEntries(OPTION_NAMES.map((name) => [name, OPTIONS[name].default])) as CommandOptions;
-  const names = Object.keys(toGatewayOptions(defaults, systemClock)).filter((name) => /[A-Z]/.test(name));
+  const names = Object.keys(toGatewayOptions(defaults, { clock: systemClock, log: silentLog })).filter((name) =>
+    /[A-Z]/.test(name)
+  );
   const unknown = names.filter((name) => !OPTION_NAMES.includes(nameFlags(name).slice(2) as never));
   assertEquals(names.includes("allowedHosts"), true);
   assertEquals(unknown, ["separateHealth"]); // --health-port says where as well

@@ -480,6 +480,11 @@ Deno.test("parseCommandLine() recognizes --help and --version", () => {
 
 const REJECTED: readonly (readonly [args: string[], message: string])[] = [
   [["--prot=8080"], "Cannot use --prot: there is no such option; did you mean --port?"],
+  [
+    ["--hot-reload-poll-interval=5s"], // so called in the documents of REP
+    "Cannot use --hot-reload-poll-interval: there is no such option; did you mean --poll-interval?",
+  ],
+  [["dev"], 'Cannot run "dev": expected --upstream URL or --static-dir DIR instead'],
   [["--Port", "1"], "Cannot use --Port: there is no such option; did you mean --port?"],
   [["-prot", "1"], "Cannot use -prot: there is no such option; did you mean --port?"],
   [["-no-strict"], "Cannot use -no-strict: there is no such option; did you mean --strict?"],

@@ -2,6 +2,7 @@ import { assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
 import { resolveOptions } from "../../../src/gateway_options.ts";
+import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -11,7 +12,7 @@ type Converted = ReturnType<typeof toGatewayOptions>;
 function convert(...args: string[]): Converted {
   return toGatewayOptions(
     readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }),
-    systemClock,
+    { clock: systemClock, log: silentLog },
   );
 }
 

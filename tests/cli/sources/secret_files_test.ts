@@ -7,23 +7,30 @@ import { TempDirectory } from "../../_temp.ts";
 
 Deno.test("readSecret() returns the value, or the text of the file without white space around it", async () => {
   await using directory = await TempDirectory.make({ token: " abc\n" });
-  assertEquals(await readSecret("TOKEN", {}), undefined);
-  assertEquals(await readSecret("TOKEN", { TOKEN: "", TOKEN_FILE: "" }), undefined);
-  assertEquals(await readSecret("TOKEN", { TOKEN: "abc" }), "abc");
-  assertEquals(await readSecret("TOKEN", { TOKEN_FILE: directory.at("token") }), "abc");
+  assertEquals(await readSecret("TOKEN", {}, "a token"), undefined);
+  assertEquals(await readSecret("TOKEN", { TOKEN: "", TOKEN_FILE: "" }, "a token"), undefined);
+  assertEquals(await readSecret("TOKEN", { TOKEN: "abc" }, "a token"), "abc");
+  assertEquals(await readSecret("TOKEN", { TOKEN_FILE: directory.at("token") }, "a token"), "abc");
 });
 
 Deno.test("readSecret() rejects both at once, a missing file and an empty one, without the secret", async () => {
   await using directory = await TempDirectory.make({ empty: " \n" });
-  const both = await assertRejects(() => readSecret("TOKEN", { TOKEN: "abc", TOKEN_FILE: "x" }), UsageError);
+  const both = await assertRejects(() => readSecret("TOKEN", { TOKEN: "abc", TOKEN_FILE: "x" }, "a token"), UsageError);
   assertEquals(both.message, "Cannot use TOKEN and TOKEN_FILE: expected one of them");
-  const empty = await assertRejects(() => readSecret("TOKEN", { TOKEN_FILE: directory.at("empty") }), UsageError);
+  const empty = await assertRejects(
+    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("empty") }, "a token"),
+    UsageError,
+  );
   assertEquals(
     empty.message,
-    `Cannot read TOKEN_FILE "${directory.at("empty")}": expected a secret, got an empty file`,
+    `Cannot read TOKEN_FILE "${directory.at("empty")}": expected a token, got an empty file`,
   );
-  const missing = await assertRejects(() => readSecret("TOKEN", { TOKEN_FILE: directory.at("x") }), ConfigurationError);
+  const missing = await assertRejects(
+    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("x") }, "a token"),
+    ConfigurationError,
+  );
   assertEquals(missing.message.startsWith(`Cannot read TOKEN_FILE "${directory.at("x")}": `), true);
+  assertEquals(missing.message.endsWith("; expected a token"), true);
 });
 
 Deno.test("readCommand() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", async () => {

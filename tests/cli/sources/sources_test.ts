@@ -7,14 +7,17 @@ import {
   watchedPaths,
 } from "../../../src/cli/sources/sources.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
-import { setUp } from "../../_gateway.ts";
+import { captureLog, setUp } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 
 function options(some: Partial<SourceOptions>): SourceOptions {
   return { "env-file": [], "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
 }
+
+const CONTEXT = { clock: systemClock, log: silentLog };
 
 /** Runs a function with a variable in the environment of the process. */
 async function withVariable(name: string, value: string, run: () => Promise<void>): Promise<void> {
@@ -32,18 +35,33 @@ async function messageOf(promise: Promise<unknown>): Promise<string> {
 
 Deno.test("createSources() lets the environment override the env file", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file" });
-  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), systemClock);
+  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), CONTEXT);
   await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
     const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
     assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
   });
 });
 
+Deno.test("createSources() logs once what is set in an env file without effect, and no value", async () => {
+  const text = "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1\nREP_GATEWAY_PORT=9000\n";
+  await using directory = await TempDirectory.make({ "app.env": text });
+  const { log, lines } = captureLog();
+  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), { ...CONTEXT, log });
+  await withVariable("REP_PUBLIC_SRC_A", "CANARY", async () => {
+    for (let read = 0; read < 2; read++) await variables();
+  });
+  assertEquals(lines.map(({ level, msg, variable_name, variables }) => [level, msg, variable_name ?? variables]), [
+    ["WARN", "rep.config.suspicious_name", "REP_GATEWAY_PORT"],
+    ["INFO", "rep.config.overridden", ["REP_PUBLIC_SRC_A"]],
+  ]);
+  assertEquals(JSON.stringify(lines).includes("CANARY"), false);
+});
+
 Deno.test("createSources() lets each env file override the ones before it", async () => {
   const files = { "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1", "b.env": "REP_PUBLIC_SRC_B=2" };
   await using directory = await TempDirectory.make(files);
   const read = (...names: string[]) =>
-    createSources(options({ "env-file": names.map((name) => directory.at(name)) }), systemClock).variables();
+    createSources(options({ "env-file": names.map((name) => directory.at(name)) }), CONTEXT).variables();
   const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
   assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
   assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
@@ -53,7 +71,7 @@ Deno.test("createSources() reports every env file that cannot be read", async ()
   await using directory = await TempDirectory.make({ "a.env": "REP_PUBLIC_SRC_A=1" });
   const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
   const { issues } = await assertRejects(
-    () => createSources(options({ "env-file": names }), systemClock).variables(),
+    () => createSources(options({ "env-file": names }), CONTEXT).variables(),
     ConfigurationError,
   );
   assertEquals(
@@ -67,7 +85,7 @@ const MANIFESTS = { a: 'version: "0.1.0"\nvariables: {}', b: 'version: "0.2.0"\n
 Deno.test("createSources() reads the files anew each time", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=1", ".rep.yaml": MANIFESTS.a });
   const paths = { "env-file": [directory.at("app.env")], manifest: directory.at(".rep.yaml") };
-  const { variables, manifest } = createSources(options(paths), systemClock);
+  const { variables, manifest } = createSources(options(paths), CONTEXT);
   assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["1", MANIFESTS.a]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
   await directory.write(".rep.yaml", MANIFESTS.b);
@@ -78,7 +96,7 @@ Deno.test("createSources() rejects a manifest with invalid settings at a reload"
   const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
   const path = directory.at(".rep.yaml");
-  const { manifest } = createSources(options({ manifest: path }), systemClock);
+  const { manifest } = createSources(options({ manifest: path }), CONTEXT);
   const { issues } = await assertRejects(async () => await manifest?.(), ConfigurationError);
   assertEquals(issues, [`Cannot use the manifest "${path}": settings.hot_reload: expected true or false, got 1`]);
 });
@@ -102,7 +120,7 @@ Deno.test({
       ["large", "expected at most 4194304 bytes in", "large"],
     ] as const;
     for (const [name, expected, where] of cases) {
-      const { variables } = createSources(options({ "env-file": [directory.at(name)] }), systemClock);
+      const { variables } = createSources(options({ "env-file": [directory.at(name)] }), CONTEXT);
       const path = directory.at(name);
       assertEquals(
         await messageOf(variables()),
@@ -110,7 +128,7 @@ Deno.test({
       );
     }
     for (const path of [directory.at("fifo"), "/dev/zero"]) {
-      const { manifest } = createSources(options({ manifest: path }), systemClock);
+      const { manifest } = createSources(options({ manifest: path }), CONTEXT);
       const expected = `Cannot read --manifest "${path}": expected a regular file, got '${path}'`;
       assertEquals(await messageOf(Promise.resolve(manifest?.())), expected);
     }
@@ -125,14 +143,14 @@ Deno.test("readPaths() does not wait for a file system that does not answer", as
 });
 
 Deno.test("createSources() returns no manifest if none is set", () => {
-  assertEquals(createSources(options({}), systemClock).manifest, undefined);
+  assertEquals(createSources(options({}), CONTEXT).manifest, undefined);
 });
 
 Deno.test("createSources() reads --watch-path if it is watched and --env-file is not set", async () => {
   await using directory = await TempDirectory.make({ REP_PUBLIC_SRC_A: "mounted", "app.env": "REP_PUBLIC_SRC_A=file" });
   const watched = { "watch-path": directory.path, "hot-reload-mode": "file_watch" } as const;
   const read = async (some: Partial<SourceOptions>) =>
-    (await createSources(options(some), systemClock).variables()).REP_PUBLIC_SRC_A;
+    (await createSources(options(some), CONTEXT).variables()).REP_PUBLIC_SRC_A;
   assertEquals(await read(watched), "mounted");
   assertEquals(await read({ ...watched, "env-file": [directory.at("app.env")] }), "file");
   assertEquals(await read({ ...watched, "hot-reload-mode": "signal" }), undefined);
@@ -151,12 +169,12 @@ Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifes
 Deno.test("createSources() reports the path that could not be read, and the reason", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("app.env");
-  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }), systemClock);
+  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }), CONTEXT);
   assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
     `Cannot read --manifest "${path}": No such file or directory (os error 2): stat '${path}'`,
   ]);
-  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }), systemClock);
+  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }), CONTEXT);
   assertEquals(
     await messageOf(watched.variables()),
     `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
@@ -168,7 +186,7 @@ Deno.test("createSources() reports every issue of an env file with file and line
     "app.env": "REP_SENSITIVE_A=CANARY\nCANARY\nREP_SERVER_B='CANARY",
   });
   const path = directory.at("app.env");
-  const { variables } = createSources(options({ "env-file": [path] }), systemClock);
+  const { variables } = createSources(options({ "env-file": [path] }), CONTEXT);
   const { issues } = await assertRejects(variables, ConfigurationError);
   assertEquals(issues, [
     `Cannot read --env-file "${path}:2": expected NAME=value, a comment or a blank line`,
@@ -181,7 +199,7 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
   await using directory = await TempDirectory.make({ "app.env": valid });
   const path = directory.at("app.env");
   const clock = new WatchedClock();
-  const { variables } = createSources(options({ "env-file": [path] }), clock);
+  const { variables } = createSources(options({ "env-file": [path] }), { clock, log: silentLog });
   await using service = await setUp({}, { variables });
   const state = async () => {
     const { status, variables } = await (await service.ask("/rep/health")).json();

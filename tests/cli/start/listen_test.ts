@@ -16,7 +16,7 @@ interface ListenStage extends AsyncDisposable {
 }
 
 const READY = Promise.resolve();
-const COMMON = { hostname: "127.0.0.1", tls: undefined, serves: "gateway", clock: systemClock, ready: READY };
+const COMMON = { hostname: "127.0.0.1", tls: undefined, serves: "gateway", path: "", clock: systemClock, ready: READY };
 
 /** A gateway on a real port of this machine. */
 async function stage(options: Partial<ListenOptions> = {}): Promise<ListenStage> {
@@ -332,7 +332,7 @@ Deno.test({
         if (++asked === 2) setTimeout(() => listener.shutdown());
         return new Response("here");
       }
-      const others = { tls: undefined, serves: "gateway", clock: systemClock, ready: Promise.resolve(), log };
+      const others = { tls: undefined, serves: "gateway", path: "", clock: systemClock, ready: Promise.resolve(), log };
       const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
@@ -377,7 +377,7 @@ Deno.test({
       };
       const idle = setInterval(() => {}, 1_000);
       const handler = () => new Response();
-      const others = { tls: undefined, serves: "gateway", clock, ready: Promise.resolve(), log };
+      const others = { tls: undefined, serves: "gateway", path: "", clock, ready: Promise.resolve(), log };
       const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
       `,
       { flags: ["--allow-net"], maxFiles: 64 },

@@ -269,6 +269,7 @@ testPostgres("the password is read from the URL, a file or PGPASSWORD, and is in
     const error = await assertRejects(() => openStore(url, silentLog), TypeError, "password authentication failed");
     assertEquals(error.message.includes("s3cret"), false);
   }
+  await assertRejects(() => openStore(without, silentLog), TypeError, "the server asks for a password: expected USER:");
   const missing = `${without}&password_file=${directory.at("none")}`;
   await assertRejects(() => openStore(missing, silentLog), TypeError, "cannot read password_file");
   Deno.env.set("PGPASSWORD", server.password);

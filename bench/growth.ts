@@ -80,7 +80,7 @@ async function replayGrowth({ events, rounds }: Sizes): Promise<Growth> {
   return await measureGrowth(description, { sizes, rounds }, async (missed) => {
     // It has only the newest events in memory.
     await using restarted = await ChangingVariables.start(store, VARIABLES, reloads);
-    const headers = { "last-event-id": String(Number(ids[0]) - 1) };
+    const headers = { "last-event-id": String(Number(ids[0]) - 1_000) };
     const request = new Request("http://localhost/rep/changes", { headers });
     const startedAt = performance.now();
     await readUntil(await restarted.gateway.fetch(request), `id: ${ids[missed - 1]}\n\n`);

@@ -6,7 +6,7 @@ const MAX_WAITING = 32;
 
 /** The result of a {@linkcode Compressor}. */
 export interface Compressed {
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly body: Uint8Array<ArrayBuffer>;
   /** A strong entity tag: a hash of the bytes. */
   readonly etag: string;
 }
@@ -49,6 +49,6 @@ export class Compressor {
     const { encodeThoroughly } = await import("./encode_content.ts"); // not at startup, since `node:zlib` is large
     const result = await encodeThoroughly(bytes, coding);
     if (this.#isClosed || result.length >= bytes.length) return undefined;
-    return { bytes: result, etag: await eTag(result) };
+    return { body: result, etag: await eTag(result) };
   }
 }

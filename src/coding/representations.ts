@@ -5,85 +5,77 @@ import { type Coding, COMPRESSOR_CODINGS, type CompressorCoding, preferredCoding
 import { fastestBody } from "./fastest_body.ts";
 import { isCompressible } from "./is_compressible.ts";
 
-/** What all representations of a resource have in common. */
-export interface Resource {
+/** A resource in one content coding, with everything that a response needs. */
+export interface Representation {
   /** Whether it is HTML with the configuration, or a fragment of such a page. */
   readonly isPage: boolean;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly lastModified: Date | undefined;
-}
-
-/** A resource in one content coding, with everything that a response needs. */
-export interface Representation<B extends Body = Body> extends Pick<Resource, "isPage"> {
   /** @default {200} */
   readonly status?: number;
   readonly statusText?: string;
   /** The headers of a complete response. */
   readonly headers: Headers | Readonly<Record<string, string>>;
   readonly validators: Validators;
-  readonly body: B;
+  readonly body: Body;
 }
 
-/** A body in memory: a string has ASCII characters only. */
-type MemoryBody = string | Uint8Array<ArrayBuffer>;
+/** The body of a complete response. A string has ASCII characters only. */
+export type Body = string | Uint8Array<ArrayBuffer> | StreamedBody;
 
-/** The body of a complete response. */
-export type Body = MemoryBody | StreamedBody;
-
-/** A body of which nothing has been read. One of its functions is called, once. */
+/** A body that is not in memory. One of its functions is called, once for each response. */
 export interface StreamedBody {
-  /** In bytes. Only the size of a body of which ranges may be sent is used. */
-  readonly size: number;
+  /** In bytes; `undefined` if it is not known before it is read. */
+  readonly length: number | undefined;
   /** Returns all bytes, or those of a range. */
-  read(range?: ByteRange): ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null;
+  read(range?: ByteRange): BodyContent | Promise<BodyContent>;
   /** Frees what the body needs. */
   cancel(): void;
 }
 
+/** What is read of a body. */
+export type BodyContent = ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null;
+
 /** The content coding of a representation; `identity` means none. */
 export type RepresentationCoding = Coding["name"] | "identity";
 
-/** A resource in memory, in one content coding. */
-interface CodedBytes {
+/** A resource in one content coding. */
+export interface CodedBody {
   readonly coding: RepresentationCoding;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** If it is strong, it is one of the bytes. */
+  readonly body: Uint8Array<ArrayBuffer> | StreamedBody;
+  /** If it is strong, it is one of these bytes. */
   readonly etag: string | undefined;
 }
 
-/** Options of {@linkcode Representations}. */
-interface RepresentationsOptions {
-  /** Compressed variants that exist already. If there are any, none is made. @default {[]} */
-  readonly variants?: readonly CodedBytes[];
-  /** Compresses a resource that is worth it. @default {it is not compressed} */
-  readonly compressor?: Pick<Compressor, "compress" | "isBusy"> | undefined;
+/** What all representations of a resource have in common. */
+interface Resource extends Pick<Representation, "isPage"> {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly lastModified?: Date | undefined;
+  /** Compresses the resource, if it is in memory and worth it. */
+  readonly compressor: Pick<Compressor, "compress" | "isBusy"> | undefined;
 }
 
 /**
- * The representations of one version of a resource, in memory. A coding that a client prefers is made when it is first
- * asked for, in the background; until then the client gets the resource without it.
+ * The representations of one version of a resource. A coding that a client prefers is made when it is first asked for,
+ * in the background; until then the client gets the resource without it.
  */
 export class Representations {
   /** What all representations take in memory at most, in bytes: what is compressed is smaller. */
   readonly maxBytes: number;
   readonly #resource: Resource;
-  readonly #original: Representation<MemoryBody>;
-  readonly #compressor: RepresentationsOptions["compressor"];
+  readonly #original: Representation;
   readonly #variants = new Map<RepresentationCoding, Representation | "pending">();
-  #codings: readonly Coding["name"][];
+  #codings: readonly RepresentationCoding[];
   /** The last header, and what was selected for it: most browsers send the same one. */
-  #last: { readonly accepted: string | null; readonly coding: Coding["name"] | undefined } | undefined;
+  #last: { readonly accepted: string | null; readonly coding: RepresentationCoding | undefined } | undefined;
 
-  constructor(resource: Resource, original: CodedBytes, { variants = [], compressor }: RepresentationsOptions) {
-    const { length } = original.bytes;
-    const isWorthIt = compressor !== undefined && isCompressible(resource.headers["content-type"] ?? "", length);
+  /** @param variants Compressed variants that exist already. If there are any, none is made. */
+  constructor(resource: Resource, original: CodedBody, variants: readonly CodedBody[] = []) {
+    const isCompressed = variants.length === 0 && isWorthCompressing(resource, original);
     this.#resource = resource;
-    this.#compressor = compressor;
-    this.#codings = variants.length === 0 && isWorthIt ? COMPRESSOR_CODINGS : codingsOf(variants);
+    this.#codings = isCompressed ? COMPRESSOR_CODINGS : variants.map(({ coding }) => coding);
     this.#original = this.#represent(original);
     for (const variant of variants) this.#variants.set(variant.coding, this.#represent(variant));
-    const made = this.#codings.length - variants.length;
-    this.maxBytes = variants.reduce((sum, { bytes }) => sum + bytes.length, length * (1 + made));
+    const made = isCompressed ? COMPRESSOR_CODINGS.length : 0;
+    this.maxBytes = variants.reduce((sum, { body }) => sum + bytesOf(body), bytesOf(original.body) * (1 + made));
   }
 
   /**
@@ -99,9 +91,18 @@ export class Representations {
     return hasOriginal ? this.#original : variant;
   }
 
-  #represent({ bytes, ...others }: CodedBytes): Representation<MemoryBody> {
-    const varies = this.#codings.length > 0;
-    return represent(this.#resource, { ...others, body: fastestBody(bytes), size: bytes.length, varies });
+  #represent({ coding, body, etag: own }: CodedBody): Representation {
+    const { isPage, headers, lastModified } = this.#resource;
+    const etag = codedEtag(own, coding);
+    const all = {
+      ...headers,
+      ...(etag ? { etag } : {}),
+      ...(this.#codings.length > 0 ? { vary: ["Accept-Encoding", headers.vary].filter(Boolean).join(", ") } : {}),
+      ...(coding === "identity" ? {} : { "content-encoding": coding }),
+      ...(body.length === undefined ? {} : { "content-length": `${body.length}` }),
+    };
+    const fastest = body instanceof Uint8Array ? fastestBody(body) : body;
+    return { isPage, headers: all, validators: { etag, lastModified }, body: fastest };
   }
 
   #variantFor(accepted: string | null): Representation | undefined {
@@ -109,17 +110,18 @@ export class Representations {
     const { coding } = this.#last;
     if (coding === undefined) return undefined;
     const variant = this.#variants.get(coding);
-    if (variant === undefined && this.#compressor?.isBusy === false) {
-      void this.#compress(coding as CompressorCoding, this.#compressor);
+    if (variant === undefined && this.#resource.compressor?.isBusy === false) {
+      void this.#add(coding as CompressorCoding);
     }
     return variant === "pending" ? undefined : variant;
   }
 
-  async #compress(coding: CompressorCoding, compressor: Pick<Compressor, "compress">): Promise<void> {
-    const { body, validators: { etag } } = this.#original;
+  async #add(coding: CompressorCoding): Promise<void> {
     this.#variants.set(coding, "pending");
-    const original = typeof body === "string" ? new TextEncoder().encode(body) : body;
-    const compressed = await compressor.compress(original, coding).catch(() => undefined); // the original can be sent
+    const { body, validators: { etag } } = this.#original;
+    const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body as Uint8Array<ArrayBuffer>;
+    const compressing = this.#resource.compressor?.compress(bytes, coding);
+    const compressed = await compressing?.catch(() => undefined); // the original can still be sent
     this.#last = undefined;
     if (compressed === undefined) return void (this.#codings = this.#codings.filter((other) => other !== coding));
     const isStrong = etag?.startsWith('"'); // that of a page is weak, and stays
@@ -127,39 +129,13 @@ export class Representations {
   }
 }
 
-function codingsOf(variants: readonly CodedBytes[]): Coding["name"][] {
-  return variants.map(({ coding }) => coding).filter((coding) => coding !== "identity");
+function isWorthCompressing({ compressor, headers }: Resource, { body }: CodedBody): boolean {
+  return compressor !== undefined && isCompressible(headers["content-type"] ?? "", bytesOf(body));
 }
 
-/** What distinguishes the representations of a resource. */
-interface RepresentOptions<B extends Body> {
-  readonly coding: RepresentationCoding;
-  readonly etag: string | undefined;
-  readonly body: B;
-  readonly size: number;
-  /** Whether there are, or will be, other codings. */
-  readonly varies: boolean;
-}
-
-/** Returns a representation of a resource. */
-export function represent<B extends Body>(
-  { isPage, headers, lastModified }: Resource,
-  { coding, etag: own, body, size, varies }: RepresentOptions<B>,
-): Representation<B> {
-  const etag = codedEtag(own, coding);
-  const vary = ["Accept-Encoding", headers.vary].filter((names) => names !== undefined).join(", ");
-  return {
-    isPage,
-    headers: {
-      ...headers,
-      ...(etag ? { etag } : {}),
-      ...(varies ? { vary } : {}),
-      ...(coding === "identity" ? {} : { "content-encoding": coding }),
-      "content-length": `${size}`,
-    },
-    validators: { etag, lastModified },
-    body,
-  };
+/** Returns how many bytes of a body are in memory. */
+function bytesOf(body: CodedBody["body"]): number {
+  return body instanceof Uint8Array ? body.length : 0;
 }
 
 /** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */

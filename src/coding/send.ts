@@ -2,6 +2,7 @@ import { copyHeaders } from "../http/copy_headers.ts";
 import { headResponse } from "../http/head_response.ts";
 import { failedPrecondition, ifNoneMatchFails, ifRangeHolds } from "../http/preconditions.ts";
 import { Problem } from "../http/problem.ts";
+import { andThen } from "../values/and_then.ts";
 import { type ByteRange, parseByteRange } from "./byte_range.ts";
 import type { Body, Representation, StreamedBody } from "./representations.ts";
 
@@ -17,17 +18,15 @@ export interface SendRequest {
  *
  * @throws {Problem} 412 or 416.
  */
-export function send(request: SendRequest, representation: Representation): Response {
+export function send(request: SendRequest, representation: Representation): Response | Promise<Response> {
   const { headers, body } = representation;
   const failed = preconditionStatus(request, representation);
   if (failed === 304) return withoutBody(body, { status: 304, headers: notModifiedHeaders(headers) });
-  if (failed === 412) {
-    cancel(body);
-    throw new Problem(412, { detail: "Cannot send the file: a precondition of the request failed" });
-  }
+  if (failed === 412) throw new Problem(412, { detail: "Cannot send the file: a precondition of the request failed" });
   if (request.method === "HEAD") return headResponse(withoutBody(body, representation));
   const range = requestedRange(request, representation);
-  return range ? sendRange(representation, range) : new Response(read(body), representation);
+  if (range !== undefined) return sendRange(representation, range);
+  return andThen(read(body), (content) => new Response(content, representation));
 }
 
 /** Only `If-None-Match` applies to a page: the others refer to what it was made of. */
@@ -39,15 +38,11 @@ function preconditionStatus({ method, headers }: SendRequest, { isPage, status =
 
 /** Cancels the body, which would otherwise keep its file or its connection open. */
 function withoutBody(body: Body, init: ResponseInit): Response {
-  cancel(body);
+  if (!isInMemory(body)) body.cancel();
   return new Response(null, init);
 }
 
-function cancel(body: Body): void {
-  if (!isInMemory(body)) body.cancel();
-}
-
-function read(body: Body, range?: ByteRange): BodyInit | null {
+function read(body: Body, range?: ByteRange): BodyInit | null | Promise<BodyInit | null> {
   if (!isInMemory(body)) return body.read(range);
   if (range === undefined) return body;
   return typeof body === "string" ? body.slice(range.start, range.end) : body.subarray(range.start, range.end);
@@ -74,22 +69,17 @@ function requestedRange({ method, headers }: SendRequest, { isPage, body, valida
   if (isPage || method !== "GET") return undefined; // RFC 9110 §14.2
   const header = headers.get("range");
   if (header === null || !ifRangeHolds(headers, validators)) return undefined;
-  const size = sizeOf(body);
+  const size = body.length ?? 0;
   const range = parseByteRange(header, size);
   if (range !== "unsatisfiable") return range;
-  cancel(body);
   const detail = `Cannot send the range "${header.slice(0, 100)}": expected one within ${size} bytes`;
   throw new Problem(416, { detail, headers: { "content-range": `bytes */${size}` } });
 }
 
-function sizeOf(body: Body): number {
-  return isInMemory(body) ? body.length : body.size;
-}
-
-function sendRange({ headers, body }: Representation, range: ByteRange): Response {
+function sendRange({ headers, body }: Representation, range: ByteRange): Response | Promise<Response> {
   const { start, end } = range;
   const rangeHeaders = new Headers(headers);
-  rangeHeaders.set("content-range", `bytes ${start}-${end - 1}/${sizeOf(body)}`);
+  rangeHeaders.set("content-range", `bytes ${start}-${end - 1}/${body.length}`);
   rangeHeaders.set("content-length", `${end - start}`);
-  return new Response(read(body, range), { status: 206, headers: rangeHeaders });
+  return andThen(read(body, range), (content) => new Response(content, { status: 206, headers: rangeHeaders }));
 }

@@ -1,14 +1,13 @@
 import type { Compressor } from "../coding/compressor.ts";
 import { COMPRESSOR_CODINGS } from "../coding/content_coding.ts";
-import { Representations } from "../coding/representations.ts";
-import { send, type SendRequest } from "../coding/send.ts";
+import { type CodedBody, Representations } from "../coding/representations.ts";
 import type { Log } from "../observe/log.ts";
 import type { ConfigScript } from "./config_script.ts";
-import { insertIntoBytes, pageHead } from "./page_response.ts";
+import { pageHead, withScript } from "./page_response.ts";
 
 /** Options of {@linkcode HtmlFile}. */
 interface HtmlFileOptions {
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly body: CodedBody["body"];
   /** The headers of a response with the file as it is, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
@@ -16,7 +15,7 @@ interface HtmlFileOptions {
   readonly log: Log;
 }
 
-/** An HTML file in memory, with the page that was made of it for the current config script. */
+/** An HTML file, with the page that was made of it for the current config script. */
 export class HtmlFile {
   readonly #options: HtmlFileOptions;
   readonly #fragment: Representations;
@@ -24,32 +23,28 @@ export class HtmlFile {
 
   constructor(options: HtmlFileOptions) {
     this.#options = options;
-    this.#fragment = this.#represent(options.bytes, undefined);
+    this.#fragment = this.#represent(undefined);
   }
 
-  /** Returns what the file takes in memory at most, in bytes, with a config script of this size. */
+  /** Returns what the file takes in memory at most, in bytes: itself, the fragment and the page, each compressed. */
   maxBytes(scriptBytes: number): number {
-    const { length } = this.#options.bytes;
+    const { body } = this.#options;
+    const length = body instanceof Uint8Array ? body.length : 0;
     return length + 2 * this.#fragment.maxBytes + (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
   }
 
-  /** Responds to a GET or HEAD request with the page, or, without a config script, with the file as a fragment. */
-  respond(request: SendRequest, script: ConfigScript | undefined): Response {
-    const representations = script === undefined ? this.#fragment : this.#pageWith(script);
-    return send(request, representations.select(request.headers));
-  }
-
-  #pageWith(script: ConfigScript): Representations {
-    if (this.#page?.script !== script) {
-      const bytes = insertIntoBytes(this.#options.bytes, script, this.#options.log);
-      this.#page = { script, representations: this.#represent(bytes, script) };
-    }
+  /** Returns the page with a config script; without one, the file as a fragment. */
+  represent(script: ConfigScript | undefined): Representations {
+    if (script === undefined) return this.#fragment;
+    if (this.#page?.script !== script) this.#page = { script, representations: this.#represent(script) };
     return this.#page.representations;
   }
 
-  #represent(bytes: Uint8Array<ArrayBuffer>, script: ConfigScript | undefined): Representations {
-    const { headers, validators: { etag } } = pageHead(this.#options.headers, script);
-    const resource = { isPage: true, headers: Object.fromEntries(headers), lastModified: undefined };
-    return new Representations(resource, { coding: "identity", bytes, etag }, { compressor: this.#options.compressor });
+  #represent(script: ConfigScript | undefined): Representations {
+    const { body: original, compressor, log, headers: originalHeaders } = this.#options;
+    const { isPage, headers, validators: { etag } } = pageHead(originalHeaders, script);
+    const resource = { isPage, headers: Object.fromEntries(headers), compressor };
+    const body = script ? withScript(original, script, log) : original;
+    return new Representations(resource, { coding: "identity", body, etag });
   }
 }

@@ -1,8 +1,9 @@
 import { BytesContent, createResponse } from "../coding/bytes_content.ts";
 import { isEncoded } from "../coding/content_coding.ts";
-import type { Representation, StreamedBody } from "../coding/representations.ts";
+import type { BodyContent, CodedBody, Representation, StreamedBody } from "../coding/representations.ts";
 import { send, type SendRequest } from "../coding/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
+import { andThen } from "../values/and_then.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
@@ -45,21 +46,21 @@ export async function injectPage(
     if (isHtml(response) && !isFragment) warnOfEncoding(log);
     return createResponse(response);
   }
-  if (isFragment) return send(request, representationOf(sourceOf(response), undefined, log));
+  if (isFragment) return send(request, representationOf(response, undefined, log));
   const page = await decodeIfEncoded(response);
   if (isEncoded(page.headers)) return withoutScript(createResponse(page), log);
-  return send(request, representationOf(sourceOf(page), await getConfigScript(), log));
+  return send(request, representationOf(page, await getConfigScript(), log));
 }
 
-/** Inserts the config script into a page. */
-function insertInto(content: ReturnType<StreamedBody["read"]>, script: ConfigScript, log: Log) {
-  if (content instanceof Uint8Array) return insertIntoBytes(content, script, log);
-  return injectScript(content ?? new Blob([]).stream(), script.bytes, () => warnOfEncoding(log));
-}
-
-/** Inserts the config script into a page in memory. */
-export function insertIntoBytes(page: Uint8Array<ArrayBuffer>, { bytes }: ConfigScript, log: Log) {
-  return insertScript(page, bytes, () => warnOfEncoding(log));
+/** Inserts the config script into a page: at once if it is in memory, else when it is read. */
+export function withScript(body: CodedBody["body"], { bytes }: ConfigScript, log: Log): CodedBody["body"] {
+  const warn = () => warnOfEncoding(log);
+  if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
+  const insert = (content: BodyContent) =>
+    content instanceof Uint8Array
+      ? insertScript(content, bytes, warn)
+      : injectScript(content ?? new Blob([]).stream(), bytes, warn);
+  return { ...body, length: undefined, read: () => andThen(body.read(), insert) };
 }
 
 /** Logs that a page in UTF-16 has no script. */
@@ -81,30 +82,23 @@ function withoutScript(response: Response, log: Log): Response {
   return response;
 }
 
-/** What a page is made of: a file, or the response of an upstream. */
-interface PageSource extends Pick<Representation, "status" | "statusText"> {
-  readonly headers: Headers;
-  readonly body: StreamedBody;
-}
-
-function sourceOf(response: Response | BytesContent): PageSource {
-  const { status, headers } = response;
-  if (response instanceof BytesContent) {
-    return { status, headers, body: { size: 0, read: () => response.content, cancel() {} } };
-  }
-  const { statusText, body } = response;
-  const cancel = () => void body?.cancel().catch(() => {}); // it has failed already
-  return { status, statusText, headers, body: { size: 0, read: () => body, cancel } };
-}
-
 /** Returns the representation of a page with the config script; without one, that of a fragment. */
-export function representationOf(
-  { body, ...source }: PageSource,
+function representationOf(
+  response: Response | BytesContent,
   script: ConfigScript | undefined,
   log: Log,
 ): Representation {
-  const injected = script && { ...body, read: () => insertInto(body.read(), script, log) };
-  return { ...source, ...pageHead(source.headers, script), body: injected ?? body };
+  const statusText = response instanceof Response ? response.statusText : "";
+  const body = bodyOf(response);
+  const injected = script ? withScript(body, script, log) : body;
+  return { ...pageHead(response.headers, script), status: response.status, statusText, body: injected };
+}
+
+function bodyOf(response: Response | BytesContent): StreamedBody {
+  if (response instanceof BytesContent) return { length: undefined, read: () => response.content, cancel() {} };
+  const { body } = response;
+  const cancel = () => void body?.cancel().catch(() => {}); // it has failed already
+  return { length: undefined, read: () => body, cancel };
 }
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */

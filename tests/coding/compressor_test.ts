@@ -12,7 +12,7 @@ const TEXT = new TextEncoder().encode(
 Deno.test("Compressor compresses with Brotli and gzip", async () => {
   const compressor = new Compressor();
   for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzipSync]] as const) {
-    const { bytes, etag } = await compressor.compress(TEXT, coding) ?? { bytes: new Uint8Array() };
+    const { body: bytes, etag } = await compressor.compress(TEXT, coding) ?? { body: new Uint8Array() };
     assert(bytes.length > 0 && bytes.length < TEXT.length / 2);
     assertEquals(new Uint8Array(decompress(bytes)), TEXT);
     assertEquals(etag, await eTag(bytes));

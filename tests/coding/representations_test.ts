@@ -4,13 +4,14 @@ import type { CompressorCoding } from "../../src/coding/content_coding.ts";
 import { type RepresentationCoding, Representations } from "../../src/coding/representations.ts";
 import { settle } from "../../tools/fake_clock.ts";
 
-const RESOURCE = { isPage: false, headers: { "content-type": "text/plain" }, lastModified: undefined };
+const RESOURCE = { isPage: false, headers: { "content-type": "text/plain" }, compressor: undefined };
 
 function contentOf(coding: RepresentationCoding, length: number, etag = `"${coding}"`) {
-  return { coding, bytes: new Uint8Array(length).fill(0xff), etag };
+  return { coding, body: new Uint8Array(length).fill(0xff), etag };
 }
 
 const ORIGINAL = contentOf("identity", 2_000);
+const STREAMED = { length: 2_000_000, read: () => null, cancel() {} };
 
 /** A compressor with a result of 500 bytes, or another one. */
 function compressorWith(
@@ -34,7 +35,7 @@ function select(representations: Representations, accepted?: string): string {
 
 Deno.test("Representations.select() selects for each Accept-Encoding header, in any order", () => {
   const variants = [contentOf("br", 3), contentOf("gzip", 4)];
-  const representations = new Representations(RESOURCE, ORIGINAL, { variants });
+  const representations = new Representations(RESOURCE, ORIGINAL, variants);
   const accepted = ["br", "gzip", "gzip", undefined, "br", "br;q=0", "gzip, br"];
   assertEquals(accepted.map((value) => select(representations, value)), [
     ...["br", "gzip", "gzip", "identity", "br", "identity", "br"],
@@ -46,16 +47,17 @@ Deno.test("Representations.maxBytes counts what is there, and what may be made o
   const compressor = compressorWith();
   const image = { ...RESOURCE, headers: { "content-type": "image/png" } };
   assertEquals([
-    new Representations(RESOURCE, ORIGINAL, {}).maxBytes,
-    new Representations(RESOURCE, ORIGINAL, { variants, compressor }).maxBytes,
-    new Representations(RESOURCE, ORIGINAL, { compressor }).maxBytes,
-    new Representations(image, ORIGINAL, { compressor }).maxBytes,
-  ], [2_000, 2_007, 6_000, 2_000]);
+    new Representations(RESOURCE, ORIGINAL).maxBytes,
+    new Representations({ ...RESOURCE, compressor }, ORIGINAL, variants).maxBytes,
+    new Representations({ ...RESOURCE, compressor }, ORIGINAL).maxBytes,
+    new Representations({ ...image, compressor }, ORIGINAL).maxBytes,
+    new Representations({ ...RESOURCE, compressor }, { ...ORIGINAL, body: STREAMED }, variants).maxBytes,
+  ], [2_000, 2_007, 6_000, 2_000, 7]);
 });
 
 Deno.test("Representations compresses once for each coding that is asked for", async () => {
   const compressor = compressorWith();
-  const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
+  const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
   assertEquals([select(representations), select(representations, "br"), select(representations, "br")], [
     ...["identity", "identity", "identity"],
   ]);
@@ -72,7 +74,7 @@ for (const outcome of ["is not smaller", "fails"]) {
       if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500));
       return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined);
     });
-    const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
+    const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
     for (let i = 0; i < 3; i++) {
       select(representations, "gzip, br");
       await settle();
@@ -87,7 +89,7 @@ for (const outcome of ["is not smaller", "fails"]) {
 
 Deno.test("Representations compresses later if the compressor is busy", async () => {
   const compressor = compressorWith();
-  const representations = new Representations(RESOURCE, ORIGINAL, { compressor });
+  const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
   compressor.isBusy = true;
   select(representations, "br");
   await settle();

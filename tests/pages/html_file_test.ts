@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../src/coding/compressor.ts";
+import { send } from "../../src/coding/send.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { HtmlFile } from "../../src/pages/html_file.ts";
 import { isFragmentRequest } from "../../src/pages/page_caching.ts";
@@ -30,14 +31,15 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
   const compressor = new Compressor();
   const { log, lines } = captureLog();
   const bytes = typeof html === "string" ? new TextEncoder().encode(html) : html;
-  const file = new HtmlFile({ bytes, headers: new Headers(HEADERS), compressor, log });
+  const file = new HtmlFile({ body: bytes, headers: new Headers(HEADERS), compressor, log });
   return {
     bytes,
     file,
     lines,
     get(headers: HeadersInit = {}, script: ConfigScript = SCRIPT, method = "GET") {
       const request = new Request("http://app.example/", { method, headers });
-      return file.respond(request, isFragmentRequest(request.headers) ? undefined : script);
+      const representations = file.represent(isFragmentRequest(request.headers) ? undefined : script);
+      return send(request, representations.select(request.headers)) as Response;
     },
     async compressed() {
       await compressor.idle();

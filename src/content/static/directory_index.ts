@@ -4,38 +4,37 @@ import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import { isSameFile, isSettled, versionOf } from "./file_version.ts";
-import { type FilePlace, type FilePlaces, type Place, SEPARATOR } from "./open_file.ts";
+import { isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
+import { type FilePlace, SEPARATOR } from "./open_file.ts";
 import type { StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
-export type Found =
-  | Directory
-  | { readonly kind: "file"; readonly key: string; readonly file: StaticFile }
-  /**
-   * `rejected`: it must not be served. `unreadable`: the log says why. `gone`: the served directory itself is not there.
-   */
-  | { readonly kind: "absent" | "rejected" | "unreadable" | "gone" };
+export type Found = Directory | FoundFile | Nothing;
 
 /** A directory. What is not in its listing, by exact name, is not served. */
 interface Directory {
   readonly kind: "directory";
   readonly names: ReadonlySet<string>;
+  /** What the names take in memory. */
+  readonly bytes: number;
   /** Whether it lies in the served directory, and not only a link to it. */
   readonly isInside: boolean;
   readonly version: string;
   readonly isSettled: boolean;
-  /** In milliseconds since the Unix epoch. */
+  /** In milliseconds of the monotonic clock. */
   readonly listedAt: number;
 }
 
-/** What is to be looked at. */
-interface Look {
-  /** The names of the path, joined. */
+/** A file that may be served. */
+export interface FoundFile {
+  readonly kind: "file";
   readonly key: string;
-  /** The names in the same directory. */
-  readonly siblings: ReadonlySet<string>;
-  readonly known: Found | undefined;
+  readonly file: StaticFile;
+}
+
+interface Nothing {
+  /** `rejected`: it must not be served. `unreadable`: the log says why. `gone`: the served directory is not there. */
+  readonly kind: "absent" | "rejected" | "unreadable" | "gone";
 }
 
 /** Options of {@linkcode DirectoryIndex}. */
@@ -43,14 +42,12 @@ interface DirectoryIndexOptions {
   /** The served directory, as an absolute path. */
   readonly directory: string;
   /** How many bytes are kept in memory. With 0, nothing is. */
-  readonly maxBytes: number;
-  /**
-   * Reads a file that may be served, unless what is known of it is current.
-   *
-   * @param name The requested name, whatever the name of the file is that a link leads to.
-   */
-  readonly load: (name: string, places: FilePlaces, known: StaticFile | undefined) => Promise<StaticFile>;
-  readonly clock: Pick<Clock, "now">;
+  readonly cacheBytes: number;
+  /** Reads the file of a name, and its compressed variants, unless what is known of it is current. */
+  readonly load: (name: string, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
+  /** Returns what a file takes in memory. */
+  readonly bytesOf: (file: StaticFile) => number;
+  readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
 }
 
@@ -111,7 +108,7 @@ export class DirectoryIndex {
   }
 
   /** Looks at a file again when it is asked for the next time. */
-  forget(key: string): void {
+  forget({ key }: FoundFile): void {
     this.#release?.forget(key);
   }
 
@@ -124,17 +121,17 @@ export class DirectoryIndex {
   }
 
   #currentRelease(): Release | undefined | Promise<Release | undefined> {
-    if (isWithin(MAX_AGE_MS, this.#checkedAt, this.#options.clock.now())) return this.#release;
+    if (this.#options.clock.monotonic() - this.#checkedAt < MAX_AGE_MS) return this.#release;
     return this.#looks.run("", () => this.#findRelease());
   }
 
   /** The directory may be a link that is switched to another release, or be replaced by one. */
   async #findRelease(): Promise<Release | undefined> {
     const { directory, clock } = this.#options;
-    const checkedAt = clock.now();
-    const place = await locate(directory).catch(ignoreError);
-    if (!place?.stats.isDirectory) this.#release = undefined;
-    else if (!this.#release?.isAt(place)) this.#release = new Release(place, this.#options);
+    const checkedAt = clock.monotonic();
+    const look = await lookAt(directory).catch(ignoreError);
+    if (!look?.stats.isDirectory) this.#release = undefined;
+    else if (!this.#release?.isAt(look)) this.#release = new Release(look, this.#options);
     this.#checkedAt = checkedAt;
     return this.#release;
   }
@@ -146,19 +143,19 @@ function findIn(release: Release | undefined, names: readonly string[]): Found |
 
 /** The index of one real directory. Requests in flight keep it when another one takes its place. */
 class Release {
-  readonly #root: Place;
+  readonly #root: Look;
   readonly #options: DirectoryIndexOptions;
   readonly #known: SizeBoundedCache<Known>;
   readonly #looks = new SharedCalls<Found>();
   #loggedAt = -Infinity;
 
-  constructor(root: Place, options: DirectoryIndexOptions) {
+  constructor(root: Look, options: DirectoryIndexOptions) {
     this.#root = root;
     this.#options = options;
-    this.#known = new SizeBoundedCache(options.maxBytes);
+    this.#known = new SizeBoundedCache(options.cacheBytes);
   }
 
-  isAt({ path, stats }: Place): boolean {
+  isAt({ path, stats }: Look): boolean {
     return path === this.#root.path && isSameFile(stats, this.#root.stats);
   }
 
@@ -173,7 +170,7 @@ class Release {
       if (name === undefined) return found.kind === "directory" && !found.isInside ? REJECTED : found;
       if (found.kind === "file") return ABSENT;
       if (found.kind !== "directory") return found;
-      return found.names.has(name) ? this.find(names, depth + 1, joinKey(key, name), found.names) : ABSENT;
+      return found.names.has(name) ? this.find(names, depth + 1, `${key}/${name}`, found.names) : ABSENT;
     });
   }
 
@@ -183,41 +180,39 @@ class Release {
 
   #lookUnlessFresh(key: string, siblings: ReadonlySet<string>): Found | Promise<Found> {
     const known = this.#known.get(key);
-    if (known !== undefined && isWithin(MAX_AGE_MS, known.checkedAt, this.#options.clock.now())) return known.found;
-    return this.#looks.run(key, () => this.#look({ key, siblings, known: known?.found }));
+    if (known !== undefined && this.#isWithin(MAX_AGE_MS, known.checkedAt)) return known.found;
+    return this.#looks.run(key, () => this.#look(key, siblings, known?.found));
   }
 
-  async #look(request: Look): Promise<Found> {
-    const checkedAt = this.#options.clock.now();
-    const found = await this.#inspect(request).catch(async (error) => {
-      if (!isAbsence(error)) throw error;
-      return await this.#inspect(request); // a mount may have been swapped meanwhile
-    }).catch((error) => this.#explain(error, request));
+  async #look(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
+    const checkedAt = this.#options.clock.monotonic();
+    const inspect = () => this.#inspect(key, siblings, known);
+    // Twice, since a mount may be swapped meanwhile.
+    const found = await inspect().catch(ifAbsent(inspect)).catch((error) => this.#explain(error, key));
     const isIncomplete = found.kind === "file" && found.file.isBeingWritten;
-    const known = { found, checkedAt: isIncomplete ? -Infinity : checkedAt };
-    this.#known.set(request.key, known, bytesOf(found) + 2 * request.key.length);
+    this.#known.set(key, { found, checkedAt: isIncomplete ? -Infinity : checkedAt }, this.#bytesOf(found, key));
     return found;
   }
 
-  #explain(error: unknown, { key }: Look): Found {
+  #explain(error: unknown, key: string): Found {
     if (isAbsence(error)) return VANISHED;
     if (isRejection(error)) return REJECTED;
     this.#logUnreadable(key, error);
     return UNREADABLE;
   }
 
-  async #inspect({ key, siblings, known }: Look): Promise<Found> {
-    const place = await locate(`${this.#root.path}/${key}`);
-    if (place.stats.isDirectory) return await this.#list(place, key, known);
-    if (!this.#mayBeServed(place)) return REJECTED;
+  async #inspect(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
+    const look = await lookAt(this.#root.path + key);
+    if (look.stats.isDirectory) return await this.#list(look, key, known);
+    if (!this.#mayBeServed(look)) return REJECTED;
     const name = key.slice(key.lastIndexOf("/") + 1);
-    const places = { file: this.#inRoot(place, "identity"), variants: await this.#locateVariants(key, name, siblings) };
+    const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, name, siblings)];
     const file = await this.#options.load(name, places, known?.kind === "file" ? known.file : undefined);
     return { kind: "file", key, file };
   }
 
   /** Links may lead anywhere, but only regular files in the served directory are sent. */
-  #mayBeServed({ path, stats }: Place): boolean {
+  #mayBeServed({ path, stats }: Look): boolean {
     return stats.isFile && this.#isInside(path);
   }
 
@@ -228,26 +223,27 @@ class Release {
   }
 
   /** A variant that cannot be sent is left out: the file itself can be sent. */
-  async #locateVariants(key: string, name: string, siblings: ReadonlySet<string>): Promise<FilePlaces["variants"]> {
+  async #findVariants(key: string, name: string, siblings: ReadonlySet<string>): Promise<FilePlace[]> {
     const available = CODINGS.filter(({ suffix }) => siblings.has(name + suffix));
-    const places = await Promise.all(available.map(async ({ name: coding, suffix }) => {
-      const place = await locate(`${this.#root.path}/${key}${suffix}`).catch(ignoreError);
-      return place !== undefined && this.#mayBeServed(place) ? [this.#inRoot(place, coding)] : [];
-    }));
-    return places.flat();
+    const places = available.map(async ({ name: coding, suffix }) => {
+      const look = await lookAt(this.#root.path + key + suffix).catch(ignoreError);
+      return look !== undefined && this.#mayBeServed(look) ? this.#inRoot(look, coding) : undefined;
+    });
+    return (await Promise.all(places)).filter((place) => place !== undefined);
   }
 
-  #inRoot(place: Place, coding: FilePlace["coding"]): FilePlace {
-    return { ...place, root: this.#root.path, coding };
+  #inRoot(look: Look, coding: FilePlace["coding"]): FilePlace {
+    return { ...look, root: this.#root.path, coding };
   }
 
-  async #list({ path, stats, lookedAt }: Place, key: string, known: Found | undefined): Promise<Directory> {
-    const [listedAt, version, isInside] = [this.#options.clock.now(), versionOf(stats), this.#isInside(path)];
+  async #list(look: Look, key: string, known: Found | undefined): Promise<Directory> {
+    const [version, isInside, listedAt] = [versionOf(look), this.#isInside(look.path), this.#options.clock.monotonic()];
     if (known?.kind === "directory" && known.version === version && known.isSettled) {
-      if (isWithin(MAX_LISTING_AGE_MS, known.listedAt, listedAt)) return { ...known, isInside };
+      if (this.#isWithin(MAX_LISTING_AGE_MS, known.listedAt)) return known;
     }
-    const names = await this.#namesIn(path, key);
-    return { kind: "directory", names, isInside, version, isSettled: isSettled(stats, lookedAt), listedAt };
+    const names = await this.#namesIn(look.path, key);
+    const bytes = bytesOfNames(names);
+    return { kind: "directory", names, bytes, isInside, version, isSettled: isSettled(look), listedAt };
   }
 
   async #namesIn(path: string, key: string): Promise<ReadonlySet<string>> {
@@ -256,48 +252,42 @@ class Release {
     } catch (error) {
       if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
       this.#logUnreadable(key, error);
-      return new Set();
+      return NO_NAMES;
     }
   }
 
   #logUnreadable(key: string, error: unknown): void {
-    const { clock, log } = this.#options;
-    if (isWithin(LOG_INTERVAL_MS, this.#loggedAt, clock.now())) return;
-    this.#loggedAt = clock.now();
-    log.error("rep.static.unreadable", { detail: `cannot read "${this.#root.path}/${key}": ${error}` });
+    if (this.#isWithin(LOG_INTERVAL_MS, this.#loggedAt)) return;
+    this.#loggedAt = this.#options.clock.monotonic();
+    this.#options.log.error("rep.static.unreadable", { detail: `cannot read "${this.#root.path}${key}": ${error}` });
+  }
+
+  #isWithin(ms: number, moment: number): boolean {
+    return this.#options.clock.monotonic() - moment < ms;
+  }
+
+  #bytesOf(found: Found, key: string): number {
+    const bytes = ENTRY_BYTES + 2 * key.length;
+    if (found.kind === "file") return bytes + this.#options.bytesOf(found.file);
+    return found.kind === "directory" ? bytes + found.bytes : bytes;
   }
 }
 
-function joinKey(key: string, name: string): string {
-  return key === "" ? name : `${key}/${name}`;
-}
-
-async function locate(path: string): Promise<Place> {
-  const lookedAt = Date.now(); // file systems use the system's clock, whatever the gateway's is
-  const realPath = await Deno.realPath(path);
-  return { path: realPath, stats: await Deno.stat(realPath), lookedAt };
+function bytesOfNames(names: ReadonlySet<string>): number {
+  return names.values().reduce((sum, name) => sum + NAME_BYTES + 2 * name.length, 0);
 }
 
 function ignoreError(): undefined {}
 
-/** Returns whether a moment is less than a time ago. A clock that was set back says nothing about that. */
-function isWithin(ms: number, moment: number, now: number): boolean {
-  return moment <= now && now - moment < ms;
+/** Returns a handler of errors that calls back if something is not, or no longer, at its path. */
+export function ifAbsent<T>(call: () => T): (error: unknown) => T {
+  return (error) => {
+    if (isAbsence(error)) return call();
+    throw error;
+  };
 }
 
-function bytesOf(found: Found): number {
-  if (found.kind === "file") return ENTRY_BYTES + found.file.served.bytes;
-  return found.kind === "directory" ? bytesOfNames(found.names) : 0;
-}
-
-function bytesOfNames(names: ReadonlySet<string>): number {
-  let bytes = 0;
-  for (const name of names) bytes += NAME_BYTES + 2 * name.length;
-  return bytes;
-}
-
-/** Returns whether an error means that something is not, or no longer, at its path. */
-export function isAbsence(error: unknown): boolean {
+function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 

@@ -1,36 +1,27 @@
+import { eTag } from "@std/http/etag";
 import type { ByteRange } from "../../coding/byte_range.ts";
-import type { RepresentationCoding } from "../../coding/representations.ts";
-import { isSameFile, isSettled } from "./file_version.ts";
-
-/** What was seen at a path. */
-export interface Place {
-  /** The real path. */
-  readonly path: string;
-  readonly stats: Deno.FileInfo;
-  /** When it was looked at, or a little earlier, in milliseconds since the Unix epoch. */
-  readonly lookedAt: number;
-}
+import type { CodedBody, RepresentationCoding, StreamedBody } from "../../coding/representations.ts";
+import { isSameFile, isSettled, type Look } from "./look.ts";
 
 /** Where a file is that may be served. */
-export interface FilePlace extends Place {
+export interface FilePlace extends Look {
   /** The real path of the directory that contains it. The path of the directory itself is trusted. */
   readonly root: string;
   readonly coding: RepresentationCoding;
 }
 
-/** Where a file and its compressed variants are. */
-export interface FilePlaces {
-  readonly file: FilePlace;
-  readonly variants: readonly FilePlace[];
-}
-
-/** A file that is open for reading. */
-export interface OpenFile extends FilePlace {
-  readonly file: Deno.FsFile;
+/** A file that was read, or that is streamed when it is sent. */
+export interface FileContent extends FilePlace, CodedBody {
+  readonly coding: RepresentationCoding;
 }
 
 /** Not that of `@std/path`, which loads Deno's Node layer to find out. */
 export const SEPARATOR = Deno.build.os === "windows" ? "\\" : "/";
+
+/** A file that is open for reading. */
+interface OpenFile extends FilePlace {
+  readonly file: Deno.FsFile;
+}
 
 /** How many bytes of a streamed file are in memory for each client. */
 const CHUNK_BYTES = 64 * 1024;
@@ -47,8 +38,8 @@ const MAX_LOOKS = 16;
  *
  * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
  */
-export async function openFile(place: FilePlace): Promise<OpenFile> {
-  const lookedAt = Date.now(); // file systems use the system's clock, whatever the gateway's is
+async function openFile(place: FilePlace): Promise<OpenFile> {
+  const lookedAt = Date.now();
   const file = await Deno.open(place.path);
   try {
     const stats = await file.stat();
@@ -78,21 +69,33 @@ async function isStillAt({ path, root, stats }: FilePlace, openedAt: number): Pr
  * Returns whether the directories of a file have not changed since it was opened. From the inside out: a directory that
  * did not change confirms what was just seen in it.
  */
-async function haveSettled(path: string, root: string, openedAt: number): Promise<boolean> {
+async function haveSettled(path: string, root: string, lookedAt: number): Promise<boolean> {
   for (let directory = path; directory !== root;) {
     directory = directory.slice(0, Math.max(directory.lastIndexOf(SEPARATOR), root.length));
     const stats = await Deno.lstat(directory);
-    if (!stats.isDirectory || !isSettled(stats, openedAt)) return false;
+    if (!stats.isDirectory || !isSettled({ path: directory, stats, lookedAt })) return false;
   }
   return true;
 }
 
 /**
- * Reads a file up to the size that it had when it was opened.
+ * Reads a file up to the size that it had when it was opened; one that is larger than `maxBytes` is streamed.
  *
- * @throws {Deno.errors.NotFound} If it was truncated since then.
+ * @throws {Deno.errors.NotFound} If it is not there any more, or was truncated. Other errors are those of `Deno.open`.
  */
-export async function readBytes(file: Deno.FsFile, size: number): Promise<Uint8Array<ArrayBuffer>> {
+export async function readFile(place: FilePlace, maxBytes: number): Promise<FileContent> {
+  const { file, ...content } = await openFile(place);
+  using _file = file;
+  const { stats } = content;
+  // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
+  if (stats.size > maxBytes) {
+    return { ...content, body: streamedBody(content), etag: await eTag(stats, { weak: false }) };
+  }
+  const bytes = await readBytes(file, stats.size);
+  return { ...content, body: bytes, etag: await eTag(bytes) };
+}
+
+async function readBytes(file: Deno.FsFile, size: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(size);
   for (let position = 0; position < size;) {
     const count = await file.read(bytes.subarray(position));
@@ -102,13 +105,28 @@ export async function readBytes(file: Deno.FsFile, size: number): Promise<Uint8A
   return bytes;
 }
 
+/** Returns a body that opens the file when it is read, for each response. */
+function streamedBody(place: FilePlace): StreamedBody {
+  const { path, stats: { size } } = place;
+  return {
+    length: size,
+    async read(range = { start: 0, end: size }) {
+      const { file, stats } = await openFile(place);
+      if (stats.size >= size) return streamBytes(file, path, range);
+      file.close();
+      throw new Deno.errors.NotFound(`Cannot read "${path}": it was truncated meanwhile`);
+    },
+    cancel() {}, // nothing is open
+  };
+}
+
 /**
  * Sends exactly the bytes of a range, even if the file grows, and closes it. If it shrinks, the stream ends in an
  * error. The stream has to be read or cancelled.
  *
  * @param path Names the file in the error.
  */
-export function streamBytes(file: Deno.FsFile, path: string, { start, end }: ByteRange) {
+function streamBytes(file: Deno.FsFile, path: string, { start, end }: ByteRange) {
   let position: number | undefined;
   async function read(): Promise<Uint8Array<ArrayBuffer>> {
     position ??= await file.seek(start, Deno.SeekMode.Start);

@@ -1,14 +1,17 @@
 import type { Compressor } from "../../coding/compressor.ts";
+import type { Representations } from "../../coding/representations.ts";
+import { send } from "../../coding/send.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
+import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
-import { DirectoryIndex, type Found, isAbsence } from "./directory_index.ts";
+import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
 import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
-import { FileLoader } from "./static_file.ts";
+import { loadFile } from "./static_file.ts";
 
 /** Options of {@linkcode StaticContent}. */
 interface StaticContentOptions {
@@ -26,7 +29,6 @@ interface StaticContentOptions {
 
 /** What a path leads to: what is at it, or in its directory, or the app's page. */
 type Target = Exclude<Found, { kind: "directory" }> | { readonly kind: "redirect" };
-type FoundFile = Extract<Found, { kind: "file" }>;
 
 const INDEX = "index.html";
 
@@ -41,15 +43,20 @@ const REDIRECT: Target = { kind: "redirect" };
 export class StaticContent {
   readonly #options: StaticContentOptions;
   readonly #index: DirectoryIndex;
+  /** The size of the last config script: each page in memory contains one. */
+  #scriptBytes = 0;
   /** Whether there has been an `index.html` since the start. */
   #hasPage = false;
   #isGone = false;
 
   private constructor(options: StaticContentOptions) {
-    const { directory, cacheBytes: maxBytes, clock, log } = options;
-    const { load } = new FileLoader(options);
     this.#options = options;
-    this.#index = new DirectoryIndex({ directory: toAbsolute(directory), maxBytes, load, clock, log });
+    this.#index = new DirectoryIndex({
+      ...options,
+      directory: toAbsolute(options.directory),
+      load: (name, places, known) => loadFile(name, places, known, options),
+      bytesOf: ({ content }) => content instanceof HtmlFile ? content.maxBytes(this.#scriptBytes) : content.maxBytes,
+    });
   }
 
   /**
@@ -98,19 +105,22 @@ export class StaticContent {
     });
   }
 
-  #send(
-    { key, file: { served } }: FoundFile,
-    request: Request,
-    getConfigScript: GetConfigScript,
-  ): Response | Promise<Response> {
-    const isPage = served.isPage && !isFragmentRequest(request.headers);
-    return andThen(isPage ? getConfigScript() : undefined, (script) => {
-      const response = served.respond(request, script);
-      const forget = ifAbsent((error) => {
-        this.#index.forget(key);
-        throw error;
-      });
-      return response instanceof Promise ? response.catch(forget) : response;
+  #send(found: FoundFile, request: Request, getConfigScript: GetConfigScript): Response | Promise<Response> {
+    const { content } = found.file;
+    if (!(content instanceof HtmlFile)) return this.#sendOf(content, found, request);
+    if (isFragmentRequest(request.headers)) return this.#sendOf(content.represent(undefined), found, request);
+    return andThen(getConfigScript(), (script) => {
+      this.#scriptBytes = script.bytes.length;
+      return this.#sendOf(content.represent(script), found, request);
+    });
+  }
+
+  #sendOf(representations: Representations, found: FoundFile, request: Request): Response | Promise<Response> {
+    const response = send(request, representations.select(request.headers));
+    if (!(response instanceof Promise)) return response;
+    return response.catch((error) => {
+      this.#index.forget(found); // it may have been replaced
+      throw error;
     });
   }
 
@@ -153,13 +163,6 @@ export class StaticContent {
     this.#isGone = true;
     throw new Problem(503, { detail: "The app is not there at the moment", headers: { "retry-after": "1" } });
   }
-}
-
-function ifAbsent<T>(call: (error: unknown) => T): (error: unknown) => T {
-  return (error) => {
-    if (isAbsence(error)) return call(error);
-    throw error;
-  };
 }
 
 /** The program may change its current directory. */

@@ -1,18 +1,12 @@
-import { eTag } from "@std/http/etag";
+import { contentType } from "@std/media-types/content-type";
 import type { Compressor } from "../../coding/compressor.ts";
+import { Representations } from "../../coding/representations.ts";
 import type { Log } from "../../observe/log.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import type { Clock } from "../../values/clock.ts";
-import { type FileStats, isBeingWritten, isSettled, versionOf } from "./file_version.ts";
-import { type FilePlace, type FilePlaces, openFile, readBytes } from "./open_file.ts";
-import {
-  type FileContent,
-  isPageName,
-  pageHeaders,
-  servedAsset,
-  type ServedFile,
-  streamedFile,
-} from "./served_file.ts";
+import { isBeingWritten, isSettled, versionOf } from "./look.ts";
+import { isHashedName } from "./hashed_name.ts";
+import { type FileContent, type FilePlace, readFile } from "./open_file.ts";
 
 /** A file as it was when it was looked at. */
 export interface StaticFile {
@@ -24,11 +18,12 @@ export interface StaticFile {
   readonly isSettled: boolean;
   /** Whether it may be incomplete. */
   readonly isBeingWritten: boolean;
-  readonly served: ServedFile;
+  /** What is sent: the same object for as long as the file is unchanged. A page is made of an HTML file. */
+  readonly content: HtmlFile | Representations;
 }
 
-/** Options of {@linkcode FileLoader}. */
-interface FileLoaderOptions {
+/** Options of {@linkcode loadFile}. */
+interface LoadOptions {
   /** How many bytes are kept in memory. With 0, nothing is, and nothing is compressed. */
   readonly cacheBytes: number;
   readonly clock: Pick<Clock, "now">;
@@ -45,68 +40,38 @@ const MIN_STREAMED_BYTES = 256 * 1024;
 /** The part of the cache that a file may take: with all that is made of a page, it takes seven times its size. */
 const FILE_SHARE = 1 / 8;
 
-/** Reads files, and makes everything that is needed to send them. */
-export class FileLoader {
-  readonly #options: FileLoaderOptions;
-  readonly #maxKeptBytes: number;
-  /** The size of the last config script: each page in memory contains one. */
-  #scriptBytes = 0;
+/** The cache control of a file that never changes: one year, the longest time in common use. */
+const IMMUTABLE = "public, max-age=31536000, immutable";
 
-  constructor(options: FileLoaderOptions) {
-    this.#options = options;
-    this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, options.cacheBytes * FILE_SHARE);
-  }
-
-  /**
-   * Reads a file and its variants, unless what is known of them is current.
-   *
-   * @param name The requested name. It determines the media type, even if a link leads to a file with another name.
-   * @throws {Deno.errors.NotFound} If one of them is not there any more. Other errors are those of `Deno.open`.
-   */
-  readonly load = async (name: string, places: FilePlaces, known: StaticFile | undefined): Promise<StaticFile> => {
-    const all = [places.file, ...places.variants];
-    const version = versionOfAll(all);
-    if (known?.isSettled && known.version === version) return known;
-    const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
-    if (all.some(({ stats }) => stats.size > maxBytes)) {
-      (await openFile(places.file)).file.close(); // so that one that must not be read is not found
-      const served = streamedFile(name, places, this.#options);
-      return { version, etags: "", isSettled: true, isBeingWritten: false, served }; // nothing of it is kept
-    }
-    const contents = await readContents(places, maxBytes);
-    const description = describe(contents);
-    const isSame = known?.version === description.version && known.etags === description.etags;
-    return { ...description, served: isSame ? known.served : this.#serve(name, contents) };
-  };
-
-  #serve(name: string, contents: readonly [FileContent, ...FileContent[]]): ServedFile {
-    const isKept = contents[0].bytes.length <= this.#maxKeptBytes;
-    const compressor = isKept ? this.#options.compressor : undefined;
-    if (isPageName(name)) return this.#page(name, contents[0], compressor);
-    return servedAsset(name, contents, { now: this.#options.clock.now(), compressor });
-  }
-
-  #page(name: string, { bytes, etag }: FileContent, compressor: Compressor | undefined): ServedFile {
-    const { log } = this.#options;
-    const file = new HtmlFile({ bytes, headers: pageHeaders(name, etag), compressor, log });
-    const maxBytes = () => file.maxBytes(this.#scriptBytes);
-    return {
-      isPage: true,
-      get bytes() {
-        return maxBytes();
-      },
-      respond: (request, script) => {
-        if (script !== undefined) this.#scriptBytes = script.bytes.length;
-        return file.respond(request, script);
-      },
-    };
-  }
+/**
+ * Reads a file and its variants, unless what is known of them is current.
+ *
+ * @param name The requested name. It determines the media type, even if a link leads to a file with another name.
+ * @param places The file, and its compressed variants.
+ * @throws {Deno.errors.NotFound} If one of them is not there any more. Other errors are those of `Deno.open`.
+ */
+export async function loadFile(
+  name: string,
+  places: readonly FilePlace[],
+  known: StaticFile | undefined,
+  { cacheBytes, clock, compressor, log }: LoadOptions,
+): Promise<StaticFile> {
+  if (known?.isSettled && known.version === versionOfAll(places)) return known;
+  const maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
+  const contents = await readAll(places, Math.max(maxKeptBytes, MIN_STREAMED_BYTES));
+  const description = describe(contents);
+  if (known?.version === description.version && known.etags === description.etags) return { ...known, ...description };
+  const isKept = contents[0].stats.size <= maxKeptBytes;
+  const context = { now: clock.now(), compressor: isKept ? compressor : undefined, log };
+  return { ...description, content: contentOf(name, contents, context) };
 }
 
-async function readContents({ file, variants }: FilePlaces, maxBytes: number) {
-  const reading = variants.map((variant) => readContent(variant, maxBytes).catch(ignoreUnreadable));
-  const [first, ...others] = await Promise.all([readContent(file, maxBytes), ...reading]);
-  return [first, ...others.filter((content) => content !== undefined)] as const;
+type Contents = readonly [FileContent, ...FileContent[]];
+
+async function readAll([file, ...variants]: readonly FilePlace[], maxBytes: number): Promise<Contents> {
+  const reading = variants.map((variant) => readFile(variant, maxBytes).catch(ignoreUnreadable));
+  const [first, ...others] = await Promise.all([readFile(file!, maxBytes), ...reading]);
+  return [first, ...others.filter((content) => content !== undefined)];
 }
 
 /** A variant that must not be read is left out: the file itself can be sent. */
@@ -114,24 +79,52 @@ function ignoreUnreadable(error: unknown): undefined {
   if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
 }
 
-async function readContent(place: FilePlace, maxBytes: number): Promise<FileContent> {
-  const { file, ...opened } = await openFile(place);
-  using _file = file;
-  const { size } = opened.stats;
-  if (size > maxBytes) throw new Deno.errors.NotFound(`Cannot read "${place.path}": it has grown meanwhile`);
-  const bytes = await readBytes(file, size);
-  return { ...opened, bytes, etag: await eTag(bytes) };
-}
-
-function describe(contents: readonly FileContent[]): Omit<StaticFile, "served"> {
+function describe(contents: Contents): Omit<StaticFile, "content"> {
   return {
     version: versionOfAll(contents),
     etags: contents.map(({ etag }) => etag).join(),
-    isSettled: contents.every(({ stats, lookedAt }) => isSettled(stats, lookedAt)),
-    isBeingWritten: contents.some(({ stats, lookedAt }) => isBeingWritten(stats, lookedAt)),
+    isSettled: contents.every(isSettled),
+    isBeingWritten: contents.some(isBeingWritten),
   };
 }
 
-function versionOfAll(files: readonly { readonly path: string; readonly stats: FileStats }[]): string {
-  return files.map(({ path, stats }) => `${versionOf(stats)} ${path}`).join("\n");
+function versionOfAll(files: readonly FilePlace[]): string {
+  return files.map(versionOf).join("\n");
+}
+
+/** What the content of a response depends on, besides the file. */
+interface ContentContext {
+  /** The time, in milliseconds since the Unix epoch. */
+  readonly now: number;
+  /** `undefined` if the file is not kept, and so not worth compressing. */
+  readonly compressor: Compressor | undefined;
+  readonly log: Log;
+}
+
+function contentOf(
+  name: string,
+  [file, ...variants]: Contents,
+  { now, compressor, log }: ContentContext,
+): StaticFile["content"] {
+  const { body, etag, stats: { mtime } } = file;
+  const type = typeOf(name);
+  const common = { "content-type": type, "x-content-type-options": "nosniff" };
+  if (type.startsWith("text/html")) {
+    const headers = { ...common, "cache-control": "no-cache", ...(etag ? { etag } : {}) };
+    return new HtmlFile({ body, headers: new Headers(headers), compressor, log });
+  }
+  const lastModified = mtime ? new Date(Math.min(mtime.getTime(), now)) : undefined; // RFC 9110 §8.8.2.1
+  const headers = {
+    ...common,
+    "accept-ranges": "bytes",
+    "cache-control": isHashedName(name) ? IMMUTABLE : "no-cache",
+    ...(lastModified ? { "last-modified": lastModified.toUTCString() } : {}),
+  };
+  return new Representations({ isPage: false, headers, lastModified, compressor }, file, variants);
+}
+
+/** Returns the media type, with its charset. */
+function typeOf(name: string): string {
+  const [extension = ""] = /\.[^.]*$/.exec(name) ?? [];
+  return contentType(extension) ?? "application/octet-stream";
 }

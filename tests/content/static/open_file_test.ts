@@ -1,6 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { type FilePlace, openFile, readBytes } from "../../../src/content/static/open_file.ts";
+import type { StreamedBody } from "../../../src/coding/representations.ts";
+import { lookAt } from "../../../src/content/static/look.ts";
+import { type FilePlace, readFile } from "../../../src/content/static/open_file.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { answerWith, openContent } from "./_content.ts";
 
@@ -23,27 +25,48 @@ async function makeSite(): Promise<Site> {
 
 /** Looks at a file in a site. */
 async function look({ root }: Site, name: string): Promise<FilePlace> {
-  const path = join(root, name);
-  return { path, root, stats: await Deno.stat(path), lookedAt: Date.now(), coding: "identity" };
+  return { ...await lookAt(join(root, name)), root, coding: "identity" };
 }
 
-async function read(place: FilePlace): Promise<string> {
-  using file = (await openFile(place)).file;
-  return new TextDecoder().decode(await readBytes(file, place.stats.size));
+/** Reads a file: into memory, or from a stream. */
+async function read(place: FilePlace, maxBytes: number): Promise<string> {
+  const { body } = await readFile(place, maxBytes);
+  return await new Response(body instanceof Uint8Array ? body : await body.read()).text();
 }
 
-Deno.test("readBytes() reads a file that has grown up to the size that it had", async () => {
-  await using site = await makeSite();
-  const place = await look(site, "docs/file.txt");
-  await Deno.writeTextFile(place.path, " and more", { append: true });
-  assertEquals(await read(place), "inside");
-});
+for (const [kind, maxBytes] of [["into memory", 1_000], ["as a stream", 3]] as const) {
+  Deno.test(`readFile() reads a file ${kind}`, async () => {
+    await using site = await makeSite();
+    assertEquals(await read(await look(site, "docs/file.txt"), maxBytes), "inside");
+  });
 
-Deno.test("readBytes() rejects a file that was truncated", async () => {
+  Deno.test(`readFile() rejects a file that is truncated while it is read ${kind}`, async () => {
+    await using site = await makeSite();
+    const place = await look(site, "docs/file.txt");
+    const { open } = Deno;
+    Deno.open = async (path, options) => {
+      const file = await open(path, options);
+      const stat = file.stat.bind(file);
+      file.stat = async () => ({ ...await stat(), size: 9 });
+      return file;
+    };
+    try {
+      await assertRejects(() => read(place, maxBytes), Error, "truncated");
+    } finally {
+      Deno.open = open;
+    }
+  });
+}
+
+Deno.test("readFile() streams no more than the size that the file had, and rejects one that became smaller", async () => {
   await using site = await makeSite();
-  const place = await look(site, "docs/file.txt");
-  await Deno.truncate(place.path, 3);
-  await assertRejects(() => read(place), Deno.errors.NotFound);
+  const { body } = await readFile(await look(site, "docs/file.txt"), 3);
+  const streamed = body as StreamedBody;
+  const path = join(site.root, "docs/file.txt");
+  await Deno.writeTextFile(path, " and more", { append: true });
+  assertEquals([streamed.length, await new Response(await streamed.read()).text()], [6, "inside"]);
+  await Deno.truncate(path, 3);
+  await assertRejects(async () => await streamed.read(), Deno.errors.NotFound);
 });
 
 /** A change of the site since a file was looked at. */
@@ -54,39 +77,39 @@ interface Replacement {
 
 const REPLACEMENTS: Replacement[] = [
   {
-    name: "openFile() rejects a file that was removed",
+    name: "readFile() rejects a file that was removed",
     replace: (_, path) => Deno.remove(path),
   },
   {
-    name: "openFile() rejects a file that was replaced by another one",
+    name: "readFile() rejects a file that was replaced by another one",
     async replace(_, path) {
       await Deno.writeTextFile(`${path}.new`, "inside");
       await Deno.rename(`${path}.new`, path);
     },
   },
   {
-    name: "openFile() rejects a file that was replaced by a link",
+    name: "readFile() rejects a file that was replaced by a link",
     async replace({ outside }, path) {
       await Deno.remove(path);
       await Deno.symlink(join(outside, "file.txt"), path);
     },
   },
   {
-    name: "openFile() rejects a file that was replaced by a link to it",
+    name: "readFile() rejects a file that was replaced by a link to it",
     async replace({ outside }, path) {
       await Deno.rename(path, join(outside, "moved.txt"));
       await Deno.symlink(join(outside, "moved.txt"), path);
     },
   },
   {
-    name: "openFile() rejects a file whose directory was replaced by a link",
+    name: "readFile() rejects a file whose directory was replaced by a link",
     async replace({ root, outside }) {
       await Deno.rename(join(root, "docs"), join(root, "old"));
       await Deno.symlink(outside, join(root, "docs"));
     },
   },
   {
-    name: "openFile() rejects a file whose directory was replaced by a link to it",
+    name: "readFile() rejects a file whose directory was replaced by a link to it",
     async replace({ root, outside }) {
       await Deno.rename(join(root, "docs"), join(outside, "docs"));
       await Deno.symlink(join(outside, "docs"), join(root, "docs"));
@@ -98,9 +121,10 @@ for (const { name, replace } of REPLACEMENTS) {
   Deno.test(name, async () => {
     await using site = await makeSite();
     const place = await look(site, "docs/file.txt");
-    assertEquals(await read(place), "inside");
+    const { body } = await readFile(place, 3);
     await replace(site, place.path);
-    await assertRejects(() => openFile(place), Deno.errors.NotFound);
+    await assertRejects(() => readFile(place, 1_000), Deno.errors.NotFound);
+    await assertRejects(async () => await (body as StreamedBody).read(), Deno.errors.NotFound);
   });
 }
 
@@ -147,7 +171,7 @@ for (const [what, name, target, cacheBytes] of EXCHANGES) {
     const results = new Set<string>();
     await using _replacing = await replaceForever(join(site.root, name), join(site.root, "other"));
     for (let i = 0; !results.has("404") || i < 300; i++) {
-      clock.jump(1_000);
+      clock.pass(1_000);
       const request = () => answerWith(content, new Request("http://app.example/docs/file.txt"));
       const batch = await Promise.all(Array.from({ length: 10 }, () => bodyOrStatus(request())));
       for (const result of batch) results.add(result);

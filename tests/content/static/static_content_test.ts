@@ -310,7 +310,7 @@ Deno.test("StaticContent makes files with a hash in their name immutable, and no
 Deno.test("StaticContent uses the requested name, not the one that a link leads to", async () => {
   await using site = await serve({ "app-BxY12_9a.js": SCRIPT });
   await Deno.symlink("app-BxY12_9a.js", join(site.directory, "latest.css"));
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   const { headers } = await outcome(site.respond(get("/latest.css")));
   assertEquals(headers, { ...await scriptHeaders(SCRIPT), "content-type": "text/css; charset=UTF-8" });
 });
@@ -500,7 +500,7 @@ for (const [link, to, path, body] of LINKS) {
   Deno.test(`StaticContent ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT, "docs/index.html": "docs" });
     await Deno.symlink(to, join(site.directory, link));
-    site.clock.jump(1_000);
+    site.clock.pass(1_000);
     const found = await outcome(site.respond(get(path)));
     assertEquals([found.status, found.body], body ? [200, body] : [404, NOT_FOUND.body]);
   });
@@ -509,7 +509,7 @@ for (const [link, to, path, body] of LINKS) {
 Deno.test("StaticContent sends no compressed variant from outside the directory", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   await Deno.symlink("../secret.txt", join(site.directory, "app.js.br"));
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   const actual = await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })));
   assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: SCRIPT });
 });
@@ -518,11 +518,11 @@ Deno.test("StaticContent serves a mounted ConfigMap, and its new version after a
   await using site = await serve({ "..1/index.html": "one", "..2/index.html": "two" });
   await Deno.symlink("..1", join(site.directory, "..data"));
   await Deno.symlink("..data/index.html", join(site.directory, "index.html"));
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   assertEquals((await outcome(site.respond(get("/")))).body, "one");
   await Deno.symlink("..2", join(site.directory, "..data_tmp"));
   await Deno.rename(join(site.directory, "..data_tmp"), join(site.directory, "..data"));
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   assertEquals((await outcome(site.respond(get("/")))).body, "two");
   assertEquals(await outcome(site.respond(get("/..data%2findex.html"))), NOT_FOUND);
 });
@@ -534,7 +534,7 @@ Deno.test("StaticContent finds every file while a ConfigMap is swapped", async (
   for (const name of ["index.html", "app.js", "app.js.br"]) await Deno.symlink(`..data/${name}`, path(name));
   const files = await openContent({ directory: site.directory, clock: site.clock });
   for (let next = 1; next <= 100; next++) {
-    site.clock.jump(1_000);
+    site.clock.pass(1_000);
     await write(path(`..${next}`), { "index.html": PAGE, "app.js": SCRIPT, "app.js.br": "BR" });
     await Deno.symlink(`..${next}`, path("..data_tmp"));
     const requests = [get("/"), get("/app.js"), get("/app.js", { "accept-encoding": "br" })];
@@ -554,7 +554,7 @@ Deno.test("StaticContent serves a link to a release, and the new release after a
   assertEquals((await outcome(respondWith(files, get("/")))).body, "one");
   await Deno.remove(current);
   await Deno.symlink("2", current);
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   assertEquals((await outcome(respondWith(files, get("/")))).body, "two");
 });
 
@@ -567,7 +567,7 @@ Deno.test({
       await Deno.mkdir(dirname(join(site.directory, name)), { recursive: true });
       await new Deno.Command("mkfifo", { args: [join(site.directory, name)] }).output();
     }
-    site.clock.jump(1_000);
+    site.clock.pass(1_000);
     assertEquals(await outcome(site.respond(get("/pipe.js"))), NOT_FOUND);
     assertEquals(await outcome(site.respond(get("/pipe"))), NOT_FOUND);
     assertEquals((await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })))).body, SCRIPT);
@@ -605,7 +605,7 @@ Deno.test("StaticContent sends the file that it opened, even if the file is repl
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
   const response = await site.respond(get("/large.bin"));
   await Deno.rename(join(site.directory, "new.bin"), join(site.directory, "large.bin"));
-  site.clock.jump(1_000);
+  site.clock.pass(1_000);
   assertEquals(await response.bytes(), LARGE);
   assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
 });

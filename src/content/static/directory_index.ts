@@ -101,8 +101,9 @@ export class DirectoryIndex {
    * @param names The names of the path, decoded and valid.
    */
   find(names: readonly string[]): Found | Promise<Found> {
-    return andThen(this.#currentRelease(), (release) => {
-      const found = findIn(release, names);
+    const now = this.#options.clock.monotonic();
+    return andThen(this.#currentRelease(now), (release) => {
+      const found = findIn(release, names, now);
       return found instanceof Promise ? found.then((found) => this.#orInNextRelease(found, names, release)) : found;
     });
   }
@@ -116,12 +117,13 @@ export class DirectoryIndex {
   async #orInNextRelease(found: Found, names: readonly string[], release: Release | undefined): Promise<Found> {
     if (found !== VANISHED) return found;
     this.#checkedAt = -Infinity;
-    const next = await this.#currentRelease();
-    return next === release ? found : findIn(next, names);
+    const now = this.#options.clock.monotonic();
+    const next = await this.#currentRelease(now);
+    return next === release ? found : findIn(next, names, now);
   }
 
-  #currentRelease(): Release | undefined | Promise<Release | undefined> {
-    if (this.#options.clock.monotonic() - this.#checkedAt < MAX_AGE_MS) return this.#release;
+  #currentRelease(now: number): Release | undefined | Promise<Release | undefined> {
+    if (now - this.#checkedAt < MAX_AGE_MS) return this.#release;
     return this.#looks.run("", () => this.#findRelease());
   }
 
@@ -137,8 +139,8 @@ export class DirectoryIndex {
   }
 }
 
-function findIn(release: Release | undefined, names: readonly string[]): Found | Promise<Found> {
-  return release === undefined ? GONE : release.find(names);
+function findIn(release: Release | undefined, names: readonly string[], now: number): Found | Promise<Found> {
+  return release === undefined ? GONE : release.find(names, now);
 }
 
 /** The index of one real directory. Requests in flight keep it when another one takes its place. */
@@ -162,15 +164,16 @@ class Release {
   /**
    * Finds what is at a path.
    *
+   * @param now When the search began.
    * @param depth How many of the names have been found: those in `key`, beside `siblings`.
    */
-  find(names: readonly string[], depth = 0, key = "", siblings = NO_NAMES): Found | Promise<Found> {
-    return andThen(this.#lookUnlessFresh(key, siblings), (found) => {
+  find(names: readonly string[], now: number, depth = 0, key = "", siblings = NO_NAMES): Found | Promise<Found> {
+    return andThen(this.#lookUnlessFresh(key, siblings, now), (found) => {
       const name = names[depth];
       if (name === undefined) return found.kind === "directory" && !found.isInside ? REJECTED : found;
       if (found.kind === "file") return ABSENT;
       if (found.kind !== "directory") return found;
-      return found.names.has(name) ? this.find(names, depth + 1, `${key}/${name}`, found.names) : ABSENT;
+      return found.names.has(name) ? this.find(names, now, depth + 1, `${key}/${name}`, found.names) : ABSENT;
     });
   }
 
@@ -178,9 +181,9 @@ class Release {
     this.#known.delete(key);
   }
 
-  #lookUnlessFresh(key: string, siblings: ReadonlySet<string>): Found | Promise<Found> {
+  #lookUnlessFresh(key: string, siblings: ReadonlySet<string>, now: number): Found | Promise<Found> {
     const known = this.#known.get(key);
-    if (known !== undefined && this.#isWithin(MAX_AGE_MS, known.checkedAt)) return known.found;
+    if (known !== undefined && now - known.checkedAt < MAX_AGE_MS) return known.found;
     return this.#looks.run(key, () => this.#look(key, siblings, known?.found));
   }
 
@@ -239,7 +242,7 @@ class Release {
   async #list(look: Look, key: string, known: Found | undefined): Promise<Directory> {
     const [version, isInside, listedAt] = [versionOf(look), this.#isInside(look.path), this.#options.clock.monotonic()];
     if (known?.kind === "directory" && known.version === version && known.isSettled) {
-      if (this.#isWithin(MAX_LISTING_AGE_MS, known.listedAt)) return known;
+      if (listedAt - known.listedAt < MAX_LISTING_AGE_MS) return known;
     }
     const names = await this.#namesIn(look.path, key);
     const bytes = bytesOfNames(names);
@@ -257,13 +260,10 @@ class Release {
   }
 
   #logUnreadable(key: string, error: unknown): void {
-    if (this.#isWithin(LOG_INTERVAL_MS, this.#loggedAt)) return;
-    this.#loggedAt = this.#options.clock.monotonic();
+    const now = this.#options.clock.monotonic();
+    if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
+    this.#loggedAt = now;
     this.#options.log.error("rep.static.unreadable", { detail: `cannot read "${this.#root.path}${key}": ${error}` });
-  }
-
-  #isWithin(ms: number, moment: number): boolean {
-    return this.#options.clock.monotonic() - moment < ms;
   }
 
   #bytesOf(found: Found, key: string): number {

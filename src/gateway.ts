@@ -1,5 +1,4 @@
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
-import type { SendRequest } from "./coding/send.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
@@ -133,7 +132,7 @@ function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptio
   log.warn("rep.start.warning", { detail });
 }
 
-const ANY_REQUEST: SendRequest = { method: "GET", headers: new Headers() };
+const ANY_REQUEST = { method: "GET", headers: new Headers() };
 
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {

@@ -177,8 +177,6 @@ export const NUMBER_OPTIONS = {
   maxTransfers: { default: 1_000, min: 1, max: 1_000_000 },
 } as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
 
-type NumberWithDefault = Exclude<NumberOptionName, "maxStreamsPerClient">;
-
 /** The options that have no default, or one that depends on another option. */
 type WithoutDefault =
   | "manifest"
@@ -234,28 +232,18 @@ export function resolveOptions(options: GatewayOptions): ResolvedOptions {
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);
-  const maxStreams = checkNumber("maxStreams", options);
   return {
+    ...resolveNumbers(options),
     strict,
     hotReload: options.hotReload ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
     allowedHosts: checkHosts(options.allowedHosts ?? []),
     isTrusted: trustRule(options.trustedProxies ?? []),
-    sessionKeyTtlMs: checkNumber("sessionKeyTtlMs", options),
-    sessionKeyMaxRate: checkNumber("sessionKeyMaxRate", options),
-    keyRotationMs: checkNumber("keyRotationMs", options),
-    keyRetentionMs: checkNumber("keyRetentionMs", options),
-    maxStreams,
-    maxStreamsPerClient: checkNumber("maxStreamsPerClient", options, Math.ceil(maxStreams / 2)),
-    maxStreamAgeMs: checkNumber("maxStreamAgeMs", options),
     separateHealth: options.separateHealth ?? false,
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
-    staticCacheBytes: checkNumber("staticCacheBytes", options),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
-    upstreamTimeoutMs: checkNumber("upstreamTimeoutMs", options),
-    maxTransfers: checkNumber("maxTransfers", options),
     rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey,
     instanceId: options.instanceId,
@@ -300,11 +288,17 @@ async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
-function checkNumber(name: NumberWithDefault, options: GatewayOptions): number;
-function checkNumber(name: NumberOptionName, options: GatewayOptions, defaultValue: number): number;
-function checkNumber(name: NumberOptionName, options: GatewayOptions, computedDefault?: number): number {
+function resolveNumbers(options: GatewayOptions): Record<NumberOptionName, number> {
+  const maxStreams = options.maxStreams ?? NUMBER_OPTIONS.maxStreams.default;
+  const maxStreamsPerClient = options.maxStreamsPerClient ?? Math.ceil(maxStreams / 2);
+  const names = Object.keys(NUMBER_OPTIONS) as NumberOptionName[];
+  const numbers = names.map((name) => [name, resolveNumber(name, { ...options, maxStreamsPerClient })]);
+  return Object.fromEntries(numbers);
+}
+
+function resolveNumber(name: NumberOptionName, options: GatewayOptions): number {
   const { default: defaultValue, min, max, step = 1 }: NumberRange & Partial<NumberOption> = NUMBER_OPTIONS[name];
-  const value = options[name] ?? computedDefault ?? defaultValue;
+  const value = options[name] ?? defaultValue;
   if (value !== undefined && Number.isInteger(value) && value >= min && value <= max && value % step === 0) {
     return value;
   }

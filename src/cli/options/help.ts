@@ -2,50 +2,7 @@ import { formatByteSize } from "../../values/byte_size.ts";
 import { formatDuration } from "../../values/duration.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
 import { formatRows, type HelpRow, wrap } from "./help_rows.ts";
-import { environmentVariable, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
-
-const GROUPS = ["Content", "Variables", "Changes", "Session keys", "Network", "Shutdown", "Log"] as const;
-
-/** The group of every option in `--help`. */
-const GROUP_OF: Readonly<Record<OptionName, typeof GROUPS[number]>> = {
-  "port": "Network",
-  "hostname": "Network",
-  "health-port": "Network",
-  "base-path": "Content",
-  "mode": "Content",
-  "preserve-host": "Content",
-  "static-dir": "Content",
-  "static-cache": "Content",
-  "upstream": "Content",
-  "upstream-timeout": "Content",
-  "max-transfers": "Content",
-  "reject-websockets": "Content",
-  "manifest": "Variables",
-  "env-file": "Variables",
-  "strict": "Variables",
-  "hot-reload": "Changes",
-  "hot-reload-mode": "Changes",
-  "watch-path": "Changes",
-  "poll-interval": "Changes",
-  "allowed-origins": "Session keys",
-  "allowed-hosts": "Network",
-  "trusted-proxies": "Network",
-  "kv": "Variables",
-  "session-key-ttl": "Session keys",
-  "session-key-max-rate": "Session keys",
-  "key-rotation": "Session keys",
-  "key-retention": "Session keys",
-  "max-streams": "Changes",
-  "max-streams-per-client": "Changes",
-  "max-stream-age": "Changes",
-  "stop-delay": "Shutdown",
-  "drain": "Shutdown",
-  "tls-cert": "Network",
-  "tls-key": "Network",
-  "access-log": "Log",
-  "log-format": "Log",
-  "log-level": "Log",
-};
+import { environmentVariable, GROUPS, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
 
 const NOTES = [
   "--no-NAME turns a switch off. Flags that take a list may be repeated; others that take a value may not.",
@@ -63,7 +20,7 @@ export function helpText(): string {
     "Usage: deno run -A --unstable-kv jsr:@rep/gateway [OPTION ...]",
     "       deno run -A --unstable-kv jsr:@rep/gateway COMMAND [--help]",
     ...section("Commands", commands),
-    ...GROUPS.flatMap((group) => section(group, optionRows(group))),
+    ...Object.entries(GROUPS).flatMap(([group, options]) => section(group, optionRows(options))),
     ...section("Other", [["--version", "Print the version"], ["-h, --help", "Print this help"]]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
@@ -74,9 +31,8 @@ function section(title: string, rows: readonly HelpRow[]): string[] {
   return ["", `${title}:`, ...formatRows(rows)];
 }
 
-function optionRows(group: typeof GROUPS[number]): HelpRow[] {
-  const names = OPTION_NAMES.filter((name) => GROUP_OF[name] === group);
-  return names.map((name) => [flagOf(name), describe(name)]);
+function optionRows(options: object): HelpRow[] {
+  return OPTION_NAMES.filter((name) => name in options).map((name) => [flagOf(name), describe(name)]);
 }
 
 /** Returns the flag of an option, with the placeholder of its value. */

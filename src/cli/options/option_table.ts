@@ -27,90 +27,93 @@ export interface Option<T> {
   readonly parse: (text: string) => T;
 }
 
-/** The parts of an option that do not depend on its type. */
-interface Description {
-  readonly help: string;
-  readonly manifest?: string;
-}
+/** The parts of an option that its type decides. */
+type OptionType<T> = Omit<Option<T>, "help" | "manifest">;
+
+/** A type whose parser returns `undefined` for an invalid value. */
+type Definition<T> = Omit<OptionType<T>, "parse"> & { readonly parse: (text: string) => T | undefined };
 
 /**
  * Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid.
  */
 export class InvalidValue extends RangeError {}
 
+function define<T>({ parse, ...others }: Definition<T>): OptionType<T> {
+  return {
+    ...others,
+    parse(text) {
+      const value = parse(text);
+      if (value === undefined) throw new InvalidValue(others.expected);
+      return value;
+    },
+  };
+}
+
 /** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
 const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
 const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
-function toggle(description: Description): Option<boolean> {
-  const expected = "true or false";
-  const parse = (text: string) => TRUE.includes(oneOf(text, [...TRUE, ...FALSE], expected));
-  return { ...description, default: false, type: "boolean", expected, parse };
+function toggle(): OptionType<boolean> {
+  const parse = (text: string) => TRUE.includes(text) || (FALSE.includes(text) ? false : undefined);
+  return define({ default: false, type: "boolean", expected: "true or false", parse });
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
   values: readonly T[],
-  { ignoreCase = false, ...description }: Description & { readonly default?: D; readonly ignoreCase?: boolean },
-): Option<T | D> {
+  { default: defaultValue, ignoreCase = false }: { readonly default?: D; readonly ignoreCase?: boolean } = {},
+): OptionType<T | D> {
   const expected = `one of ${values.join(", ")}`;
-  const parse = (text: string) => oneOf(ignoreCase ? text.toLowerCase() : text, values, expected);
-  const defaultValue = description.default as D;
-  return { ...description, default: defaultValue, type: "string", value: values.join("|"), expected, parse };
+  const parse = (text: string) => values.find((value) => value === (ignoreCase ? text.toLowerCase() : text));
+  return define<T | D>({ default: defaultValue as D, type: "string", value: values.join("|"), expected, parse });
 }
 
-function oneOf<T extends string>(text: string, values: readonly T[], expected: string): T {
-  const found = values.find((value) => value === text);
-  if (found === undefined) throw new InvalidValue(expected);
-  return found;
-}
-
-function integer(range: NumberOption, description: Description): Option<number>;
-function integer(range: NumberRange, description: Description): Option<number | undefined>;
-function integer(range: NumberRange & Partial<NumberOption>, description: Description): Option<number | undefined> {
+function integer(range: NumberOption): OptionType<number>;
+function integer(range: NumberRange): OptionType<number | undefined>;
+function integer(range: NumberRange & Partial<NumberOption>): OptionType<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
-  const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range, expected);
-  return { ...description, default: defaultValue, type: "number", value: "N", expected, parse };
+  const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range);
+  return define({ default: defaultValue, type: "number", value: "N", expected, parse });
 }
 
 /** A port that is not used if it is 0, as in REP's Go gateway. */
-function optionalPort(description: Description): Option<number | undefined> {
-  const { parse, ...option } = integer(PORTS, description);
-  return { ...option, parse: (text) => parse(text) || undefined };
+function optionalPort(): OptionType<number | undefined> {
+  const { parse, ...others } = integer(PORTS);
+  return { ...others, parse: (text) => parse(text) || undefined };
 }
 
-function duration(range: NumberOption, description: Description): Option<number> {
+function duration(range: NumberOption): OptionType<number> {
   const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatDuration);
   const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
   const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
-  const parse = (text: string) => inRange(parseDuration(text), range, expected);
-  return { ...description, default: range.default, type: "string", value: "DURATION", expected, parse };
+  const parse = (text: string) => inRange(parseDuration(text), range);
+  return define({ default: range.default, type: "string", value: "DURATION", expected, parse });
 }
 
-function byteSize(range: NumberOption, description: Description): Option<number> {
+function byteSize(range: NumberOption): OptionType<number> {
   const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatByteSize);
   const expected = `a size from ${min} to ${max}, such as ${defaultValue}`;
-  const parse = (text: string) => inRange(parseByteSize(text), range, expected);
-  return { ...description, default: range.default, type: "string", value: "SIZE", expected, parse };
+  const parse = (text: string) => inRange(parseByteSize(text), range);
+  return define({ default: range.default, type: "string", value: "SIZE", expected, parse });
 }
 
-function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange, expected: string): number {
-  if (value !== undefined && value >= min && value <= max && value % step === 0) return value;
-  throw new InvalidValue(expected);
+function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange): number | undefined {
+  return value !== undefined && value >= min && value <= max && value % step === 0 ? value : undefined;
 }
 
-function text(value: string, description: Description & { default: string }): Option<string>;
-function text(value: string, description: Description): Option<string | undefined>;
-function text(value: string, description: Description & { default?: string }): Option<string | undefined> {
-  const expected = "a non-empty value";
-  const parse = (input: string) => {
-    if (input === "" || input.includes("\0")) throw new InvalidValue(expected);
-    return input;
-  };
-  return { ...description, default: description.default, type: "string", value, expected, parse };
+function text<D extends string | undefined = undefined>(value: string, defaultValue?: D): OptionType<string | D> {
+  const parse = (input: string) => input === "" || input.includes("\0") ? undefined : input;
+  return define<string | D>({
+    default: defaultValue as D,
+    type: "string",
+    value,
+    expected: "a non-empty value",
+    parse,
+  });
 }
 
-interface ListDescription extends Description {
+/** The items of a list. */
+interface Items {
   /** Description of valid items. */
   readonly expected: string;
   /** Parses an item; `undefined` if it is invalid. @throws {InvalidValue} To give a more specific reason. */
@@ -119,37 +122,24 @@ interface ListDescription extends Description {
   readonly mayBeEmpty?: boolean;
 }
 
-/** An option with a list. */
-function list(
-  value: string,
-  { parseItem, expected, mayBeEmpty = false, ...description }: ListDescription,
-): Option<readonly string[]> {
+function list(value: string, { parseItem, expected, mayBeEmpty = false }: Items): OptionType<readonly string[]> {
   const parse = (input: string) => {
     const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
-    if (items.includes(undefined) || (items.length === 0 && !mayBeEmpty)) throw new InvalidValue(expected);
-    return items.filter((item) => item !== undefined);
+    const valid = items.filter((item) => item !== undefined);
+    return valid.length === items.length && (valid.length > 0 || mayBeEmpty) ? valid : undefined;
   };
-  return { ...description, default: [], type: "list", value, expected, parse };
+  return define<readonly string[]>({ default: [], type: "list", value, expected, parse });
 }
 
-function upstream(description: Description): Option<URL | undefined> {
+function upstream(): OptionType<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
-  const parse = (input: string) => {
-    const url = parseUpstream(input.includes("://") ? input : `http://${input}`);
-    if (url === undefined) throw new InvalidValue(expected);
-    return url;
-  };
-  return { ...description, default: undefined, value: "URL", expected, type: "string", parse };
+  const parse = (input: string) => parseUpstream(input.includes("://") ? input : `http://${input}`);
+  return define<URL | undefined>({ default: undefined, type: "string", value: "URL", expected, parse });
 }
 
-function basePath(description: Description): Option<string> {
-  const expected = EXPECTED_BASE_PATH;
-  const parse = (given: string) => {
-    const path = given === "" ? undefined : parseBasePath(given);
-    if (path === undefined) throw new InvalidValue(expected);
-    return path;
-  };
-  return { ...description, default: "", value: "PATH", expected, type: "string", parse };
+function basePath(): OptionType<string> {
+  const parse = (path: string) => path === "" ? undefined : parseBasePath(path);
+  return define({ default: "", type: "string", value: "PATH", expected: EXPECTED_BASE_PATH, parse });
 }
 
 function parseProxy(item: string): string | undefined {
@@ -173,100 +163,139 @@ function parseOrigin(item: string): string | undefined {
 const PORTS = { min: 0, max: 65_535 } as const;
 
 /**
- * Every option of the command. Its flag is `--name`, its environment variable `REP_GATEWAY_NAME`. Parsing, validation,
- * `--help` and the table in docs/reference.md are derived from this table.
+ * Every option of the command, by its group in `--help`. Its flag is `--name`, its environment variable
+ * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md are derived from this table.
  */
-export const OPTIONS = {
-  "port": integer({ ...PORTS, default: 8080 }, { help: "Port to listen on; 0 picks a free port" }),
-  "hostname": text("HOST", { default: "0.0.0.0", help: "Address to listen on" }),
-  "health-port": optionalPort({ help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" }),
-  "mode": choice(["embedded", "proxy"], {
-    help: "Serve --static-dir or --upstream; by default the one that is set",
-  }),
-  "base-path": basePath({ help: "Path under which everything is served" }),
-  "static-dir": text("DIR", { help: "Static files to serve; the configuration is injected into HTML" }),
-  "static-cache": byteSize(NUMBER_OPTIONS.staticCacheBytes, {
-    help: "Memory for static files and pages; 0 turns caching off",
-  }),
-  "upstream": upstream({ help: "Upstream server to proxy; the configuration is injected into HTML" }),
-  "preserve-host": toggle({ help: "Send the host that the client requests to the upstream" }),
-  "upstream-timeout": duration(NUMBER_OPTIONS.upstreamTimeoutMs, {
-    help: "Timeout for the response headers of the upstream",
-  }),
-  "max-transfers": integer(NUMBER_OPTIONS.maxTransfers, {
-    help: "Maximum number of files and upstream responses in flight",
-  }),
-  "reject-websockets": toggle({ help: "Reject WebSockets, whose messages Deno does not limit in size" }),
-  "manifest": text("FILE", { help: "Manifest that declares the variables, such as .rep.yaml" }),
-  "env-file": list("PATH,…", {
-    expected: "paths",
-    parseItem: (path) => path.includes("\0") ? undefined : path,
-    help: "File of NAME=value lines, or directory with a file per variable",
-  }),
-  "strict": toggle({ manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" }),
-  "hot-reload": toggle({ manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" }),
-  "hot-reload-mode": choice(["signal", "file_watch", "poll"], {
-    default: "signal",
-    manifest: "hot_reload_mode",
-    help: "What triggers a reload; SIGHUP always does",
-  }),
-  "watch-path": text("PATH", { help: "Path that file_watch watches; also read if --env-file is not set" }),
-  "poll-interval": duration({ default: 30_000, min: 1_000, max: 86_400_000 }, {
-    manifest: "hot_reload_poll_interval",
-    help: "Polling interval of poll and file_watch",
-  }),
-  "allowed-origins": list("ORIGIN,…", {
-    manifest: "allowed_origins",
-    expected: EXPECTED_ORIGINS,
-    parseItem: parseOrigin,
-    mayBeEmpty: true,
-    help: "Origins that may request session keys; by default only its own",
-  }),
-  "allowed-hosts": list("HOST,…", {
-    expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
-    parseItem: (item) => isHostPattern(item) ? item : undefined,
-    help: "Hosts to serve, also *.example.com; by default any",
-  }),
-  "trusted-proxies": list("CIDR,…", {
-    expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
-    parseItem: parseProxy,
-    mayBeEmpty: true,
-    help: "Proxies whose X-Forwarded-* headers are trusted",
-  }),
-  "kv": text("PATH|URL|:memory:", { help: "Deno KV or postgres:// database; by default Deno's own" }),
-  "session-key-ttl": duration(NUMBER_OPTIONS.sessionKeyTtlMs, {
-    manifest: "session_key_ttl",
-    help: "Advertised lifetime of a session key",
-  }),
-  "session-key-max-rate": integer(NUMBER_OPTIONS.sessionKeyMaxRate, {
-    manifest: "session_key_max_rate",
-    help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
-  }),
-  "key-rotation": duration(NUMBER_OPTIONS.keyRotationMs, { help: "Interval at which pages get a new key" }),
-  "key-retention": duration(NUMBER_OPTIONS.keyRetentionMs, { help: "How long the key of a page can be requested" }),
-  "max-streams": integer(NUMBER_OPTIONS.maxStreams, { help: "Maximum number of open streams; each takes 64 KiB" }),
-  "max-streams-per-client": integer(NUMBER_OPTIONS.maxStreamsPerClient, {
-    help: "Maximum per client address; by default half of --max-streams",
-  }),
-  "max-stream-age": duration(NUMBER_OPTIONS.maxStreamAgeMs, {
-    help: "Maximum age of a stream; its client then reconnects",
-  }),
-  "stop-delay": duration({ default: 0, min: 0, max: 600_000 }, {
-    help: "Time to keep serving after SIGTERM, with health at 503",
-  }),
-  "drain": duration({ default: 10_000, min: 0, max: 600_000 }, {
-    help: "Time after that in which streams close and requests finish",
-  }),
-  "tls-cert": text("FILE", { help: "TLS certificate chain (PEM); requires --tls-key" }),
-  "tls-key": text("FILE", { help: "TLS private key (PEM); requires --tls-cert" }),
-  "access-log": toggle({ help: "Log every request" }),
-  "log-format": choice(["json", "text"], { default: "json", ignoreCase: true, help: "Log format" }),
-  "log-level": choice(["debug", "info", "warn", "error"], {
-    default: "info",
-    ignoreCase: true,
-    help: "Minimum level to log; issued session keys are always logged",
-  }),
+export const GROUPS = {
+  "Content": {
+    "mode": {
+      ...choice(["embedded", "proxy"]),
+      help: "Serve --static-dir or --upstream; by default the one that is set",
+    },
+    "base-path": { ...basePath(), help: "Path under which everything is served" },
+    "static-dir": { ...text("DIR"), help: "Static files to serve; the configuration is injected into HTML" },
+    "static-cache": {
+      ...byteSize(NUMBER_OPTIONS.staticCacheBytes),
+      help: "Memory for static files and pages; 0 turns caching off",
+    },
+    "upstream": { ...upstream(), help: "Upstream server to proxy; the configuration is injected into HTML" },
+    "preserve-host": { ...toggle(), help: "Send the host that the client requests to the upstream" },
+    "upstream-timeout": {
+      ...duration(NUMBER_OPTIONS.upstreamTimeoutMs),
+      help: "Timeout for the response headers of the upstream",
+    },
+    "max-transfers": {
+      ...integer(NUMBER_OPTIONS.maxTransfers),
+      help: "Maximum number of files and upstream responses in flight",
+    },
+    "reject-websockets": { ...toggle(), help: "Reject WebSockets, whose messages Deno does not limit in size" },
+  },
+  "Variables": {
+    "manifest": { ...text("FILE"), help: "Manifest that declares the variables, such as .rep.yaml" },
+    "env-file": {
+      ...list("PATH,…", { expected: "paths", parseItem: (path) => path.includes("\0") ? undefined : path }),
+      help: "File of NAME=value lines, or directory with a file per variable",
+    },
+    "strict": { ...toggle(), manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" },
+    "kv": { ...text("PATH|URL|:memory:"), help: "Deno KV or postgres:// database; by default Deno's own" },
+  },
+  "Changes": {
+    "hot-reload": { ...toggle(), manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" },
+    "hot-reload-mode": {
+      ...choice(["signal", "file_watch", "poll"], { default: "signal" }),
+      manifest: "hot_reload_mode",
+      help: "What triggers a reload; SIGHUP always does",
+    },
+    "watch-path": { ...text("PATH"), help: "Path that file_watch watches; also read if --env-file is not set" },
+    "poll-interval": {
+      ...duration({ default: 30_000, min: 1_000, max: 86_400_000 }),
+      manifest: "hot_reload_poll_interval",
+      help: "Polling interval of poll and file_watch",
+    },
+    "max-streams": { ...integer(NUMBER_OPTIONS.maxStreams), help: "Maximum number of open streams; each takes 64 KiB" },
+    "max-streams-per-client": {
+      ...integer(NUMBER_OPTIONS.maxStreamsPerClient),
+      help: "Maximum per client address; by default half of --max-streams",
+    },
+    "max-stream-age": {
+      ...duration(NUMBER_OPTIONS.maxStreamAgeMs),
+      help: "Maximum age of a stream; its client then reconnects",
+    },
+  },
+  "Session keys": {
+    "allowed-origins": {
+      ...list("ORIGIN,…", { expected: EXPECTED_ORIGINS, parseItem: parseOrigin, mayBeEmpty: true }),
+      manifest: "allowed_origins",
+      help: "Origins that may request session keys; by default only its own",
+    },
+    "session-key-ttl": {
+      ...duration(NUMBER_OPTIONS.sessionKeyTtlMs),
+      manifest: "session_key_ttl",
+      help: "Advertised lifetime of a session key",
+    },
+    "session-key-max-rate": {
+      ...integer(NUMBER_OPTIONS.sessionKeyMaxRate),
+      manifest: "session_key_max_rate",
+      help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
+    },
+    "key-rotation": { ...duration(NUMBER_OPTIONS.keyRotationMs), help: "Interval at which pages get a new key" },
+    "key-retention": {
+      ...duration(NUMBER_OPTIONS.keyRetentionMs),
+      help: "How long the key of a page can be requested",
+    },
+  },
+  "Network": {
+    "port": { ...integer({ ...PORTS, default: 8080 }), help: "Port to listen on; 0 picks a free port" },
+    "hostname": { ...text("HOST", "0.0.0.0"), help: "Address to listen on" },
+    "health-port": { ...optionalPort(), help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" },
+    "allowed-hosts": {
+      ...list("HOST,…", {
+        expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+        parseItem: (item) => isHostPattern(item) ? item : undefined,
+      }),
+      help: "Hosts to serve, also *.example.com; by default any",
+    },
+    "trusted-proxies": {
+      ...list("CIDR,…", {
+        expected: "IP addresses or CIDR blocks such as 10.0.0.0/8",
+        parseItem: parseProxy,
+        mayBeEmpty: true,
+      }),
+      help: "Proxies whose X-Forwarded-* headers are trusted",
+    },
+    "tls-cert": { ...text("FILE"), help: "TLS certificate chain (PEM); requires --tls-key" },
+    "tls-key": { ...text("FILE"), help: "TLS private key (PEM); requires --tls-cert" },
+  },
+  "Shutdown": {
+    "stop-delay": {
+      ...duration({ default: 0, min: 0, max: 600_000 }),
+      help: "Time to keep serving after SIGTERM, with health at 503",
+    },
+    "drain": {
+      ...duration({ default: 10_000, min: 0, max: 600_000 }),
+      help: "Time after that in which streams close and requests finish",
+    },
+  },
+  "Log": {
+    "access-log": { ...toggle(), help: "Log every request" },
+    "log-format": { ...choice(["json", "text"], { default: "json", ignoreCase: true }), help: "Log format" },
+    "log-level": {
+      ...choice(["debug", "info", "warn", "error"], { default: "info", ignoreCase: true }),
+      help: "Minimum level to log; issued session keys are always logged",
+    },
+  },
 } as const;
+
+/** The options of all groups. */
+export const OPTIONS = {
+  ...GROUPS.Network,
+  ...GROUPS.Content,
+  ...GROUPS.Variables,
+  ...GROUPS.Changes,
+  ...GROUPS["Session keys"],
+  ...GROUPS.Shutdown,
+  ...GROUPS.Log,
+};
 
 /** The name of an option. */
 export type OptionName = keyof typeof OPTIONS;
@@ -274,7 +303,7 @@ export type OptionName = keyof typeof OPTIONS;
 /** The value of every option. */
 export type CommandOptions = { readonly [N in OptionName]: (typeof OPTIONS)[N] extends Option<infer T> ? T : never };
 
-/** The names of all options, in the order of `--help`. */
+/** The names of all options, in the order of the table in docs/reference.md. */
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
 
 /** Returns the environment variable of an option. */

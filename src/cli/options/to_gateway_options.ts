@@ -1,20 +1,7 @@
 import type { AllOptions } from "../../gateway_options.ts";
-import { createSources, type SourceOptions, type SourcesContext } from "../sources/sources.ts";
-import { type ContentSelection, resolveContent } from "../start/resolve_content.ts";
+import { createSources, type SourcesContext } from "../sources/sources.ts";
+import { resolveContent } from "../start/resolve_content.ts";
 import type { CommandOptions } from "./option_table.ts";
-
-/** The options of the command that configure the process and not the gateway. */
-type ProcessOption =
-  | "port"
-  | "hostname"
-  | "poll-interval"
-  | "kv"
-  | "drain"
-  | "stop-delay"
-  | "tls-cert"
-  | "tls-key"
-  | "log-format"
-  | "log-level";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
 type NotFromCommand =
@@ -32,59 +19,35 @@ type NotFromCommand =
 type FromCommand = Omit<AllOptions, NotFromCommand>;
 
 /**
- * Converts the options of the command to options of the gateway. A new option of either does not compile until it is
- * used here, or listed above.
+ * Converts the options of the command to options of the gateway. A new option of the gateway does not compile until it
+ * is set here, or listed above.
  *
  * @param context The clock times the second read of an env file.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
-export function toGatewayOptions(options: Omit<CommandOptions, ProcessOption>, context: SourcesContext): FromCommand {
-  const {
-    "base-path": basePath,
-    "preserve-host": preserveHost,
-    "static-cache": staticCacheBytes,
-    "upstream-timeout": upstreamTimeoutMs,
-    "max-transfers": maxTransfers,
-    "reject-websockets": rejectWebsockets,
-    strict,
-    "hot-reload": hotReload,
-    "allowed-origins": allowedOrigins,
-    "allowed-hosts": allowedHosts,
-    "trusted-proxies": trustedProxies,
-    "session-key-ttl": sessionKeyTtlMs,
-    "session-key-max-rate": sessionKeyMaxRate,
-    "key-rotation": keyRotationMs,
-    "key-retention": keyRetentionMs,
-    "max-streams": maxStreams,
-    "max-streams-per-client": maxStreamsPerClient,
-    "max-stream-age": maxStreamAgeMs,
-    "health-port": healthPort,
-    "access-log": accessLog,
-    ...others
-  }: Omit<typeof options, keyof SourceOptions | keyof ContentSelection> = options;
-  others satisfies Record<string, never>;
+export function toGatewayOptions(options: CommandOptions, context: SourcesContext): FromCommand {
   return {
     ...createSources(options, context),
     ...resolveContent(options),
-    basePath,
-    preserveHost,
-    staticCacheBytes,
-    upstreamTimeoutMs,
-    maxTransfers,
-    rejectWebsockets,
-    strict,
-    hotReload,
-    allowedOrigins,
-    allowedHosts,
-    trustedProxies,
-    sessionKeyTtlMs,
-    sessionKeyMaxRate,
-    keyRotationMs,
-    keyRetentionMs,
-    maxStreams,
-    maxStreamsPerClient,
-    maxStreamAgeMs,
-    accessLog,
-    separateHealth: healthPort !== undefined,
+    basePath: options["base-path"],
+    preserveHost: options["preserve-host"],
+    staticCacheBytes: options["static-cache"],
+    upstreamTimeoutMs: options["upstream-timeout"],
+    maxTransfers: options["max-transfers"],
+    rejectWebsockets: options["reject-websockets"],
+    strict: options.strict,
+    hotReload: options["hot-reload"],
+    allowedOrigins: options["allowed-origins"],
+    allowedHosts: options["allowed-hosts"],
+    trustedProxies: options["trusted-proxies"],
+    sessionKeyTtlMs: options["session-key-ttl"],
+    sessionKeyMaxRate: options["session-key-max-rate"],
+    keyRotationMs: options["key-rotation"],
+    keyRetentionMs: options["key-retention"],
+    maxStreams: options["max-streams"],
+    maxStreamsPerClient: options["max-streams-per-client"],
+    maxStreamAgeMs: options["max-stream-age"],
+    accessLog: options["access-log"],
+    separateHealth: options["health-port"] !== undefined,
   };
 }

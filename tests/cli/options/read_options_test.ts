@@ -1,5 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type CommandOptions, OPTION_NAMES, type OptionName, OPTIONS } from "../../../src/cli/options/option_table.ts";
+import {
+  type CommandOptions,
+  type Option,
+  OPTION_NAMES,
+  type OptionName,
+  OPTIONS,
+} from "../../../src/cli/options/option_table.ts";
 import {
   type OptionSources,
   parseCommandLine,
@@ -303,7 +309,8 @@ const SETTINGS: Record<string, readonly [name: OptionName, setting: unknown, var
 };
 
 Deno.test("OPTIONS includes every setting of a manifest", () => {
-  assertEquals(OPTION_NAMES.flatMap((name) => OPTIONS[name].manifest ?? []).sort(), Object.keys(SETTINGS).sort());
+  const options: Option<unknown>[] = Object.values(OPTIONS);
+  assertEquals(options.flatMap(({ manifest }) => manifest ?? []).sort(), Object.keys(SETTINGS).sort());
 });
 
 for (const [setting, [name, value, variable, flag]] of Object.entries(SETTINGS)) {

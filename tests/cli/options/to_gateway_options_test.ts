@@ -1,4 +1,5 @@
 import { assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
 import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
 import { resolveOptions } from "../../../src/gateway_options.ts";
@@ -60,6 +61,21 @@ Deno.test("toGatewayOptions() returns options that are valid for the gateway, an
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
   assertEquals([trustedProxies, manifestPath], [[], undefined]);
   resolveOptions(convert());
+});
+
+Deno.test("toGatewayOptions() reads every option but those of the process", () => {
+  const read = new Set<string>();
+  const options = readOptions({ flags: parseCommandLine([]).flags, environment: {}, manifest: {} });
+  const recorded = new Proxy(options, {
+    get(target, name) {
+      read.add(String(name));
+      return Reflect.get(target, name);
+    },
+  });
+  toGatewayOptions(recorded, { clock: systemClock, log: silentLog });
+  const ofProcess = ["port", "hostname", "poll-interval", "kv", "drain", "stop-delay", "log-format", "log-level"];
+  const unread = OPTION_NAMES.filter((name) => !read.has(name));
+  assertEquals(unread.toSorted(), [...ofProcess, "tls-cert", "tls-key"].sort());
 });
 
 Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and --manifest", async () => {

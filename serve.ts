@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { readCommand } from "./src/cli/options/command.ts";
+import { isOnDeploy, readCommand } from "./src/cli/options/command.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
 import { loadKvToken } from "./src/cli/sources/secret_files.ts";
@@ -41,7 +41,7 @@ const service = new Service(command, { log, telemetry: await openTelemetryIfEnab
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({ log, reload: () => service.reload({ logsUnchanged: true }), stop, exit: () => {} });
 
-const isInMemory = !("openKv" in Deno) || command.options.kv === ":memory:";
+const isInMemory = !isOnDeploy() && (!("openKv" in Deno) || command.options.kv === ":memory:");
 const threads = isInMemory ? rejectOtherThreads() : undefined;
 
 /** After this time, Deno has bound the port, or has ended the process because it could not. */

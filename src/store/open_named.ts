@@ -15,14 +15,12 @@ const MAX_SERVER_CHECKS = 10;
 /** The event of a database file that other users may read. The database is used all the same. */
 export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
-/** The beginning of a URL. A single letter is a drive of Windows. */
-const SCHEME = /^[a-z][a-z\d+.-]+:/i;
 const EXPECTED = "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
 
 /** Opens the file or the server that a path names; see {@linkcode openStore}. */
 export async function openNamedStore(path: string, log: Log, options: RetryOptions): Promise<Store> {
   if (isPostgresUrl(path)) return await openPostgres(path, log, options);
-  if (!isUrl(path) && SCHEME.test(path)) throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
+  if (namesNoStore(path)) throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
   if (!("openKv" in Deno)) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
   return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
 }
@@ -107,6 +105,7 @@ export function formatStorePath(path: string): string {
 export function missingPermission(path: string): string | undefined {
   if (isPostgresUrl(path)) return missingForPostgres(path);
   if (isUrl(path)) return missingForServer(path);
+  if (namesNoStore(path)) return undefined; // openNamedStore() says so
   if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
   return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
 }
@@ -130,6 +129,11 @@ function missingForPostgres(url: string): string | undefined {
 
 function missingNet(host: string): string | undefined {
   return isGranted({ name: "net", host }) ? undefined : `--allow-net=${host}`;
+}
+
+/** Returns whether the path of a store is another URL. A single letter before the colon is a drive of Windows. */
+function namesNoStore(path: string): boolean {
+  return /^[a-z][a-z\d+.-]+:/i.test(path) && !isUrl(path);
 }
 
 /** Returns whether the path of a store names a KV server. */

@@ -115,8 +115,8 @@ export interface GatewayOptions {
   /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
-   * Identifier that only one process at a time uses, such as host name and port. A restarted process with the same
-   * identifier knows at once that its predecessor has ended.
+   * Identifier that only one process at a time uses, such as host name and port. A process that was killed is noticed
+   * sooner by its successor with the same identifier.
    *
    * @default {a new random identifier}
    */

@@ -1,4 +1,4 @@
-import { isLive, isOnTime, isRemovable, isTimedOut, type Member, type Observation } from "./observation.ts";
+import { isDead, isLive, isOnTime, isRemovable, type Member, type Observation } from "./observation.ts";
 
 /** A configuration and its rank. */
 export type Ranked = Pick<Member, "hash" | "rank">;
@@ -11,7 +11,7 @@ export interface ElectionInput {
   readonly hash: string;
   /** The rank of that configuration, once the process has announced it. */
   readonly rank: number | undefined;
-  /** The instance ID, for the first heartbeat only: any other member with it is a dead predecessor. */
+  /** The instance ID: any other member with it that is late is a dead predecessor. */
   readonly instanceId: string | undefined;
   /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
@@ -49,8 +49,8 @@ const MAX_CLEAN_UPS = 8;
 export function elect(input: ElectionInput, maxRepresentatives: number): ElectionResult {
   const { id, hash, observations } = input;
   const others = observations.filter((other) => other.id !== id);
-  const replaced = others.filter((other) => isReplaced(other, input));
-  const live = others.filter((other) => isLive(other) && !replaced.includes(other));
+  const predecessors = others.filter((other) => isDeadPredecessor(other, input));
+  const live = others.filter((other) => isLive(other) && !predecessors.includes(other));
   const peers = live.filter(({ member }) => member.hash === hash);
   const rankSource = input.rank === undefined ? findRankSource(peers, input) : undefined;
   const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
@@ -61,13 +61,17 @@ export function elect(input: ElectionInput, maxRepresentatives: number): Electio
     rankSource,
     isRepresentative: isNew || peers.filter((peer) => peer.id < id && isOnTime(peer)).length < maxRepresentatives,
     active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
-    ...cleanUp(live.every((other) => other.id > id) ? others : [], replaced),
+    ...cleanUp(live.every((other) => other.id > id) ? others : [], predecessors),
   };
 }
 
-/** A process with an instance ID is the only one with it, so its predecessors are dead. */
-function isReplaced({ member }: Observation, { instanceId }: ElectionInput): boolean {
-  return instanceId !== undefined && member.instanceId === instanceId && !member.hasLeft;
+/**
+ * A process with an instance ID should be the only one with it. Its predecessors are dead once they are late, and not
+ * at once: if two living processes have the same instance ID by mistake, an older configuration would win.
+ */
+function isDeadPredecessor(other: Observation, { instanceId }: ElectionInput): boolean {
+  const { member } = other;
+  return instanceId !== undefined && member.instanceId === instanceId && !member.hasLeft && !isOnTime(other);
 }
 
 /**
@@ -104,9 +108,9 @@ function isAbove([hash, rank]: readonly [string, number], [other, otherRank]: re
 /** Marks members that died without leaving, and deletes those that left long ago. */
 function cleanUp(
   others: readonly Observation[],
-  replaced: readonly Observation[],
+  predecessors: readonly Observation[],
 ): Pick<ElectionResult, "dead" | "removed"> {
-  const timedOut = others.filter((other) => isTimedOut(other) && !other.member.hasLeft && !replaced.includes(other));
-  const dead = [...replaced, ...timedOut].slice(0, MAX_CLEAN_UPS);
+  const found = others.filter((other) => isDead(other) && !other.member.hasLeft);
+  const dead = [...new Set([...predecessors, ...found])].slice(0, MAX_CLEAN_UPS);
   return { dead, removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length) };
 }

@@ -71,9 +71,8 @@ async function read(store: Store, sender: HeartbeatSender, clock: Clock): Promis
 }
 
 function decide(sender: HeartbeatSender, reading: Reading): ElectionResult {
-  const { id, hash, announced, maxRepresentatives } = sender;
+  const { id, hash, instanceId, maxRepresentatives } = sender;
   const rank = announcedRank(sender);
-  const instanceId = announced === undefined ? sender.instanceId : undefined;
   const observations = [...reading.observations.values()];
   const highestRank = reading.highestRank?.value ?? 0;
   return elect({ id, hash, rank, instanceId, observations, highestRank }, maxRepresentatives);

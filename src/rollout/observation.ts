@@ -24,7 +24,7 @@ export interface Observation {
   /** For how many whole periods the entry has not changed; -1 if it has changed in the current one. */
   readonly unchangedPeriods: number;
   /** The entry was old when it was first observed and has not changed since. */
-  readonly isStale: boolean;
+  readonly isOld: boolean;
 }
 
 /** Options of {@linkcode observe}. */
@@ -37,14 +37,14 @@ interface ObserveOptions {
   isScheduled: boolean;
 }
 
-/** A living member sends one heartbeat per period. After three missed heartbeats it is slow, after four it is dead. */
-const DEAD_AFTER_PERIODS = 4;
-/** The point from which others have to be ready to act as representatives in its place. */
+/** A member whose heartbeats have been missing for so many periods is late: others get ready to act in its place. */
 const LATE_AFTER_PERIODS = 2;
+/** After so many, it is dead. */
+const DEAD_AFTER_PERIODS = 4;
 /** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
 const REMOVED_AFTER_PERIODS = 15;
 /** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
-const STALE_MS = 600_000;
+const OLD_MS = 600_000;
 
 /**
  * Compares the members with the previous observations and returns the new ones by process ID.
@@ -66,17 +66,17 @@ function observeOne(id: string, { value: member, version }: Entry<Member>, optio
   if (previous?.version === version) {
     return { ...previous, unchangedPeriods: previous.unchangedPeriods + (isScheduled ? 1 : 0) };
   }
-  const isStale = previous === undefined && member.heartbeatAt < now - STALE_MS;
-  return { id, member, version, unchangedPeriods: isScheduled ? 0 : -1, isStale };
+  const isOld = previous === undefined && member.heartbeatAt < now - OLD_MS;
+  return { id, member, version, unchangedPeriods: isScheduled ? 0 : -1, isOld };
 }
 
 /** Returns whether the member is presumed alive. */
 export function isLive(observation: Observation): boolean {
-  return !observation.member.hasLeft && !observation.isStale && !isTimedOut(observation);
+  return !observation.member.hasLeft && !observation.isOld && !isDead(observation);
 }
 
-/** Returns whether the member has missed so many heartbeats that it is dead. */
-export function isTimedOut({ unchangedPeriods }: Observation): boolean {
+/** Returns whether the member has been without a heartbeat for so long that it is dead. */
+export function isDead({ unchangedPeriods }: Observation): boolean {
   return unchangedPeriods >= DEAD_AFTER_PERIODS;
 }
 

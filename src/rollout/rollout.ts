@@ -18,8 +18,8 @@ export interface RolloutOptions {
   /** A unique ID. */
   processId: string;
   /**
-   * Identifies the one process that can run in a place, such as a host and port: a process that starts with it knows
-   * that its predecessor is dead. Without it, noticing that takes up to five periods.
+   * Identifies the one process that can run in a place, such as a host and port, so that its successor notices its death
+   * sooner.
    */
   instanceId: string | undefined;
   /** The maximum number of processes with an entry for each configuration. */

@@ -14,6 +14,9 @@ interface ObservedMember extends Member {
 }
 
 const START = 1_700_000_000_000;
+/** The least time after which a member is dead, and late: four and two periods of four seconds, by a fast clock. */
+const DEAD_MS = 15_000;
+const LATE_MS = 7_500;
 /** Shorter than the time after which an entry is removed: fifteen periods of four seconds. */
 const LONG_OUTAGE_MS = 35_000;
 
@@ -43,6 +46,7 @@ export class Process {
   readonly clock: Clock;
   readonly #simulation: Simulation;
   readonly #drift: number;
+  readonly #instanceId: string | undefined;
   #offset: number;
   /** Callbacks that are due while the process is stalled; `undefined` while it runs. */
   #stalled: (() => void)[] | undefined;
@@ -50,6 +54,7 @@ export class Process {
   constructor(simulation: Simulation, { hash, instanceId, maxRepresentatives }: ProcessOptions) {
     this.#simulation = simulation;
     this.hash = hash;
+    this.#instanceId = instanceId;
     this.#hashes = new Set([hash]);
     this.#drift = 0.99 + 0.02 * simulation.random();
     this.#offset = simulation.between(-30_000, 30_000);
@@ -188,7 +193,11 @@ export class Process {
       return this.#hashes.has(active) ? undefined : this.fail(`switched to ${active} without a heartbeat`);
     }
     const others = this.#observed.filter(({ id }) => id !== this.name);
-    const living = others.filter(({ hash, hasLeft, ageMs }) => hash === previous && !hasLeft && ageMs < 15_000);
+    const isAlive = ({ hasLeft, instanceId, ageMs }: ObservedMember) => {
+      const isPredecessor = instanceId !== undefined && instanceId === this.#instanceId;
+      return !hasLeft && ageMs < (isPredecessor ? LATE_MS : DEAD_MS);
+    };
+    const living = others.filter((member) => member.hash === previous && isAlive(member));
     const isOlder = ({ rank }: Member) => others.some((it) => it.hash === active && it.rank < rank);
     if (living.some(isOlder)) this.fail(`switched from ${previous}, which lives, to the older ${active}`);
   }

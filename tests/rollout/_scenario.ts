@@ -9,6 +9,8 @@ type Style = "overlapping" | "in place" | "reload";
 
 /** The time for all to agree after the last event: a period, four more to detect a death, and a failed attempt. */
 const AGREEMENT_MS = 40_000;
+/** A period until the first observation, and two more until a predecessor is late. */
+const LATE_MS = 15_000;
 const STYLES: readonly Style[] = ["overlapping", "in place", "reload"];
 
 /** A deployment with rollouts and faults, and the invariants that have to hold. */
@@ -17,6 +19,8 @@ export class Scenario {
   readonly #level: FaultLevel;
   readonly #style: Style;
   readonly #hasInstanceIds: boolean;
+  /** All processes have one instance ID by mistake. */
+  readonly #hasSameInstanceId: boolean;
   readonly #maxRepresentatives: number;
   readonly #replicas: Process[] = [];
   readonly #versions = ["v1"];
@@ -29,6 +33,7 @@ export class Scenario {
     this.#level = level;
     this.#style = this.#simulation.pick(STYLES);
     this.#hasInstanceIds = this.#style !== "overlapping" && this.#simulation.chance(0.5);
+    this.#hasSameInstanceId = level === "low" && !this.#hasInstanceIds && this.#simulation.chance(0.3);
     const allowsFew = level !== "low" && this.#style !== "reload"; // otherwise all representatives may reload at once
     this.#maxRepresentatives = allowsFew && this.#simulation.chance(0.5) ? 2 : 8;
     if (this.#simulation.chance(0.5)) {
@@ -50,7 +55,8 @@ export class Scenario {
   }
 
   #start(index: number, hash = this.#target): Process {
-    const instanceId = this.#hasInstanceIds ? `:${index}` : undefined;
+    const ownId = this.#hasInstanceIds ? `:${index}` : undefined;
+    const instanceId = this.#hasSameInstanceId ? "same" : ownId;
     return new Process(this.#simulation, { hash, maxRepresentatives: this.#maxRepresentatives, instanceId });
   }
 
@@ -136,15 +142,15 @@ export class Scenario {
       await this.#end(replica);
       await this.#simulation.advance(this.#simulation.between(0, 3_000));
       this.#replicas[index] = this.#start(index);
-      await this.#checkImmediatelyActive(this.#replicas[index]);
+      await this.#checkSoonActive(this.#replicas[index]);
     }
   }
 
-  /** A single process does not wait if its instance ID shows that it is alone. */
-  async #checkImmediatelyActive(process: Process | undefined): Promise<void> {
+  /** A single process waits only until its predecessor, which has its instance ID, is late. */
+  async #checkSoonActive(process: Process | undefined): Promise<void> {
     if (this.#replicas.length > 1 || !this.#hasInstanceIds || this.#level !== "low") return;
-    await this.#simulation.advance(10 * this.#simulation.conditions.latencyMs);
-    if (!process?.rollout.isActive) process?.fail("had to wait");
+    await this.#simulation.advance(LATE_MS + 10 * this.#simulation.conditions.latencyMs);
+    if (!process?.rollout.isActive) process?.fail("had to wait for longer than until its predecessor was late");
   }
 
   async #end(process: Process): Promise<void> {

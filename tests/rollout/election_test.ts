@@ -11,7 +11,7 @@ interface Fields extends Partial<Omit<Observation, "member">> {
 
 function observation(id: string, { hash, rank, instanceId, hasLeft, ...rest }: Fields): Observation {
   const member = { hash, rank, heartbeatAt: 0, ...instanceId ? { instanceId } : {}, ...hasLeft ? { hasLeft } : {} };
-  return { id, member, version: `version of ${id}`, unchangedPeriods: 0, isStale: false, ...rest };
+  return { id, member, version: `version of ${id}`, unchangedPeriods: 0, isOld: false, ...rest };
 }
 
 function electWith(observations: readonly Observation[], own: Partial<ElectionInput> = {}) {
@@ -80,14 +80,16 @@ Deno.test("elect() activates the configuration with the highest rank among those
   assertEquals(active({ hash: "b", rank: 1 }), "a");
   assertEquals(active({ hash: "b", rank: 3, hasLeft: true }), "a");
   assertEquals(active({ hash: "b", rank: 3, unchangedPeriods: 4 }), "a");
-  assertEquals(active({ hash: "b", rank: 3, isStale: true }), "a");
+  assertEquals(active({ hash: "b", rank: 3, isOld: true }), "a");
   assertEquals(active({ hash: "b", rank: 9 }, { hash: "b", rank: 1 }), "a");
   assertEquals([active({ hash: "A", rank: 2 }), active({ hash: "b", rank: 2 })], ["a", "b"]);
 });
 
-Deno.test("elect() does not wait for a predecessor with the same instance ID, but for a process with another one", () => {
+Deno.test("elect() waits for a predecessor with the same instance ID until it is late, for others until they are dead", () => {
   const peer = observation("2", { hash: "a", rank: 1 });
-  const predecessor = observation("1", { hash: "b", rank: 2, instanceId: "here" });
+  const onTime = observation("1", { hash: "b", rank: 2, instanceId: "here", unchangedPeriods: 1 });
+  assertEquals(electWith([onTime, peer], { instanceId: "here" }).active, "b");
+  const predecessor = observation("1", { hash: "b", rank: 2, instanceId: "here", unchangedPeriods: 2 });
   const same = electWith([predecessor, peer], { instanceId: "here" });
   assertEquals([same.active, same.dead], ["a", "1"]);
   const other = electWith([predecessor, peer], { instanceId: "there" });

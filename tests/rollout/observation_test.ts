@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import {
+  isDead,
   isLive,
   isOnTime,
   isRemovable,
-  isTimedOut,
   type Member,
   type Observation,
   observe,
@@ -26,7 +26,7 @@ function observeAll(
 }
 
 function classify(observation: Observation) {
-  return [isLive, isOnTime, isTimedOut, isRemovable].map((is) => is(observation));
+  return [isLive, isOnTime, isDead, isRemovable].map((is) => is(observation));
 }
 
 Deno.test("observe() detects a late member after two periods without a heartbeat and a dead one after four", () => {

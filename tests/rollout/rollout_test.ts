@@ -11,6 +11,8 @@ import { captureLog } from "../_gateway.ts";
 import { countedStore, delegate } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
+/** Since a start: one period until the next observation, then two without a change. */
+const LATE_MS = 3 * PERIOD_MS;
 /** Since the last heartbeat: one period until the next observation, then four without a change. */
 const DEAD_MS = 5 * PERIOD_MS;
 
@@ -159,10 +161,11 @@ Deno.test("join() with another configuration begins a rollout", async () => {
   assertEquals([first.isActive, second.isActive], [true, true]);
 });
 
-Deno.test("join() with an instance ID does not wait for predecessors with the same ID", async () => {
+Deno.test("join() with an instance ID waits only until a predecessor with the same ID and a newer configuration is late", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b", "a", "c", "b"]) {
     const rollout = await cluster.start(hash, { instanceId: "host:8080" });
+    await cluster.clock.tick(LATE_MS);
     assertEquals(rollout.active, hash);
     cluster.kill(rollout);
   }
@@ -183,6 +186,24 @@ Deno.test("join() does not wait for members without a heartbeat for ten minutes"
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   await cluster.clock.tick(600_001);
   assertEquals((await cluster.start("a")).active, "a");
+});
+
+Deno.test("an older configuration never wins over a living process that has the same instance ID by mistake", async () => {
+  const cluster = new Cluster();
+  const options = { instanceId: "x" };
+  const old = await cluster.start("a", { ...options, random: () => 0.9 });
+  const newer = await cluster.start("b", options);
+  await cluster.clock.tick(PERIOD_MS);
+  const seen = new Set<string | undefined>();
+  for (let restart = 0; restart < 3; restart++) {
+    const again = await cluster.start("a", options);
+    for (let second = 0; second < 30; second++) {
+      for (const rollout of [old, newer, again]) seen.add(rollout.active);
+      await cluster.clock.tick(1_000);
+    }
+    cluster.kill(again);
+  }
+  assertEquals([...seen], ["b"]);
 });
 
 Deno.test("a process whose instance ID is used twice by mistake is a member again after a period", async () => {

@@ -103,6 +103,7 @@ export class Listener {
     try {
       return await server.finished;
     } catch (error) {
+      if (server !== this.#server) return; // replaced
       this.#reportDown(error);
     }
     await this.#pause(REBIND_MS[1]);

@@ -50,7 +50,7 @@ export class Engine {
     const { configuration, changes } = this.#parts;
     await configuration.load();
     await this.#loadMasterKey();
-    await changes?.publish(configuration.snapshot);
+    await changes?.publisher.publishOrRetry(configuration.snapshot);
     this.#startTasks();
     changes?.polling.start();
     this.#watching = this.#watchStoredVariables();
@@ -175,7 +175,7 @@ function createParts(options: ResolvedOptions, createChanges: CreateChanges | un
     reload: () => configuration.reloadStored(),
   });
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
-  const publish = async (snapshot: Snapshot) => await changes?.publish(snapshot);
+  const publish = async (snapshot: Snapshot) => await changes?.publisher.publishOrRetry(snapshot);
   const configuration: Configuration = new Configuration({ ...common, publish });
   const rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
   const epochs = new Epochs({

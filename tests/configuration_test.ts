@@ -375,7 +375,7 @@ Deno.test("names whose values were replaced before they were published get an ev
   assertEquals(await world.events(), [...events, ["A", "4"], ["B", undefined]]);
 });
 
-Deno.test("values of a configuration that another one has superseded need no event, since no page had them", async () => {
+Deno.test("values of a superseded process need no event, since no page had them", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.isSuperseded = true;
   const configuration = await world.load();

@@ -38,8 +38,9 @@ export class Changes {
   readonly hub: Hub;
   /** Notices the events of other processes. */
   readonly polling: EventPolling;
+  /** Publishes this process's snapshots. */
+  readonly publisher: Publisher;
   readonly #replica: Replica;
-  readonly #publisher: Publisher;
   #leaving: Promise<void> | undefined;
 
   constructor(options: ChangesOptions) {
@@ -51,24 +52,14 @@ export class Changes {
     const replica = this.#replica = new Replica({
       ...options,
       tail,
-      onReactivated: () => void this.publish(snapshot()),
+      onReactivated: () => void this.publisher.publishOrRetry(snapshot()),
     });
-    this.#publisher = new Publisher({ ...options, eventLog, tail, replica });
-  }
-
-  /** See {@linkcode Publisher.publishOrRetry}. */
-  publish(snapshot: Snapshot): Promise<void> {
-    return this.#publisher.publishOrRetry(snapshot);
-  }
-
-  /** See {@linkcode Publisher.retryNow}. */
-  retryNow(): void {
-    this.#publisher.retryNow();
+    this.publisher = new Publisher({ ...options, eventLog, tail, replica });
   }
 
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
   activeConfiguration(own: Snapshot): ActiveConfiguration {
-    return this.#replica.activeConfiguration({ snapshot: own, cursor: this.#publisher.cursor });
+    return this.#replica.activeConfiguration({ snapshot: own, cursor: this.publisher.cursor });
   }
 
   /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
@@ -79,6 +70,6 @@ export class Changes {
   /** Resolves when this process has left the rollout, and no publication is retried. */
   async close(): Promise<void> {
     this.leave();
-    await Promise.all([this.#publisher.close(), this.#leaving]);
+    await Promise.all([this.publisher.close(), this.#leaving]);
   }
 }

@@ -55,7 +55,7 @@ export async function commitDifference(
   const afterId = Math.max(0, ...lost.map(({ id }) => id));
   const appended = await log.append(changes, state, { checks, afterId, onCommit });
   if (appended === undefined) return undefined;
-  await log.trim(appended);
+  await log.compact(appended);
   return appended.head?.value.id;
 }
 

@@ -94,7 +94,7 @@ export class EventLog {
 
   /** Returns the newest event of every variable. */
   async state(): Promise<PublicState> {
-    // The head is read first: a commit in between makes the next check fail instead of making the state stale.
+    // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
     return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
   }
@@ -135,15 +135,15 @@ export class EventLog {
   async redact(names: ReadonlySet<string>, { head, events }: PublicState): Promise<boolean> {
     if (head === undefined || names.size === 0) return false;
     const entries = await this.#store.list<StoredEvent>(EVENTS);
-    const stale = superseded(entries.filter(({ value }) => names.has(value.name)), events);
+    const old = outdated(entries.filter(({ value }) => names.has(value.name)), events);
     let current: Entry<Head> | undefined = head;
-    for (const slice of slices(stale, MAX_DELETES)) {
+    for (const slice of slices(old, MAX_DELETES)) {
       if (current === undefined) break;
       const deletes = slice.map(({ key }) => ({ key }));
       const value: Head = { ...current.value, recent: current.value.recent - deletes.length };
       current = await this.#commit({ head: current, checks: [] }, value, deletes);
     }
-    return stale.length > 0;
+    return old.length > 0;
   }
 
   /**
@@ -152,23 +152,26 @@ export class EventLog {
    * @param state As {@linkcode append} returned it. It is not read again: as long as the commits succeed, only this process
    * has changed the log.
    */
-  async trim({ head, events }: PublicState): Promise<void> {
+  async compact({ head, events }: PublicState): Promise<void> {
     if (head === undefined || head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
     let current: Entry<Head> | undefined = head;
-    while (current !== undefined && current.value.recent > this.#keep) current = await this.#compact(current, events);
+    while (current !== undefined && current.value.recent > this.#keep) {
+      current = await this.#compactOldest(current, events);
+    }
   }
 
   /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
-  async #compact(head: Entry<Head>, newest: PublicState["events"]): Promise<Entry<Head> | undefined> {
+  async #compactOldest(head: Entry<Head>, newest: PublicState["events"]): Promise<Entry<Head> | undefined> {
     const { compactedUpTo, recent } = head.value;
     const limit = Math.min(recent - this.#keep, MAX_DELETES);
     const old = await this.#store.list<StoredEvent>(EVENTS, { from: compactedUpTo + 1, limit });
     const last = old.at(-1);
     if (last === undefined) return undefined;
     const value = { ...head.value, compactedUpTo: eventId(last), recent: recent - old.length };
-    return await this.#commit({ head, checks: [] }, value, superseded(old, newest).map(({ key }) => ({ key })));
+    return await this.#commit({ head, checks: [] }, value, outdated(old, newest).map(({ key }) => ({ key })));
   }
 
+  /** Gives out ids with the tag of the log, above that of its head and another one. */
   #withIds(changes: readonly Change[], head: number, afterId: number): LogEvent[] {
     const known = head || afterId;
     const tag = known === 0 ? this.#newTag : tagOf(known);
@@ -178,10 +181,10 @@ export class EventLog {
 
   async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks }: Preconditions) {
     const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
-    const replaced = events.flatMap((event) => replacedBy(event, state, compactedUpTo));
-    const added = events.length - replaced.filter((id) => id > compactedUpTo).length;
+    const deleted = events.flatMap((event) => outdatedBy(event, state, compactedUpTo));
+    const added = events.length - deleted.filter((id) => id > compactedUpTo).length;
     const value = { id: events.at(-1)?.id ?? 0, compactedUpTo, recent: recent + added };
-    return await this.#commit({ head, checks }, value, [...events.flatMap(eventWrites), ...replaced.map(eventDelete)]);
+    return await this.#commit({ head, checks }, value, [...events.flatMap(eventWrites), ...deleted.map(eventDelete)]);
   }
 
   async #commit(
@@ -196,7 +199,7 @@ export class EventLog {
 }
 
 /** Returns the events that are not the newest of their variable. */
-function superseded(
+function outdated(
   entries: readonly Entry<StoredEvent>[],
   newest: PublicState["events"],
 ): readonly Entry<StoredEvent>[] {
@@ -204,10 +207,10 @@ function superseded(
 }
 
 /**
- * Returns the id of the previous event of the same variable if the new one replaces it: where the log is compacted, or
- * if the variable leaves the PUBLIC tier.
+ * Returns the id of the event of the same variable that a new one makes outdated, if it is not to be kept: where the log
+ * is compacted, or if the variable leaves the PUBLIC tier.
  */
-function replacedBy({ name, leavesPublic }: LogEvent, state: PublicState, compactedUpTo: number): number[] {
+function outdatedBy({ name, leavesPublic }: LogEvent, state: PublicState, compactedUpTo: number): number[] {
   const id = state.events.get(name)?.id;
   return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
 }

@@ -43,7 +43,7 @@ interface SubscriberActions {
 }
 
 /** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
-type SubscriberFields = Pick<Subscriber, "actions" | "clientKey" | "cursor" | "skipsSuperseded" | "endsAt" | "opening">;
+type SubscriberFields = Pick<Subscriber, "actions" | "clientKey" | "cursor" | "skipsOutdated" | "endsAt" | "opening">;
 
 /**
  * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
@@ -56,8 +56,8 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   readonly clientKey: string;
   /** The id of the last event that was sent. */
   cursor: number;
-  /** Whether superseded events are skipped. It ends when the stream is up to date. */
-  skipsSuperseded: boolean;
+  /** Whether outdated events are skipped. It ends when the stream is up to date. */
+  skipsOutdated: boolean;
   /** When the next heartbeat is due. */
   heartbeatAt = 0;
   readonly endsAt: number;
@@ -67,11 +67,11 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
 
-  constructor({ actions, clientKey, cursor, skipsSuperseded, endsAt, opening }: SubscriberFields) {
+  constructor({ actions, clientKey, cursor, skipsOutdated, endsAt, opening }: SubscriberFields) {
     this.actions = actions;
     this.clientKey = clientKey;
     this.cursor = cursor;
-    this.skipsSuperseded = skipsSuperseded;
+    this.skipsOutdated = skipsOutdated;
     this.endsAt = endsAt;
     this.opening = opening;
   }
@@ -170,10 +170,10 @@ export class Hub {
   #createSubscriber(clientKey: string, position: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const cursor = this.#cursorOf(position);
-    const skipsSuperseded = position.kind === "page" || position.kind === "unknown";
+    const skipsOutdated = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.monotonic() + maxStreamAgeMs * (0.8 + 0.2 * random());
     const opening = this.#opening(cursor, position);
-    return new Subscriber({ actions: this.#actions, clientKey, cursor, skipsSuperseded, endsAt, opening });
+    return new Subscriber({ actions: this.#actions, clientKey, cursor, skipsOutdated, endsAt, opening });
   }
 
   #open(subscriber: Subscriber): void {
@@ -202,13 +202,13 @@ export class Hub {
 
   #pull(subscriber: Subscriber): Promise<void> | void {
     if (subscriber.cursor >= this.#tail.head) {
-      subscriber.skipsSuperseded = false;
+      subscriber.skipsOutdated = false;
       return void this.#waiting.add(subscriber);
     }
-    if (subscriber.skipsSuperseded) {
+    if (subscriber.skipsOutdated) {
       const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
       if (frames.length > 0) return this.#replay(subscriber, frames);
-      subscriber.skipsSuperseded = false;
+      subscriber.skipsOutdated = false;
     }
     if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);

@@ -83,11 +83,11 @@ export class Publisher {
 
   /** Pages had the values of a target that is replaced before it was published. */
   #replaceTarget(target: Snapshot): void {
-    const replaced = this.#target;
+    const previous = this.#target;
     this.#target = target;
-    if (replaced === this.#settled) return;
-    const names = [...replaced.public.keys(), ...target.public.keys()];
-    const changed = names.filter((name) => replaced.public.get(name) !== target.public.get(name));
+    if (previous === this.#settled) return;
+    const names = [...previous.public.keys(), ...target.public.keys()];
+    const changed = names.filter((name) => previous.public.get(name) !== target.public.get(name));
     this.#unpublished = new Set([...this.#unpublished, ...changed]);
   }
 

@@ -29,7 +29,7 @@ export function handleStoreChange(failure: Error | undefined, options: RecoveryO
 
 function recover({ storedVariables, configuration, changes, rateLimit, tasks, log }: RecoveryOptions): void {
   if (changes !== undefined) void tasks.run("poll", () => changes.polling.poll());
-  if (storedVariables.isKnown) changes?.retryNow();
+  if (storedVariables.isKnown) changes?.publisher.retryNow();
   else void tasks.run("reload", () => configuration.reloadStored());
   void tasks.run("save", () => saveCounts(rateLimit, log));
 }

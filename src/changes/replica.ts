@@ -37,8 +37,8 @@ export class Replica {
   /** The PUBLIC variables with which it has joined. */
   #joined: Snapshot["public"] | undefined;
   #isJoining = false;
-  /** The last result of {@linkcode activeConfiguration} while another configuration is active. */
-  #superseding: ActiveConfiguration & { own: Snapshot } | undefined;
+  /** The published state, while another configuration is active. */
+  #published: ActiveConfiguration & { own: Snapshot } | undefined;
 
   constructor(options: ReplicaOptions) {
     this.#options = options;
@@ -70,11 +70,11 @@ export class Replica {
   activeConfiguration(own: ActiveConfiguration): ActiveConfiguration {
     const { tail } = this.#options;
     if (this.#rollout.isActive || !tail.isLoaded) return own;
-    if (this.#superseding?.cursor !== tail.head || this.#superseding.own !== own.snapshot) {
+    if (this.#published?.cursor !== tail.head || this.#published.own !== own.snapshot) {
       const snapshot = { ...own.snapshot, public: tail.publicValues };
-      this.#superseding = { own: own.snapshot, snapshot, cursor: tail.head };
+      this.#published = { own: own.snapshot, snapshot, cursor: tail.head };
     }
-    return this.#superseding;
+    return this.#published;
   }
 
   /** Leaves the rollout. */

@@ -135,9 +135,9 @@ export class Configuration {
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async #build(): Promise<Snapshot> {
     const { read, storedVariables } = this.#options;
-    const [input, stored] = await Promise.all([read(), storedVariables.read()]);
+    const [input, storedEnvironment] = await Promise.all([read(), storedVariables.read()]);
     this.#rejectIfEmptied(input.environment);
-    return await buildSnapshot({ ...input, environment: { ...input.environment, ...stored } });
+    return await buildSnapshot({ ...input, environment: { ...input.environment, ...storedEnvironment } });
   }
 
   /** A source that lost all its variables, or their prefixes, is more likely broken than meant. */

@@ -22,8 +22,8 @@ export class Client {
   readonly #name: string;
   /** Up to this id, it may have received only the newest event of each variable. */
   #collapsedUpTo = 0;
-  /** Whether its stream skips superseded events: until it has read all that there is. */
-  #skipsSuperseded = false;
+  /** Whether its stream skips outdated events: until it has read all that there is. */
+  #skipsOutdated = false;
 
   constructor(simulation: Simulation, name: string, beginning: Beginning) {
     this.#simulation = simulation;
@@ -33,7 +33,7 @@ export class Client {
     const onConnected = (lastEventId: string) => {
       simulation.note(`${this.#name} is connected, with Last-Event-ID "${lastEventId}"`);
       // Without the header, the stream continues from a page, or from an unknown position.
-      this.#skipsSuperseded = lastEventId === "";
+      this.#skipsOutdated = lastEventId === "";
     };
     const onRead = (reading: Promise<unknown>) => this.#noteRead(reading);
     this.source = new EventSourceClient(simulation, { name: this.#name, query, lastEventId, onConnected, onRead });
@@ -41,11 +41,11 @@ export class Client {
 
   /** A stream has nothing to send if a read takes time. A client that is paused reads later than it connects. */
   #noteRead(reading: Promise<unknown>): void {
-    if (!this.#skipsSuperseded) return;
+    if (!this.#skipsOutdated) return;
     const { events, time } = this.#simulation;
     const start = time.now;
     this.#collapsedUpTo = events.at(-1)?.id ?? 0;
-    reading.then(() => this.#skipsSuperseded &&= time.now === start, () => {});
+    reading.then(() => this.#skipsOutdated &&= time.now === start, () => {});
   }
 
   /** Checks that it has received every event once, and that its values are the published ones. */
@@ -69,7 +69,7 @@ export class Client {
     this.#verifyValues(expected);
   }
 
-  /** Whether an event need not be sent: it was deleted from the log, or superseded when the stream was opened. */
+  /** Whether an event need not be sent: it was deleted from the log, or outdated when the stream was opened. */
   #isExcused({ id, name }: LogEvent): boolean {
     const { deleted, events } = this.#simulation;
     return deleted.has(id) || events.some((it) => it.name === name && it.id > id && it.id <= this.#collapsedUpTo);

@@ -14,6 +14,7 @@
  *
  * @module
  */
+export type { PublicVariables } from "@rep/gateway/client";
 export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
 export type { ReloadOptions } from "./src/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
@@ -29,6 +30,7 @@ export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/config/snapshot.ts";
 export type { Environment } from "./src/config/classify.ts";
 export type { PatternLibrary } from "./src/config/patterns.ts";
+export type { ValueListener } from "./src/config/value_listeners.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
 export type { GaugeValue, MetricsSink, Telemetry } from "./src/observe/metrics.ts";

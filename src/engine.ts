@@ -4,6 +4,7 @@ import type { ActiveConfiguration } from "./changes/replica.ts";
 import { Configuration, type ReloadOptions } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
+import type { ValueListeners } from "./config/value_listeners.ts";
 import { watchStoredVariables } from "./config/watch_stored_variables.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";
@@ -74,6 +75,11 @@ export class Engine {
   /** This process's variables. */
   get snapshot(): Snapshot {
     return this.#parts.configuration.snapshot;
+  }
+
+  /** Those who hear of reloads. */
+  get listeners(): ValueListeners {
+    return this.#parts.configuration.listeners;
   }
 
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */

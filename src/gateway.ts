@@ -1,5 +1,7 @@
+import type { PublicVariables } from "@rep/gateway/client";
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
+import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
 import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, problemsOf } from "./endpoints/health.ts";
@@ -57,6 +59,19 @@ export interface Gateway extends AsyncDisposable {
    * @throws {ConfigurationError} If they are invalid; then everything stays as it was.
    */
   reload(options?: ReloadOptions): Promise<void>;
+  /** Returns the value of a PUBLIC variable; `undefined` if it is not set. For what a server renders itself. */
+  get<Name extends keyof PublicVariables & string>(name: Name): PublicVariables[Name];
+  /**
+   * Returns the value of a SENSITIVE or a SERVER variable; `undefined` if it is not set. It has another name than
+   * {@linkcode Gateway.get}, so that code that runs in a page as well cannot reveal it.
+   */
+  getPrivate(name: string): string | undefined;
+  /**
+   * Calls back after each reload of this process that changes a variable of any tier, with its new and its old value.
+   *
+   * @returns A function that ends the subscription.
+   */
+  onChange(name: string, listener: ValueListener): () => void;
   /**
    * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
    * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
@@ -184,6 +199,15 @@ class RunningGateway implements Gateway {
     this.#respondHealth(request, undefined, this.#findHealthRoute);
 
   readonly reload: Gateway["reload"] = (options) => this.#engine.reload(options);
+
+  readonly get: Gateway["get"] = (name) => this.#engine.snapshot.public.get(name);
+
+  readonly getPrivate: Gateway["getPrivate"] = (name) => {
+    const { sensitive, serverValue } = this.#engine.snapshot;
+    return sensitive.get(name) ?? serverValue(name);
+  };
+
+  readonly onChange: Gateway["onChange"] = (name, listener) => this.#engine.listeners.add(name, listener);
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;

@@ -11,6 +11,7 @@ import {
   type SnapshotInput,
 } from "./snapshot.ts";
 import type { StoredVariablesSource } from "./stored_variables_source.ts";
+import { ValueListeners } from "./value_listeners.ts";
 
 /** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
@@ -41,6 +42,8 @@ export interface ReloadOptions {
 /** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
+  /** Those who hear of reloads. */
+  readonly listeners: ValueListeners;
   #snapshot = EMPTY_SNAPSHOT;
   /** The issues for which the last reload was rejected. */
   #rejection: string | undefined;
@@ -55,6 +58,7 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
+    this.listeners = new ValueListeners(options.log);
   }
 
   /**
@@ -123,6 +127,7 @@ export class Configuration {
     this.#logFindings(this.#snapshot, before);
     await this.#options.publish(this.#snapshot);
     const isUnchanged = hasSameVariables(this.#snapshot, before);
+    this.listeners.notify(before, this.#snapshot);
     const saysUnchanged = isUnchanged && this.#logsUnchanged;
     this.#logsUnchanged = false;
     this.#count(isUnchanged ? "unchanged" : "applied");

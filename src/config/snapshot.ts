@@ -9,8 +9,10 @@ import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 export interface Snapshot {
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
-  /** The names of the SERVER variables. Their values are not needed, so they are not kept. */
+  /** The names of the SERVER variables. */
   readonly server: ReadonlySet<string>;
+  /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
+  readonly serverValue: (name: string) => string | undefined;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
   readonly suspicious: readonly SuspiciousName[];
@@ -21,6 +23,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   public: new Map(),
   sensitive: new Map(),
   server: new Set(),
+  serverValue: () => undefined,
   warnings: [],
   deprecated: [],
   suspicious: [],
@@ -80,10 +83,12 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const rejected = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...rejected];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: rejected.length });
+  const server = selectTier(variables, "server");
   return {
     public: selectTier(variables, "public"),
     sensitive: selectTier(variables, "sensitive"),
-    server: new Set(selectTier(variables, "server").keys()),
+    server: new Set(server.keys()),
+    serverValue: (name) => server.get(name),
     warnings,
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),

@@ -5,7 +5,7 @@ import { Configuration, type ReloadOptions } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
 import type { ValueListeners } from "./config/value_listeners.ts";
-import { watchStoredVariables } from "./config/watch_stored_variables.ts";
+import { reloadOnWrites } from "./config/watch_stored_variables.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
@@ -13,15 +13,10 @@ import { RateLimit } from "./keys/rate_limit.ts";
 import { WINDOW_MS } from "./keys/sliding_window.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
-import { sleep, waitAtMost } from "./values/clock.ts";
+import { waitAtMost } from "./values/clock.ts";
 
 /** How often a store that has failed is probed, and what was counted in memory is stored. */
 const PROBE_MS = 1_000;
-/**
- * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
- * before it reloads, so that most find the change published (`docs/scale.md`).
- */
-const MAX_RELOAD_DELAY_MS = 500;
 /**
  * How long a shutdown waits for the store, and for a reload, whose sources may never answer: the other replicas notice a
  * missing heartbeat as well.
@@ -54,7 +49,7 @@ export class Engine {
     await changes?.publisher.publishOrRetry(configuration.snapshot);
     this.#startTasks();
     changes?.polling.start();
-    this.#watching = this.#watchStoredVariables();
+    this.#watching = reloadOnWrites({ ...this.#parts, poll: changes?.polling.pollNewestWrite });
   }
 
   /** The event log and its streams; `undefined` without hot reload. */
@@ -142,24 +137,6 @@ export class Engine {
     tasks.repeat(WINDOW_MS, "sweep", () => rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => store.probe());
     tasks.repeat(PROBE_MS, "save", () => saveCounts(rateLimit, this.#options.log));
-  }
-
-  /** Reloads after writes to the variables in the store, until the engine is closed. */
-  async #watchStoredVariables(): Promise<void> {
-    const { store, storedVariables, changes } = this.#parts;
-    const { clock } = this.#options;
-    // Variables that could not be read at startup are a change, even if there are none.
-    const after = storedVariables.isKnown ? 0 : -1;
-    const poll = changes?.polling.pollNewestWrite;
-    const options = { clock, signal: this.#closing.signal, after, isBackground: true, poll };
-    await watchStoredVariables(store, () => this.#reloadDelayed(), options);
-  }
-
-  async #reloadDelayed(): Promise<void> {
-    const { clock, random } = this.#options;
-    const { signal } = this.#closing;
-    await sleep(random() * MAX_RELOAD_DELAY_MS, clock, { signal, isBackground: true });
-    if (!signal.aborted) await this.#parts.configuration.reloadStored();
   }
 }
 

@@ -1,6 +1,8 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
+import type { Configuration } from "./configuration.ts";
 import { newestWrite, VARIABLES_HEAD_KEY } from "./stored_variables.ts";
+import type { StoredVariablesSource } from "./stored_variables_source.ts";
 
 /** Options of {@linkcode watchStoredVariables}. */
 export interface WatchStoredVariablesOptions {
@@ -21,7 +23,21 @@ export interface WatchStoredVariablesOptions {
 /** See {@linkcode WatchStoredVariablesOptions.poll}. */
 export type PollNewestWrite = (report: (id: number) => void) => () => void;
 
+/** Options of {@linkcode reloadOnWrites}. */
+interface ReloadOnWritesOptions extends Pick<WatchStoredVariablesOptions, "clock" | "signal" | "poll"> {
+  store: Store;
+  storedVariables: StoredVariablesSource;
+  configuration: Configuration;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+}
+
 const POLL_MS = 1_000;
+/**
+ * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
+ * before it reloads, so that most find the change published (`docs/scale.md`).
+ */
+const MAX_RELOAD_DELAY_MS = 500;
 
 /**
  * Calls back after writes to the variables in the store, once for all writes since the last call. If polling or the
@@ -64,6 +80,18 @@ export async function watchStoredVariables(
     stopPolling?.();
     signal.removeEventListener("abort", pollNow);
   }
+}
+
+/** Reloads after writes to the variables in the store. Resolves after the signal is aborted and the last reload has ended. */
+export async function reloadOnWrites(options: ReloadOnWritesOptions): Promise<void> {
+  const { store, storedVariables, configuration, poll, clock, random, signal } = options;
+  // Variables that could not be read at startup are a change, even if there are none.
+  const after = storedVariables.isKnown ? 0 : -1;
+  const reload = async () => {
+    await sleep(random() * MAX_RELOAD_DELAY_MS, clock, { signal, isBackground: true });
+    if (!signal.aborted) await configuration.reloadStored();
+  };
+  await watchStoredVariables(store, reload, { clock, signal, after, poll, isBackground: true });
 }
 
 function aborted(signal: AbortSignal): Promise<unknown> {

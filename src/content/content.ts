@@ -52,12 +52,12 @@ export async function openContent(options: ContentOptions): Promise<Content | un
 
 /** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
 async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
-  const { staticCacheBytes: cacheBytes, clock, log, basePath } = options;
+  const { staticCacheBytes: cacheBytes, ...others } = options;
   const [{ StaticContent }, { Compressor }] = await Promise.all([
     import("./static/static_content.ts"),
     import("../coding/compressor.ts"),
   ]);
-  return await StaticContent.open({ directory, cacheBytes, compressor: new Compressor(), clock, log, basePath });
+  return await StaticContent.open({ ...others, directory, cacheBytes, compressor: new Compressor() });
 }
 
 async function openUpstream(upstream: URL, options: ContentOptions): Promise<Content> {

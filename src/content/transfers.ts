@@ -125,6 +125,37 @@ export class Transfer {
   }
 }
 
+/** Returns a body that tells its transfer when its client does not read, and when it has ended. */
+export function transferBody(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  transfer: Transfer,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const reader = body.getReader();
+  return new ReadableStream({
+    async pull(controller) {
+      transfer.reads();
+      const { done, value } = await reader.read().catch((error) => {
+        transfer.end();
+        throw error;
+      });
+      if (!done) {
+        controller.enqueue(value);
+        return transfer.waits(() => {
+          transfer.end();
+          controller.error(new Error("The client has not read for a minute"));
+          void reader.cancel();
+        });
+      }
+      transfer.end();
+      controller.close();
+    },
+    async cancel(reason) {
+      transfer.end();
+      await reader.cancel(reason);
+    },
+  }, { highWaterMark: 0 });
+}
+
 function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
   const headers = { "retry-after": "1" };
   if (limit === "max_transfers") return new Problem(503, { detail: "Too many responses are being sent", headers });

@@ -9,6 +9,7 @@ import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
+import { transferBody, Transfers } from "../transfers.ts";
 import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
 import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
 import { loadFile } from "./static_file.ts";
@@ -23,6 +24,7 @@ interface StaticContentOptions {
   readonly basePath: string;
   /** Compresses files and pages in memory. It is closed with the content. */
   readonly compressor: Compressor;
+  readonly maxTransfers: number;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -43,6 +45,7 @@ const REDIRECT: Target = { kind: "redirect" };
 export class StaticContent {
   readonly #options: StaticContentOptions;
   readonly #index: DirectoryIndex;
+  readonly #transfers: Transfers;
   /** The size of the last config script: each page in memory contains one. */
   #scriptBytes = 0;
   /** Whether there has been an `index.html` since the start. */
@@ -51,6 +54,7 @@ export class StaticContent {
 
   private constructor(options: StaticContentOptions) {
     this.#options = options;
+    this.#transfers = new Transfers(options);
     this.#index = new DirectoryIndex({
       ...options,
       directory: toAbsolute(options.directory),
@@ -92,14 +96,19 @@ export class StaticContent {
   }
 
   close(): void {
+    this.#transfers.close();
     this.#options.compressor.close();
   }
 
-  #respond(request: Request, { url }: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+  #respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+    const { url } = context;
     const path = parseFilePath(url.path.slice(this.#options.basePath.length));
     if (path === undefined) return notFound();
     return andThen(this.#find(path), (target) => {
-      if (target.kind === "file") return this.#send(target, request, getConfigScript);
+      if (target.kind === "file") {
+        const response = this.#send(target, request, getConfigScript);
+        return response instanceof Promise ? response.then((response) => this.#count(response, context)) : response;
+      }
       if (target.kind === "redirect") return redirectToDirectory(path, url.search);
       return target.kind === "unreadable" ? unreadable() : notFound();
     });
@@ -122,6 +131,17 @@ export class StaticContent {
       this.#index.forget(found); // it may have been replaced
       throw error;
     });
+  }
+
+  /** Counts a response that is read from the disk while it is sent. Those from memory are not promises. */
+  #count(response: Response, { client }: RouteContext): Response {
+    if (response.body === null) return response;
+    try {
+      return new Response(transferBody(response.body, this.#transfers.begin(client)), response);
+    } catch (error) {
+      void response.body.cancel(); // closes the file
+      throw error;
+    }
   }
 
   #find(path: FilePath): Target | Promise<Target> {

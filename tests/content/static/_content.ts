@@ -16,17 +16,20 @@ interface TestContentOptions {
   clock?: Clock;
   log?: Log;
   compressor?: Compressor;
+  maxTransfers?: number;
 }
 
 /** Opens a directory as the gateway does. */
 export function openContent(options: TestContentOptions): Promise<StaticContent> {
   const defaults = { cacheBytes: 67_108_864, clock: systemClock, log: silentLog, compressor: new Compressor() };
-  return StaticContent.open({ ...defaults, basePath: "", ...options });
+  const { maxTransfers = 100 } = options;
+  return StaticContent.open({ ...defaults, basePath: "", maxTransfers, ...options });
 }
 
 /** Returns what the gateway knows about a request. A directory is the same for every client. */
 export function contextOf({ url }: Request): RouteContext {
-  return { url: new RequestUrls().read(url)! } as RouteContext;
+  const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
+  return { url: new RequestUrls().read(url)!, client } as RouteContext;
 }
 
 /** Responds to a request. */

@@ -24,10 +24,11 @@ interface ApplyOptions {
 }
 
 /** A manifest that has not been parsed, and how it is applied. */
-interface ManifestText extends ApplyOptions {
-  readonly text: string;
-  /** The path of its file, for messages. */
-  readonly path: string | undefined;
+export interface ManifestInput extends ApplyOptions {
+  /** The manifest, as YAML text. */
+  readonly manifest: string | undefined;
+  /** The path of the manifest, for messages. */
+  readonly manifestPath: string | undefined;
 }
 
 /** The result of {@linkcode applyManifestText}. */
@@ -45,7 +46,7 @@ export interface Deprecation {
 /** Parses a manifest and applies it to variables. The result has all issues of both. */
 export async function applyManifestText(
   variables: readonly Variable[],
-  { text, path, ...options }: ManifestText,
+  { manifest: text, manifestPath: path, ...options }: ManifestInput & { readonly manifest: string },
 ): Promise<AppliedText> {
   const { manifest, issues } = parseManifest(text, { path, readSettings: undefined });
   const applied = await applyManifest(variables, manifest, options);

@@ -1,7 +1,6 @@
-import type { AppliedText, Deprecation } from "./apply_manifest.ts";
+import type { AppliedText, Deprecation, ManifestInput } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
-import type { PatternLibrary } from "./patterns.ts";
 import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
@@ -30,18 +29,10 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 };
 
 /** Input of {@linkcode buildSnapshot}. */
-export interface SnapshotInput {
+export interface SnapshotInput extends ManifestInput {
   readonly environment: Environment;
-  /** The manifest, as YAML text. */
-  readonly manifest: string | undefined;
-  /** The path of the manifest, for messages. */
-  readonly manifestPath: string | undefined;
-  /** The tiers whose required variables have to be set. */
-  readonly requiredTiers: readonly Tier[];
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
-  /** Loads what evaluates the manifest's patterns, if it has any, instead of {@linkcode loadPatternLibrary}. */
-  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
 }
 
 /** An invalid configuration. No part of it becomes active. */
@@ -98,12 +89,12 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
 /** The YAML parser is loaded only if there is a manifest. */
 async function applyManifest(
   variables: readonly Variable[],
-  { manifest: text, manifestPath: path, requiredTiers, loadPatternLibrary }: SnapshotInput,
+  { manifest, ...input }: ManifestInput,
 ): Promise<AppliedText> {
   const noManifest = { name: "no manifest", variables: new Map(), settings: {} };
-  if (text === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
+  if (manifest === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
   const { applyManifestText } = await import("./apply_manifest.ts");
-  return await applyManifestText(variables, { text, path, requiredTiers, loadPatternLibrary });
+  return await applyManifestText(variables, { ...input, manifest });
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

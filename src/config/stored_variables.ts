@@ -53,10 +53,7 @@ interface VariablesHead {
   readonly writes: number;
 }
 
-interface RequestedWrite {
-  readonly name: string;
-  readonly value: string | undefined;
-}
+type RequestedWrite = Pick<StoredWrite, "name" | "value">;
 
 /** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
 interface StoredValue {

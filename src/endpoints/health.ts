@@ -1,5 +1,4 @@
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
-import type { Tier } from "../config/tier.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -50,24 +49,6 @@ export function observeProblems(metrics: Metrics, state: ProblemState): void {
     const problems = problemsOf(state);
     return new Map(HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]));
   });
-}
-
-/** The report of `GET /rep/health` (endpoint specification, Health report). */
-interface HealthReport {
-  readonly status: HealthStatus;
-  /** The gateway's version. */
-  readonly version: string;
-  /** The number of variables in each tier, defaults of the manifest included. */
-  readonly variables: Readonly<Record<Tier, number>>;
-  readonly guardrails: {
-    /** The number of PUBLIC variables that look like secrets. */
-    readonly warnings: number;
-    /** The number of changes that strict mode has rejected since the start. */
-    readonly blocked: number;
-  };
-  readonly uptime_seconds: number;
-  /** An addition to the spec, only if the status is `degraded`. */
-  readonly problems?: readonly HealthProblem[];
 }
 
 /** What a health report is made from, except for the time. */
@@ -140,7 +121,8 @@ function isSame(state: HealthState, other: HealthState | undefined): boolean {
     state.problems === other.problems;
 }
 
-function createReport(state: HealthState, version: string, uptimeSeconds: number): HealthReport {
+/** Creates the report of `GET /rep/health` (endpoint specification, Health report). */
+function createReport(state: HealthState, version: string, uptimeSeconds: number) {
   const { status, snapshot, blocked, problems } = state;
   return {
     status,
@@ -148,6 +130,6 @@ function createReport(state: HealthState, version: string, uptimeSeconds: number
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: uptimeSeconds,
-    ...(status === "degraded" ? { problems } : {}),
+    ...(status === "degraded" ? { problems } : {}), // an addition to the spec
   };
 }

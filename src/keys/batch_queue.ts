@@ -47,12 +47,7 @@ export class BatchQueue<T> {
   }
 
   #nextKeys(count: number): string[] {
-    const keys: string[] = [];
-    for (const key of this.#waiting.keys()) {
-      if (keys.length === count) break;
-      if (!this.#running.has(key)) keys.push(key);
-    }
-    return keys;
+    return [...this.#waiting.keys().filter((key) => !this.#running.has(key)).take(count)];
   }
 
   #take(keys: readonly string[]): Map<string, T[]> {

@@ -1,5 +1,5 @@
-import { BoundedMap } from "../values/bounded_map.ts";
 import type { Clock } from "../values/clock.ts";
+import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import { BLOB_KEY_INFO, deriveKey, FINGERPRINT_INFO, INTEGRITY_KEY_INFO } from "./hkdf.ts";
 
 /** Options of {@linkcode Epochs}. */
@@ -54,7 +54,7 @@ const MAX_CACHED_EPOCHS = 200;
  */
 export class Epochs {
   readonly #options: EpochOptions;
-  readonly #keys = new BoundedMap<Promise<EpochKeys>>(MAX_CACHED_EPOCHS);
+  readonly #keys = new SizeBoundedCache<Promise<EpochKeys>>(MAX_CACHED_EPOCHS);
   #masterKey: Promise<Uint8Array<ArrayBuffer>> | undefined;
 
   constructor(options: EpochOptions) {

@@ -1,7 +1,7 @@
+import type { RetryOptions } from "../store/retry.ts";
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type EntryUpdate, updateEntries } from "../store/update_entries.ts";
-import { BoundedMap } from "../values/bounded_map.ts";
-import type { Clock } from "../values/clock.ts";
+import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import { slices } from "../values/slices.ts";
 import { BatchQueue } from "./batch_queue.ts";
 import {
@@ -18,11 +18,8 @@ import {
 import { sweepWindows, windowKey } from "./sweep_windows.ts";
 
 /** Options of {@linkcode RateLimit}. */
-interface RateLimitOptions {
+interface RateLimitOptions extends RetryOptions {
   store: Store;
-  clock: Clock;
-  /** Returns a number in [0, 1). */
-  random: () => number;
   /** How many requests per client are allowed in any window. */
   limit: number;
 }
@@ -67,7 +64,7 @@ const KEY_BYTES = 100;
  */
 export class RateLimit {
   readonly #options: RateLimitOptions;
-  readonly #windows = new BoundedMap<Window>(MAX_CLIENTS_IN_MEMORY);
+  readonly #windows = new SizeBoundedCache<Window>(MAX_CLIENTS_IN_MEMORY);
   readonly #queue: BatchQueue<PendingRequest>;
   /** Clients with requests that are counted in memory only. */
   readonly #unsaved = new Set<string>();

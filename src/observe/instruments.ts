@@ -11,11 +11,7 @@ export interface Instrument {
 export const INSTRUMENTS = {
   "rep.streams.open": { type: "gauge", help: "Open streams" },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
-  "rep.streams.rejected": {
-    type: "counter",
-    help: "Streams that were told to reconnect later",
-    label: "reason",
-  },
+  "rep.streams.rejected": { type: "counter", help: "Streams that were told to reconnect later", label: "reason" },
   "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
   "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
@@ -25,27 +21,11 @@ export const INSTRUMENTS = {
     help: "Requests for a session key that were rejected",
     label: "reason",
   },
-  "rep.config.reloads": {
-    type: "counter",
-    help: "Reloads of the variables",
-    label: "outcome",
-  },
-  "rep.health.problem": {
-    type: "gauge",
-    help: "Whether the health report has this problem",
-    label: "type",
-  },
+  "rep.config.reloads": { type: "counter", help: "Reloads of the variables", label: "outcome" },
+  "rep.health.problem": { type: "gauge", help: "Whether the health report has this problem", label: "type" },
   "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
-  "rep.store.errors": {
-    type: "counter",
-    help: "Operations of the store that failed or timed out",
-    label: "operation",
-  },
-  "rep.store.duration": {
-    type: "histogram",
-    help: "Duration of the operations of the store",
-    label: "operation",
-  },
+  "rep.store.errors": { type: "counter", help: "Operations of the store that failed or timed out", label: "operation" },
+  "rep.store.duration": { type: "histogram", help: "Duration of the operations of the store", label: "operation" },
   "rep.rollout.active": {
     type: "gauge",
     help: "Whether the active configuration is this process's own; the label is the beginning of its hash",

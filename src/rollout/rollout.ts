@@ -1,18 +1,14 @@
 import { type Log, logTaskError } from "../observe/log.ts";
-import { retryConflicts } from "../store/retry.ts";
+import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
-import type { Clock } from "../values/clock.ts";
 import type { Ranked } from "./election.ts";
 import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation } from "./observation.ts";
 
 /** Options of {@linkcode Rollout}. */
-export interface RolloutOptions {
+export interface RolloutOptions extends RetryOptions {
   /** Shared by all processes. Its operations must fail within a bounded time. */
   store: Store;
-  clock: Clock;
-  /** Returns a number in [0, 1). */
-  random: () => number;
   /** Gets errors of scheduled heartbeats. */
   log: Log;
   /** A unique ID. */

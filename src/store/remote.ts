@@ -1,4 +1,5 @@
-import { type Clock, sleep } from "../values/clock.ts";
+import { sleep } from "../values/clock.ts";
+import type { RetryOptions } from "./retry.ts";
 import {
   type Check,
   type Entry,
@@ -13,16 +14,13 @@ import {
 import { withTimeout } from "./with_timeout.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
-interface RemoteStoreOptions {
+interface RemoteStoreOptions extends RetryOptions {
   /** Connects to the server. */
   open: () => Promise<Store>;
   /** Whether an error of the first `open` is transient; any other is thrown. */
   isTransient: (error: unknown) => boolean;
   /** How many checks a commit on the server may have. */
   maxChecks: number;
-  clock: Clock;
-  /** Returns a number in [0, 1), so that processes that lost the same server do not reconnect at once. */
-  random: () => number;
 }
 
 /** How long an operation, or connecting, may take. */

@@ -1,23 +1,23 @@
-/** A value of a {@linkcode SizeBoundedCache}, with its size in bytes. */
+/** A value of a {@linkcode SizeBoundedCache}, with its size. */
 interface Entry<V> {
   readonly value: V;
-  readonly bytes: number;
+  readonly size: number;
 }
 
-/** A cache of limited size in bytes. When it is full, the values are removed that were set least recently. */
+/** A cache of limited size. When it is full, the values are removed that were set least recently. */
 export class SizeBoundedCache<V> {
   readonly #entries = new Map<string, Entry<V>>();
-  readonly #maxBytes: number;
-  #bytes = 0;
+  readonly #maxSize: number;
+  #size = 0;
 
-  /** Creates an empty cache of values that have at most `maxBytes` bytes together. */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+  /** Creates an empty cache of values whose sizes add up to at most `maxSize`, in bytes or whatever they are set in. */
+  constructor(maxSize: number) {
+    this.#maxSize = maxSize;
   }
 
-  /** The size of all values, in bytes. */
-  get bytes(): number {
-    return this.#bytes;
+  /** The size of all values. */
+  get size(): number {
+    return this.#size;
   }
 
   /** Returns the value of a key. Reading does not make it more recent. */
@@ -25,21 +25,22 @@ export class SizeBoundedCache<V> {
     return this.#entries.get(key)?.value;
   }
 
-  /** Sets the value of a key and its size. A value that is larger than the cache is not kept. */
-  set(key: string, value: V, bytes: number): void {
+  /** Sets the value of a key; without a size, values are counted. One that is larger than the cache is not kept. */
+  set(key: string, value: V, size = 1): void {
     this.delete(key);
-    if (bytes > this.#maxBytes) return;
-    this.#entries.set(key, { value, bytes });
-    this.#bytes += bytes;
-    for (const [oldest] of this.#entries) {
-      if (this.#bytes <= this.#maxBytes) return;
+    if (size > this.#maxSize) return;
+    this.#entries.set(key, { value, size });
+    this.#size += size;
+    if (this.#size <= this.#maxSize) return; // V8 takes long to find the oldest one after many deletions
+    for (const oldest of this.#entries.keys()) {
       this.delete(oldest);
+      if (this.#size <= this.#maxSize) return;
     }
   }
 
   /** Removes a key. */
   delete(key: string): void {
-    this.#bytes -= this.#entries.get(key)?.bytes ?? 0;
+    this.#size -= this.#entries.get(key)?.size ?? 0;
     this.#entries.delete(key);
   }
 }

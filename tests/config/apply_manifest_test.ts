@@ -89,7 +89,7 @@ Deno.test("applyManifestText() names the file in every issue that it is the caus
   };
   const text = JSON.stringify({ version: "1", variables: declarations });
   const { variables } = classify({ REP_PUBLIC_B: "x" });
-  const { issues } = await applyManifestText(variables, { text, path: "rep.yaml", ...OPTIONS });
+  const { issues } = await applyManifestText(variables, { manifest: text, manifestPath: "rep.yaml", ...OPTIONS });
   assertEquals(issues, [
     'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
     'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { openPersistentStore } from "../../src/cli/commands/persistent_store.ts";
+import { openPersistentStore } from "../../src/cli/commands/command_io.ts";
 import { openStore } from "../../src/store/open.ts";
 import { restrictToOwner, withPrivateUmask } from "../../src/store/private_file.ts";
 import { bareProcess } from "../_bare_process.ts";

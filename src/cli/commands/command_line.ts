@@ -63,19 +63,10 @@ type FlagName = keyof typeof FLAGS;
 
 const FLAG_NAMES = Object.keys(FLAGS) as FlagName[];
 
-/** The flags that have a value. */
-const VALUE_FLAGS = [
-  "kv",
-  "manifest",
-  "env-file",
-  "out",
-  "config-js",
-  "dir",
-  "pattern",
-  "exclude",
-  "if-id",
-  "limit",
-] as const satisfies FlagName[];
+/** The name of a flag that has a value. */
+type ValueFlag = { [N in FlagName]: (typeof FLAGS)[N] extends { value: string } ? N : never }[FlagName];
+
+const VALUE_FLAGS = FLAG_NAMES.filter((name) => "value" in FLAGS[name]) as ValueFlag[];
 
 /** Other names of flags, as REP's own command-line tool has them. */
 const ALIASES = { manifest: "m", out: ["o", "output"], dir: "d" };

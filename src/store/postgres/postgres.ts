@@ -1,5 +1,6 @@
 import { messageOf } from "../../observe/log.ts";
-import { type Clock, sleep } from "../../values/clock.ts";
+import { sleep } from "../../values/clock.ts";
+import type { RetryOptions } from "../retry.ts";
 import {
   type Check,
   type Entry,
@@ -18,14 +19,7 @@ import { PostgresPool } from "./pool.ts";
 import { ensureSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
 
-/** Options of {@linkcode openPostgresStore}. */
-interface PostgresStoreOptions {
-  clock: Clock;
-  /** Returns a number from 0 to below 1. */
-  random: () => number;
-}
-
-interface NotificationOptions extends PostgresStoreOptions {
+interface NotificationOptions extends RetryOptions {
   readonly channel: string;
   /** Ends everything. */
   readonly signal: AbortSignal;
@@ -45,7 +39,7 @@ const LISTEN_PAUSE_MS = 1_000;
  * @throws {RejectedError} If the server rejects the connection or the schema.
  * @throws {StoreUnavailableError} If no server is reachable.
  */
-export async function openPostgresStore(target: PostgresTarget, options: PostgresStoreOptions): Promise<Store> {
+export async function openPostgresStore(target: PostgresTarget, options: RetryOptions): Promise<Store> {
   const closing = new AbortController();
   const open = () => PostgresConnection.open(target, closing.signal);
   const openChecked = async () => await withSchema(await open(), target.schema);

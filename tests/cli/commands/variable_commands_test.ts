@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { isCommand } from "../../../src/cli/commands/command_names.ts";
-import { openPersistentStore } from "../../../src/cli/commands/persistent_store.ts";
+import { openPersistentStore } from "../../../src/cli/commands/command_io.ts";
 import { listVariables } from "../../../src/config/stored_variables.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";

@@ -1,4 +1,3 @@
-import { contentType } from "@std/media-types/content-type";
 import type { Compressor } from "../../coding/compressor.ts";
 import { Representations } from "../../coding/representations.ts";
 import type { Log } from "../../observe/log.ts";
@@ -6,6 +5,7 @@ import { HtmlFile } from "../../pages/html_file.ts";
 import type { Clock } from "../../values/clock.ts";
 import { isBeingWritten, isSettled, versionOf } from "./look.ts";
 import { isHashedName } from "./hashed_name.ts";
+import { mediaTypeOf } from "./media_type.ts";
 import { type FileContent, type FilePlace, readFile } from "./open_file.ts";
 
 /** A file as it was when it was looked at. */
@@ -62,8 +62,14 @@ export async function loadFile(
   const description = describe(contents);
   if (known?.version === description.version && known.etags === description.etags) return { ...known, ...description };
   const isKept = contents[0].stats.size <= maxKeptBytes;
-  const context = { now: clock.now(), compressor: isKept ? compressor : undefined, log };
-  return { ...description, content: contentOf(name, contents, context) };
+  const context = {
+    name,
+    type: await mediaTypeOf(name),
+    now: clock.now(),
+    compressor: isKept ? compressor : undefined,
+    log,
+  };
+  return { ...description, content: contentOf(contents, context) };
 }
 
 type Contents = readonly [FileContent, ...FileContent[]];
@@ -94,6 +100,9 @@ function versionOfAll(files: readonly FilePlace[]): string {
 
 /** What the content of a response depends on, besides the file. */
 interface ContentContext {
+  readonly name: string;
+  /** The media type, with its charset. */
+  readonly type: string;
   /** The time, in milliseconds since the Unix epoch. */
   readonly now: number;
   /** `undefined` if the file is not kept, and so not worth compressing. */
@@ -102,12 +111,10 @@ interface ContentContext {
 }
 
 function contentOf(
-  name: string,
   [file, ...variants]: Contents,
-  { now, compressor, log }: ContentContext,
+  { name, type, now, compressor, log }: ContentContext,
 ): StaticFile["content"] {
   const { body, etag, stats: { mtime } } = file;
-  const type = typeOf(name);
   const common = { "content-type": type, "x-content-type-options": "nosniff" };
   if (type.startsWith("text/html")) {
     const headers = { ...common, "cache-control": "no-cache", ...(etag ? { etag } : {}) };
@@ -121,10 +128,4 @@ function contentOf(
     ...(lastModified ? { "last-modified": lastModified.toUTCString() } : {}),
   };
   return new Representations({ isPage: false, headers, lastModified, compressor }, file, variants);
-}
-
-/** Returns the media type, with its charset. */
-function typeOf(name: string): string {
-  const [extension = ""] = /\.[^.]*$/.exec(name) ?? [];
-  return contentType(extension) ?? "application/octet-stream";
 }

@@ -173,8 +173,18 @@ export class Scenario {
     const zero: Beginning = { query: "?last_event_id=0", cursor: 0, values: new Map() };
     const unknown: Beginning = { query: "?last_event_id=nonsense", cursor: 0, values: new Map() };
     const resumed: Beginning = { query: "", lastEventId: "0", cursor: 0, values: new Map() };
+    const { id = 0 } = simulation.pick(simulation.events) ?? {};
+    const foreign: Beginning = { ...unknown, query: `?last_event_id=${id + 1}` }; // of a log with another tag
     const openPage = () => this.#openPage();
-    const beginnings = [() => zero, () => unknown, () => resumed, () => ({ query: "" }), openPage, openPage];
+    const beginnings = [
+      () => zero,
+      () => unknown,
+      () => foreign,
+      () => resumed,
+      () => ({ query: "" }),
+      openPage,
+      openPage,
+    ];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
     this.#clients.push(new Client(simulation, `client ${this.#clients.length + 1}`, beginning));

@@ -26,6 +26,7 @@ export {
   type NodeResponse,
   toNodeHandler,
 } from "./src/http/node_handler.ts";
+export type { PeerAddress } from "./src/http/client_address.ts";
 export type { ConnectionInfo } from "./src/http/respond.ts";
 export { ConfigurationError } from "./src/config/snapshot.ts";
 export type { Environment } from "./src/config/classify.ts";
@@ -35,7 +36,7 @@ export type { Clock } from "./src/values/clock.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
 export type { GaugeValue, MetricsSink, Telemetry } from "./src/observe/metrics.ts";
 export { createLog, type Log, type LogFields, type LogOptions } from "./src/observe/log.ts";
-export { kvStore, type KvStoreOptions } from "./src/store/kv.ts";
+export { type KvDatabase, type KvEntry, type KvOperation, kvStore, type KvStoreOptions } from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
 export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
 export {

@@ -3,7 +3,13 @@ import type { Environment } from "./classify.ts";
 
 /** Returns the `REP_…` variables of the process; none without `--allow-env`, since reading them would prompt. */
 export function readEnvironment(): Environment {
-  return isGranted({ name: "env" }) ? pickRepVariables(Deno.env.toObject()) : {};
+  return isGranted({ name: "env" }) ? pickRepVariables(allVariables()) : {};
+}
+
+/** Deno's own function comes first: its `process` loads the Node layer. Some runtimes have neither. */
+function allVariables(): Environment {
+  const { process } = globalThis as { process?: { env: Environment } };
+  return globalThis.Deno?.env.toObject() ?? process?.env ?? {};
 }
 
 /**

@@ -1,14 +1,12 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../observe/log.ts";
+import { importPackage } from "../values/import_package.ts";
 import { formatKey } from "./fields.ts";
 import { describeKind, formatValue } from "./format_value.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Tier } from "./tier.ts";
 
-/**
- * Not a literal in `import()`: Deno would download it for every gateway, whatever its manifest. `deno cache` finds it by
- * the import of its types.
- */
+/** `deno cache` finds it by the import of its types. */
 const LIBRARY: string = "npm:re2js@2.10.0";
 
 /**
@@ -89,14 +87,13 @@ function gotInvalid(pattern: string, tier: Tier, error: unknown): string {
 }
 
 /**
- * Loads the library, which Deno downloads on first use.
+ * Loads the library; see {@linkcode importPackage}.
  *
- * @throws {TypeError} If it cannot be downloaded.
+ * @throws {TypeError} If it is neither installed nor can be downloaded.
  */
 export async function loadPatternLibrary(specifier: string = LIBRARY): Promise<PatternLibrary> {
   try {
-    const library: typeof re2js = await import(specifier);
-    return library;
+    return await importPackage<typeof re2js>(specifier);
   } catch (error) {
     const reason = messageOf(error).replaceAll(/\s+/g, " ");
     const remedy = `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`;

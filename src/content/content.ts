@@ -39,12 +39,15 @@ export interface ContentOptions {
 /**
  * Opens the directory or the upstream to serve. Returns `undefined` if there is neither.
  *
- * @throws {TypeError} If there are both.
+ * @throws {TypeError} If there are both, or if the runtime is not Deno.
  */
 export async function openContent(options: ContentOptions): Promise<Content | undefined> {
   const { staticDir, upstream } = options;
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
+  }
+  if (globalThis.Deno === undefined && (staticDir ?? upstream) !== undefined) {
+    throw new TypeError("Cannot serve a directory or an upstream: expected Deno; elsewhere, pass pages to inject()");
   }
   if (staticDir !== undefined) return await openDirectory(staticDir, options);
   return upstream && await openUpstream(upstream, options);

@@ -10,6 +10,18 @@ export interface Client {
   origin: string;
 }
 
+/** The address of a socket's peer, such as a `Deno.Addr`. */
+export interface PeerAddress {
+  /** The kind of the connection, such as `tcp` or `unix`. */
+  readonly transport: string;
+  /** The IP address, if there is one. */
+  readonly hostname?: string;
+  /** The port, which is not used. */
+  readonly port?: number;
+  /** The path of a Unix socket, which is not used. */
+  readonly path?: string;
+}
+
 /** Returns whether an IP address belongs to a trusted proxy. */
 export type TrustRule = (address: string) => boolean;
 
@@ -59,8 +71,8 @@ export function resolveClient({ headers }: Request, { origin, peer, isTrusted }:
 }
 
 /** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
-export function peerAddress(address: Deno.Addr): string {
-  return "hostname" in address ? address.hostname : "unix";
+export function peerAddress({ hostname = "unix" }: PeerAddress): string {
+  return hostname;
 }
 
 function readForwardedFor(headers: Headers, peer: string, isTrusted: TrustRule): string {

@@ -70,7 +70,7 @@ async function handle(
 ): Promise<Response | undefined> {
   const hostname = socket.remoteAddress;
   if (hostname === undefined) return await gateway.handle(request);
-  return await gateway.handle(request, { remoteAddr: { transport: "tcp", hostname, port: 0 } });
+  return await gateway.handle(request, { remoteAddr: { transport: "tcp", hostname } });
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Telemetry } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
-import { type Client, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
+import { type Client, type PeerAddress, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
 import type { OriginContext } from "./origin.ts";
 import { Problem, problemResponse } from "./problem.ts";
@@ -14,7 +14,7 @@ import type { Route, RouteContext } from "./routes.ts";
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {
   /** The address of the peer. */
-  readonly remoteAddr: Deno.Addr;
+  readonly remoteAddr: PeerAddress;
 }
 
 /** Options of {@linkcode createResponder}. */

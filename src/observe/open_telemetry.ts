@@ -1,11 +1,11 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
-import { BUCKETS, type Instrument, INSTRUMENT_NAMES, type InstrumentName, INSTRUMENTS } from "./instruments.ts";
-import type { GaugeValue, MetricsSink, Telemetry } from "./metrics.ts";
+import { importPackage } from "../values/import_package.ts";
+import type { Telemetry } from "./metrics.ts";
+import { OpenTelemetryMetrics } from "./open_telemetry_metrics.ts";
 
 /** Where `@opentelemetry/api` looks for its implementation. Deno sets it if `OTEL_DENO` is `true`. */
 const IMPLEMENTATION = Symbol.for("opentelemetry.js.api.1");
 
-/** Not a literal in `import()`: Deno would look for the package at every start. */
 const API: string = "npm:@opentelemetry/api@1.10.0";
 
 /** Any other method is `HTTP` in the name of a span (OpenTelemetry semantic conventions for HTTP spans). */
@@ -19,7 +19,7 @@ const KNOWN_METHODS = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "
  */
 export async function openTelemetry(): Promise<Telemetry | undefined> {
   if (!Object.hasOwn(globalThis, IMPLEMENTATION)) return undefined;
-  const { metrics, trace }: typeof api = await import(API);
+  const { metrics, trace } = await importPackage<typeof api>(API);
   return {
     metrics: new OpenTelemetryMetrics(metrics.getMeter("rep")),
     nameSpan(method, route) {
@@ -28,47 +28,4 @@ export async function openTelemetry(): Promise<Telemetry | undefined> {
       span?.setAttribute("http.route", route);
     },
   };
-}
-
-/** The parts of a `Meter` that are used. */
-type MeterLike = Pick<api.Meter, "createCounter" | "createHistogram" | "createObservableGauge">;
-
-/** Passes measurements on to a `Meter`. */
-export class OpenTelemetryMetrics implements MetricsSink {
-  readonly #counters = new Map<string, api.Counter>();
-  readonly #gauges = new Map<string, api.ObservableGauge>();
-  readonly #histograms = new Map<string, api.Histogram>();
-
-  constructor(meter: MeterLike) {
-    for (const name of INSTRUMENT_NAMES) this.#create(name, INSTRUMENTS[name], meter);
-  }
-
-  count(name: string, amount: number, label?: string): void {
-    this.#counters.get(name)?.add(amount, attributesOf(name, label));
-  }
-
-  record(name: string, seconds: number, label?: string): void {
-    this.#histograms.get(name)?.record(seconds, attributesOf(name, label));
-  }
-
-  observe(name: string, read: () => GaugeValue): void {
-    this.#gauges.get(name)?.addCallback((result) => {
-      const value = read();
-      if (typeof value === "number") return result.observe(value);
-      for (const [label, one] of value) result.observe(one, attributesOf(name, label));
-    });
-  }
-
-  #create(name: string, { type, help: description }: Instrument, meter: MeterLike): void {
-    if (type === "counter") this.#counters.set(name, meter.createCounter(name, { description }));
-    if (type === "gauge") this.#gauges.set(name, meter.createObservableGauge(name, { description }));
-    if (type !== "histogram") return;
-    const advice = { explicitBucketBoundaries: [...BUCKETS] };
-    this.#histograms.set(name, meter.createHistogram(name, { description, unit: "s", advice }));
-  }
-}
-
-function attributesOf(name: string, value: string | undefined): api.Attributes {
-  const { label }: Instrument = INSTRUMENTS[name as InstrumentName];
-  return label === undefined || value === undefined ? {} : { [label]: value };
 }

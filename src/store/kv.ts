@@ -25,22 +25,63 @@ export interface KvStoreOptions {
   maxChecks?: number;
 }
 
+/** An entry of a {@linkcode KvDatabase}; without a version if the key is not in the database. */
+export interface KvEntry {
+  /** Where it is. */
+  readonly key: readonly unknown[];
+  /** What it contains. */
+  readonly value: unknown;
+  /** Its version. */
+  readonly versionstamp: string | null;
+}
+
+/** A commit of a {@linkcode KvDatabase}. */
+export interface KvOperation {
+  /** Adds a condition. */
+  check(check: { key: Key; versionstamp: string | null }): unknown;
+  /** Adds a deletion. */
+  delete(key: Key): unknown;
+  /** Adds a value. */
+  set(key: Key, value: unknown): unknown;
+  /** Commits all of it, or nothing if a check fails. */
+  commit(): Promise<{ readonly ok: true; readonly versionstamp: string } | { readonly ok: false }>;
+}
+
+/** The parts of `Deno.Kv` that {@linkcode kvStore} uses. The package `@deno/kv` has them for other runtimes. */
+export interface KvDatabase {
+  /** Returns an entry. */
+  get(key: Key): Promise<KvEntry>;
+  /** Returns entries. */
+  getMany(keys: Key[]): Promise<readonly KvEntry[]>;
+  /** Returns the entries below a key. */
+  list(
+    selector: { prefix: Key; start?: Key },
+    options: { reverse: boolean; batchSize: number },
+  ): AsyncIterable<KvEntry>;
+  /** Begins a commit. */
+  atomic(): KvOperation;
+  /** Reads a value whenever one of the entries changes. */
+  watch(keys: Key[]): ReadableStream<unknown>;
+  /** Closes the database. */
+  close(): void;
+}
+
 /** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
-export function kvStore(kv: Deno.Kv, { maxChecks = 10 }: KvStoreOptions = {}): Store {
+export function kvStore(kv: KvDatabase, { maxChecks = 10 }: KvStoreOptions = {}): Store {
   return new KvStore(kv, maxChecks);
 }
 
 class KvStore implements Store {
   readonly maxChecks: number;
-  readonly #kv: Deno.Kv;
+  readonly #kv: KvDatabase;
 
-  constructor(kv: Deno.Kv, maxChecks: number) {
+  constructor(kv: KvDatabase, maxChecks: number) {
     this.#kv = kv;
     this.maxChecks = maxChecks;
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return toEntry(key, await this.#kv.get<T>([PREFIX, ...key]));
+    return toEntry(key, await this.#kv.get([PREFIX, ...key]));
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
@@ -48,8 +89,8 @@ class KvStore implements Store {
   }
 
   async #getSlice<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const found = await this.#kv.getMany<T[]>(keys.map((key) => [PREFIX, ...key]));
-    return found.map((entry) => toEntry(entry.key.slice(1) as (string | number)[], entry));
+    const found = await this.#kv.getMany(keys.map((key) => [PREFIX, ...key]));
+    return found.map((entry) => toEntry<T>(entry.key.slice(1) as (string | number)[], entry));
   }
 
   async list<T>(under: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
@@ -57,10 +98,10 @@ class KvStore implements Store {
     const selector = from === undefined ? { prefix } : { prefix, start: [...prefix, from] };
     const entries: Entry<T>[] = [];
     if (limit < 1) return entries;
-    const found = this.#kv.list<T>(selector, { reverse, batchSize: Math.min(limit, MAX_BATCH) });
+    const found = this.#kv.list(selector, { reverse, batchSize: Math.min(limit, MAX_BATCH) });
     for await (const { key, value, versionstamp } of found) {
       if (key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
-      entries.push({ key: key.slice(1) as (string | number)[], value, version: versionstamp });
+      entries.push({ key: key.slice(1) as (string | number)[], value: value as T, version: versionstamp as string });
       if (entries.length >= limit) break;
     }
     return entries;
@@ -93,8 +134,8 @@ class KvStore implements Store {
   }
 }
 
-function toEntry<T>(key: Key, { value, versionstamp }: Deno.KvEntryMaybe<T>): Entry<T> | undefined {
-  return versionstamp === null ? undefined : { key, value, version: versionstamp };
+function toEntry<T>(key: Key, { value, versionstamp }: KvEntry): Entry<T> | undefined {
+  return versionstamp === null ? undefined : { key, value: value as T, version: versionstamp };
 }
 
 /**

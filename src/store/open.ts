@@ -41,7 +41,7 @@ export async function openStore(
 }
 
 async function openDefault(log: Log): Promise<Store> {
-  if (!("openKv" in Deno)) return fallBackToMemory(log, NO_KV);
+  if (globalThis.Deno?.openKv === undefined) return fallBackToMemory(log, NO_KV);
   try {
     return kvStore(await withPrivateUmask(() => Deno.openKv()), { maxChecks: MAX_CHECKS });
   } catch (error) {

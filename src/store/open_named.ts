@@ -21,7 +21,7 @@ const EXPECTED = "expected the path of a file (./ before a name with a colon), h
 export async function openNamedStore(path: string, log: Log, options: RetryOptions): Promise<Store> {
   if (isPostgresUrl(path)) return await openPostgres(path, log, options);
   if (namesNoStore(path)) throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
-  if (!("openKv" in Deno)) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
+  if (globalThis.Deno?.openKv === undefined) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
   return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
 }
 

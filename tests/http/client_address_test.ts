@@ -260,6 +260,9 @@ Deno.test("resolveClient() does not return the opaque origin for a Unix socket",
 });
 
 Deno.test('peerAddress() returns the IP address of a peer, or "unix"', () => {
-  assertEquals(peerAddress({ transport: "tcp", hostname: "203.0.113.9", port: 4711 }), "203.0.113.9");
-  assertEquals(peerAddress({ transport: "unix", path: "/run/gateway.sock" }), "unix");
+  const peers: Deno.Addr[] = [
+    { transport: "tcp", hostname: "203.0.113.9", port: 4711 },
+    { transport: "unix", path: "/run/gateway.sock" },
+  ];
+  assertEquals(peers.map(peerAddress), ["203.0.113.9", "unix"]);
 });

@@ -1,3 +1,5 @@
+import { readFile as readFileAt } from "node:fs/promises";
+import process from "node:process";
 import { messageOf } from "../../observe/log.ts";
 import { StoreUnavailableError } from "../store.ts";
 import { type Client, loadPostgresDriver, type Row, type Statement } from "./driver.ts";
@@ -133,14 +135,14 @@ async function readTlsOptions({ caFile }: PostgresTarget): Promise<Record<string
 async function readPassword({ password, passwordFile }: PostgresTarget): Promise<string> {
   if (password !== undefined) return password;
   if (passwordFile !== undefined) return (await readFile(passwordFile, "password_file")).replace(/\r?\n$/, "");
-  const fromEnvironment = Deno.env.get("PGPASSWORD");
+  const fromEnvironment = process.env["PGPASSWORD"];
   if (fromEnvironment) return fromEnvironment;
   throw new RejectedError("the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD");
 }
 
 async function readFile(path: string, parameter: string): Promise<string> {
   try {
-    return await Deno.readTextFile(path);
+    return await readFileAt(path, "utf8");
   } catch (error) {
     throw new RejectedError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
   }

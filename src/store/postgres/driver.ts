@@ -1,6 +1,6 @@
 import { messageOf } from "../../observe/log.ts";
+import { importPackage } from "../../values/import_package.ts";
 
-/** Not a literal in `import()`: Deno would download it for every gateway, whatever its store. */
 const DRIVER: string = "npm:pg@8.23.1";
 
 /** A row of a result; every column that is used is text. */
@@ -28,13 +28,13 @@ interface Driver {
 }
 
 /**
- * Loads the driver, which Deno downloads on first use.
+ * Loads the driver; see {@linkcode importPackage}.
  *
- * @throws {TypeError} If it cannot be downloaded.
+ * @throws {TypeError} If it is neither installed nor can be downloaded.
  */
 export async function loadPostgresDriver(): Promise<Driver> {
   try {
-    return (await import(DRIVER)).default;
+    return (await importPackage<{ default: Driver }>(DRIVER)).default;
   } catch (error) {
     throw new TypeError(`Cannot load the PostgreSQL driver ${DRIVER}: ${messageOf(error)}`);
   }

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import type { PeerAddress } from "../../../src/http/client_address.ts";
 import { listen, type Listener, type ListenOptions } from "../../../src/cli/start/listen.ts";
 import type { Tls } from "../../../src/cli/start/tls.ts";
 import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
@@ -84,7 +85,7 @@ Deno.test("listen() takes a free port, says so, and serves", async () => {
 });
 
 Deno.test("listen() tells the handler who asks", async () => {
-  const peers: Deno.Addr[] = [];
+  const peers: PeerAddress[] = [];
   await using set = await stage({
     handler: (_request, { remoteAddr }) => {
       peers.push(remoteAddr);

@@ -1,0 +1,153 @@
+/** The npm package as its users have it: installed from the tarball, with the compilers and the runtimes of today. */
+import { assertEquals } from "@std/assert";
+import { generateTypes } from "../src/config/generate_types.ts";
+import { parseManifest } from "../src/config/manifest.ts";
+import { npm } from "../tools/install_npm_packages.ts";
+import { buildNpmPackage } from "../tools/npm_package.ts";
+import { pathOf, run, testRuntimes } from "./_runtimes.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const SERVER = `import { createGateway, createLog, kvStore, memoryStore, toNodeHandler } from "@rep/gateway";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+const manifest = "version: '0.1.0'\\nvariables:\\n  TITLE: { tier: public, pattern: 'H.*' }\\n";
+const variables: Record<string, string> = { REP_PUBLIC_TITLE: "Hello" };
+const log = createLog({ write: (line: string) => console.error(line) });
+const gateway = await createGateway({ variables: () => variables, manifest, store: memoryStore(), log, hotReload: true });
+const page = new Response("<html><head></head></html>", { headers: { "content-type": "text/html" } });
+const html = await (await gateway.inject(page)).text();
+const server = createServer(toNodeHandler(gateway)).listen(0, "127.0.0.1");
+await new Promise((resolve) => server.on("listening", resolve));
+const { port } = server.address() as AddressInfo;
+const { status } = await (await fetch(\`http://127.0.0.1:\${port}/rep/health\`)).json() as { status: string };
+variables["REP_PUBLIC_TITLE"] = "Bye";
+const message = await gateway.reload().then(() => "", (error: Error) => error.message);
+console.log(JSON.stringify([html.includes('"TITLE":"Hello"'), status, /TITLE/.test(message), typeof kvStore]));
+await gateway.close();
+server.close();
+`;
+
+const PAGE = `import rep, { get, getSecure } from "@rep/gateway/client";
+import { useRep, useRepSecure } from "@rep/gateway/react";
+import { setVariables } from "@rep/gateway/testing";
+import { useRep as useVueRep } from "@rep/gateway/vue";
+import { createElement } from "react";
+import { renderToString } from "react-dom/server";
+import { createSSRApp, h, type Ref } from "vue";
+
+const title: "Hello" | "Bye" = get("TITLE");
+const secret: Promise<string> = getSecure("KEY");
+secret.catch(() => {});
+// @ts-expect-error: the manifest has no such variable
+get("TITEL");
+
+function Page() {
+  const text: "Hello" | "Bye" = useRep("TITLE");
+  const { value, loading }: { value: string | null; loading: boolean } = useRepSecure("KEY");
+  return createElement("p", null, String(text ?? "none") + String(value) + String(loading));
+}
+const app = createSSRApp({
+  setup() {
+    const text: Readonly<Ref<"Hello" | "Bye">> = useVueRep("TITLE");
+    return () => h("p", text.value);
+  },
+});
+console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.get("TITLE") ?? "none", typeof setVariables,
+);
+`;
+
+const VITE = `import { rep } from "@rep/gateway/vite";
+
+console.log(rep({ manifest: ".rep.yaml", envFile: ["app.env"], types: false }).name);
+`;
+
+const MANIFEST = `version: "0.1.0"
+variables:
+  TITLE: { tier: public, type: enum, values: [Hello, Bye], required: true }
+  KEY: { tier: sensitive }
+`;
+
+/** Everything that a strict project turns on; what the package declares is checked, too. */
+const STRICT = { strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, skipLibCheck: false };
+const BUNDLER = { module: "ESNext", moduleResolution: "bundler" };
+const NODENEXT = { module: "NodeNext", moduleResolution: "NodeNext" };
+/** What runs in a browser has no types of Node, and what runs on Node has none of a browser. */
+const BROWSER = { files: ["page.ts", "rep.d.ts"], options: { lib: ["ES2022", "DOM"], types: [] } };
+const NODE = { files: ["server.ts", "vite.ts"], options: { lib: ["ES2022"], types: ["node"] } };
+
+/** The configurations of the compiler by the names of their files. */
+function configurations(): Map<string, string> {
+  return new Map(
+    [BUNDLER, NODENEXT].flatMap((resolution) =>
+      Object.entries({ BROWSER, NODE }).map(([name, { files, options }]) => {
+        const compilerOptions = { ...STRICT, target: "ES2022", noEmit: true, ...resolution, ...options };
+        return [`${resolution.moduleResolution}-${name}.json`, JSON.stringify({ compilerOptions, files })] as const;
+      })
+    ),
+  );
+}
+
+/** A project that uses every entry. @param typescript The version of the compiler. */
+async function makeProject(tarball: string, typescript: string): Promise<TempDirectory> {
+  const dependencies = {
+    "@rep/gateway": `file:${tarball}`,
+    "@types/node": "22.20.5",
+    "@types/react": "19.3.0",
+    "@types/react-dom": "19.3.0",
+    react: "19.3.1",
+    "react-dom": "19.3.1",
+    typescript,
+    vue: "3.5.45",
+  };
+  return await TempDirectory.make({
+    "package.json": JSON.stringify({ private: true, type: "module", dependencies }),
+    "server.ts": SERVER,
+    "page.ts": PAGE,
+    "vite.ts": VITE,
+    "rep.d.ts": generateTypes(parseManifest(MANIFEST, { path: undefined, readSettings: undefined }).manifest.variables),
+    ...Object.fromEntries(configurations()),
+  });
+}
+
+/** Returns the real paths of a package's copies below a folder. */
+async function copiesOf(name: string, folder: string): Promise<Set<string>> {
+  const { stdout } = await new Deno.Command("find", {
+    args: [folder, "-path", `*/node_modules/${name}/package.json`],
+  }).output();
+  const paths = new TextDecoder().decode(stdout).trim().split("\n");
+  return new Set(await Promise.all(paths.map((path) => Deno.realPath(path))));
+}
+
+async function installByNpm({ path }: TempDirectory): Promise<void> {
+  const { success, stdout, stderr } = await npm(["install", "--prefer-offline", "--no-audit", "--no-fund"], path);
+  assertEquals(success, true, `${stdout}\n${stderr}`);
+}
+
+async function installByPnpm({ path }: TempDirectory): Promise<void> {
+  const pnpm = pathOf("pnpm");
+  await run("Node 24", [pnpm, "install", "--prefer-offline", "--no-frozen-lockfile"], path);
+}
+
+const INSTALLERS = [
+  { name: "npm", install: installByNpm, typescript: "7.0.2" },
+  { name: "pnpm", install: installByPnpm, typescript: "5.9.3" },
+];
+
+for (const { name, install, typescript } of INSTALLERS) {
+  testRuntimes(
+    `the npm package, installed by ${name}, has types for TypeScript ${typescript}, and runs on Node`,
+    async () => {
+      await using built = await TempDirectory.make();
+      await using project = await makeProject(await buildNpmPackage(built.path), typescript);
+      await install(project);
+      for (const file of configurations().keys()) {
+        await run("Node 24", ["node_modules/typescript/bin/tsc", "--project", file], project.path);
+      }
+      assertEquals(await run("Node 22", ["server.ts"], project.path), `[true,"healthy",true,"function"]\n`);
+      assertEquals(await run("Node 22", ["page.ts"], project.path), "<p>nonenulltrue</p> function none function\n");
+      assertEquals(await run("Node 22", ["vite.ts"], project.path), "rep\n");
+      assertEquals((await copiesOf("react", project.path)).size, 1);
+    },
+  );
+}

@@ -1,4 +1,4 @@
-import type { ClientEnvironment, EventStream } from "./environment.ts";
+import type { ClientEnvironment, EventStream, StreamMessage } from "./environment.ts";
 
 /** The state of the stream of changes. */
 export interface StreamStatus {
@@ -18,7 +18,7 @@ interface ChangeStreamOptions {
   /** Returns whether there are subscribers. */
   readonly isWanted: () => boolean;
   /** Called with each event, of type {@linkcode UPDATE} or {@linkcode DELETE}. */
-  readonly onEvent: (event: MessageEvent<string>) => void;
+  readonly onEvent: (event: StreamMessage) => void;
   /** Called when the status may have changed. */
   readonly onStatus: () => void;
 }
@@ -86,7 +86,7 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
     return Math.min(FIRST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS) * (1 + environment.Math.random()) / 2;
   }
 
-  function receive(event: MessageEvent<string>) {
+  function receive(event: StreamMessage) {
     // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
     if (event.lastEventId) url.searchParams.set(CURSOR, event.lastEventId);
     url.searchParams.delete(STATE);

@@ -6,7 +6,7 @@ export interface ClientEnvironment {
   readonly location: { readonly origin: string };
   readonly EventSource: new (url: string) => EventStream;
   /** `subtle` is missing in pages over plain HTTP, except from localhost (Web Cryptography API §10). */
-  readonly crypto: { readonly subtle?: Pick<SubtleCrypto, "decrypt" | "digest" | "importKey"> };
+  readonly crypto: { readonly subtle?: Pick<typeof globalThis.crypto.subtle, "decrypt" | "digest" | "importKey"> };
   readonly console: { warn(message: string): void };
   readonly Math: { random(): number };
   /** Reports an error without a caller to the `error` listeners and the console of the page. */
@@ -25,11 +25,18 @@ export interface PageElement {
   getAttribute(name: string): string | null;
 }
 
+/** The parts of a `MessageEvent` that the client uses. */
+export interface StreamMessage {
+  readonly type: string;
+  readonly data: string;
+  readonly lastEventId: string;
+}
+
 /** The part of an `EventSource` that the client uses. */
 export interface EventStream {
   readonly readyState: number;
   onopen: ((event: never) => void) | null;
   onerror: ((event: never) => void) | null;
-  addEventListener(type: string, listener: (event: MessageEvent<string>) => void): void;
+  addEventListener(type: string, listener: (event: StreamMessage) => void): void;
   close(): void;
 }

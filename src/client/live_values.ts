@@ -1,5 +1,5 @@
 import { createChangeStream, DELETE, type StreamStatus } from "./change_stream.ts";
-import type { ClientEnvironment } from "./environment.ts";
+import type { ClientEnvironment, StreamMessage } from "./environment.ts";
 import { createListeners } from "./listeners.ts";
 import { freezeValues, type Page, type Values } from "./payload.ts";
 
@@ -29,7 +29,7 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
   const onStatus = () => statuses.call(status());
   const stream = url && createChangeStream(environment, { url, isWanted, onEvent, onStatus });
 
-  function onEvent({ type, data }: MessageEvent<string>) {
+  function onEvent({ type, data }: StreamMessage) {
     const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
     const newValue = type === DELETE ? undefined : value;
     const oldValue = values[key];

@@ -287,7 +287,7 @@ Deno.test("RateLimit.take() rejects with an unexpected error for the affected re
   await limit.take("a"); // it is not read as long as it might be new
   await settle(); // requests that arrive before a commit has ended are counted together
   const [first, second, third] = [limit.take("a"), limit.take("a"), limit.take("a")];
-  await assertRejects(() => first, TypeError, "a bug");
+  await assertRejects(async () => await first, TypeError, "a bug");
   assertEquals([(await second).used, (await third).used], [2, 3]);
 });
 

@@ -123,7 +123,7 @@ Deno.test("readCommand() says what a master key is if its file is missing or emp
   await using directory = await TempDirectory.make({ empty: "" });
   for (const name of ["empty", "missing"]) {
     const REP_GATEWAY_MASTER_KEY_FILE = directory.at(name);
-    const { message } = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY_FILE }));
+    const { message } = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY_FILE }), Error);
     assertEquals(message.includes(`expected ${EXPECTED_MASTER_KEY}`), true, message);
   }
 });

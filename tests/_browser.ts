@@ -1,10 +1,10 @@
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { findBrowser } from "../tools/find_browser.ts";
 
 /** A browser that a test controls. */
 export interface TestBrowser {
   /** Opens a page with its own storage and cache. */
-  open(url: string): Promise<Page>;
+  open(url: string, options?: BrowserContextOptions): Promise<Page>;
 }
 
 /** What the browser must not do on a machine that is offline, or that runs it as root. */
@@ -61,8 +61,8 @@ class TestPages implements TestBrowser, AsyncDisposable {
     this.#browser = browser;
   }
 
-  async open(url: string): Promise<Page> {
-    const page = await this.#browser.newPage();
+  async open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await this.#browser.newPage(options);
     this.#pages.push(page);
     await page.goto(url);
     return page;

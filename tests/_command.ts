@@ -146,6 +146,11 @@ export class RunningCommand implements AsyncDisposable {
     return this.#find(() => this.output.map(parseLogLine).find((line) => line !== undefined && matches(line)));
   }
 
+  /** Waits for a line with this text, past or future. */
+  printed(text: string): Promise<string> {
+    return this.#find(() => this.output.find((line) => line.includes(text)));
+  }
+
   signal(signal: Deno.Signal): void {
     this.#child.kill(signal);
   }

@@ -47,7 +47,8 @@ export async function copyExample(name: string, options?: Deno.MakeTempOptions):
   return path;
 }
 
-async function copyFiles(from: string, to: string): Promise<void> {
+/** Copies the contents of a folder. */
+export async function copyFiles(from: string, to: string): Promise<void> {
   for await (const { name, isDirectory } of Deno.readDir(from)) {
     if (name === "node_modules" || name === "dist") continue; // somebody has tried the example
     if (!isDirectory) await Deno.copyFile(join(from, name), join(to, name));

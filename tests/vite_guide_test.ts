@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { CLIENT_JS } from "../src/client/bundle.ts";
 import { ExamplePage } from "./_example.ts";
 import { NpmExample, testNpmExample } from "./_npm_example.ts";
 
@@ -24,7 +23,7 @@ for (const [name, component] of Object.entries(COMPONENTS)) {
         assertEquals([await page.isMarked(), page.errors], [true, []]);
 
         await vite[Symbol.asyncDispose]();
-        await using _restarted = await example.startVite(new URL(vite.url).port);
+        await using _restarted = await example.startVite({ port: new URL(vite.url).port });
         await page.page.waitForFunction("globalThis.isMarked !== true"); // Vite's client reloads the page
         await page.shows("h1", "Good morning");
         await example.edit(component, "Tariff:", "Plan:");
@@ -53,7 +52,6 @@ testNpmExample(
   async (browser) => {
     await using example = await NpmExample.copy("vite-react");
     await example.edit("vite.config.ts", "react(), clientFromGateway()", "react()");
-    await example.addPackage("@rep/gateway", { "./client": CLIENT_JS });
     await example.build();
     await using gateway = await example.startGateway("--static-dir", example.at("dist"), "--access-log");
     const page = await ExamplePage.open(browser, gateway.url);

@@ -93,9 +93,9 @@ export class DevGateway {
   async #load(): Promise<void> {
     try {
       await this.#writeTypes();
-      if (this.#gateway === undefined) await this.#start();
-      else await this.#gateway.reload();
-      this.#correct();
+      const isStart = this.#gateway === undefined;
+      await (isStart ? this.#start() : this.#gateway?.reload());
+      this.#correct(isStart);
     } catch (error) {
       const issues = error instanceof ConfigurationError ? error.issues : [messageOf(error)];
       this.#report(issues.map((issue) => this.#locate(issue)).join("\n"));
@@ -116,7 +116,6 @@ export class DevGateway {
       log: viteLog(logger),
     });
     this.#handle = toNodeHandler(this.#gateway);
-    this.#options.pages?.send({ type: "full-reload" });
   }
 
   async #readVariables(): Promise<Environment> {
@@ -168,16 +167,21 @@ export class DevGateway {
     this.#showMistake();
   }
 
-  #correct(): void {
+  /** @param isStart Whether the open pages have no configuration yet. */
+  #correct(isStart: boolean): void {
     if (this.#mistake === undefined) return;
     this.#mistake = undefined;
     this.#options.logger.info("[rep] the configuration is valid again", { timestamp: true });
-    this.#options.pages?.send({ type: "update", updates: [] }); // closes the overlay
+    this.#options.pages?.send(isStart ? { type: "full-reload" } : { type: "update", updates: [] }); // closes the overlay
   }
 
   #showMistake(): void {
-    if (this.#mistake === undefined) return;
-    this.#options.pages?.send({ type: "error", err: { message: this.#mistake, stack: "", plugin: "rep" } });
+    const { pages } = this.#options;
+    // Vite keeps an error for the next page if none is open, but so does `#mistake`.
+    if (this.#mistake === undefined || pages === undefined || pages.clients.size === 0) return;
+    // A page whose first update finds an overlay is reloaded, so that has to be an update before the overlay.
+    pages.send({ type: "update", updates: [] });
+    pages.send({ type: "error", err: { message: this.#mistake, stack: "", plugin: "rep" } });
   }
 
   #isOwn({ url = "" }: NodeRequest): boolean {

@@ -50,6 +50,8 @@ export interface ViteError {
 
 /** The connection to the open pages. */
 export interface ViteWebSocket {
+  /** The open pages. */
+  readonly clients: { readonly size: number };
   /** Sends a message to all open pages. */
   send(
     message: { type: "error"; err: ViteError } | { type: "update"; updates: [] } | { type: "full-reload" },

@@ -53,14 +53,18 @@ class Project implements AsyncDisposable {
     };
   }
 
-  async startVite(options: RepOptions, config: Partial<ViteConfig> = {}) {
+  async startVite(options: RepOptions, config: Partial<ViteConfig> = {}, pages = 1) {
     const plugin = rep(options);
     const resolved = this.config(config);
     plugin.configResolved(resolved);
     await plugin.configureServer({
       config: resolved,
       middlewares: { use: (handler) => this.handlers.push(handler) },
-      ws: { send: (message) => this.sent.push(message), on: (_, listener) => this.#connected = listener },
+      ws: {
+        clients: { size: pages },
+        send: (message) => this.sent.push(message),
+        on: (_, listener) => this.#connected = listener,
+      },
     });
     return { ...plugin, [Symbol.asyncDispose]: plugin.closeBundle };
   }
@@ -169,14 +173,15 @@ Deno.test("a change of the env file changes open pages, a mistake is shown, and 
   const message = `${project.at("app.env")}:2: expected NAME=value, a comment or a blank line`;
   const error = { type: "error", err: { message, stack: "", plugin: "rep" } };
   project.connect();
-  assertEquals([project.sent, await title()], [[error, error], { TITLE: "Changed" }]);
+  const update = { type: "update", updates: [] }; // a page is reloaded if its first update finds an overlay
+  assertEquals([project.sent, await title()], [[update, error, update, error], { TITLE: "Changed" }]);
   assertEquals(project.printed.slice(1), [
     "[rep] ROOT/app.env:2: expected NAME=value, a comment or a blank line\n" +
     "[rep] the last valid configuration stays until that is corrected",
   ]);
   await project.write("app.env", "REP_PUBLIC_TITLE=Corrected\n");
-  await until(() => project.sent.length > 2);
-  assertEquals([project.sent.at(-1), await title()], [{ type: "update", updates: [] }, { TITLE: "Corrected" }]);
+  await until(() => project.sent.length > 4);
+  assertEquals([project.sent.at(-1), await title()], [update, { TITLE: "Corrected" }]);
 });
 
 Deno.test("a mistake at the start is shown, and the gateway starts when it is corrected", async () => {
@@ -189,8 +194,20 @@ Deno.test("a mistake at the start is shown, and the gateway starts when it is co
   assertEquals(line.split("\n")[0], `[rep] ROOT/app.env:1: ${mistake}`);
   await project.write("app.env", "REP_PUBLIC_TITLE=Upper\n");
   await until(() => project.sent.length > 2);
-  assertEquals(project.sent.slice(1), [{ type: "full-reload" }, { type: "update", updates: [] }]);
+  assertEquals(project.sent.slice(2), [{ type: "full-reload" }]);
   assertEquals(publicOf(await vite.transformIndexHtml.handler(PAGE)), { TITLE: "Upper" });
+});
+
+Deno.test("nothing is sent while no page is open, since Vite keeps a message for the first one", async () => {
+  await using project = await Project.make({ ...FILES, "app.env": "REP_PUBLIC_TITLE=lower\n" });
+  await using _vite = await project.startVite(OPTIONS, {}, 0);
+  assertEquals(project.sent, []);
+});
+
+Deno.test("no page is reloaded at a start without a mistake", async () => {
+  await using project = await Project.make(FILES);
+  await using _vite = await project.startVite(OPTIONS);
+  assertEquals(project.sent, []);
 });
 
 Deno.test("a change of the manifest writes the types again, but only if they differ", async () => {

@@ -143,6 +143,7 @@ function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocke
 
 function closeOf(socket: WebSocket): PromiseWithResolvers<void> {
   const closed = Promise.withResolvers<void>();
+  if (socket.readyState === WebSocket.CLOSED) closed.resolve(); // the upstream may drop what it has just accepted
   socket.addEventListener("close", () => closed.resolve());
   return closed;
 }

@@ -341,6 +341,18 @@ Deno.test("drain() does not wait for a WebSocket that was not accepted", async (
   await gateway.transfers.idle();
 });
 
+Deno.test("a WebSocket that the upstream drops as soon as it has accepted it does not count as open", async () => {
+  await using upstream = rawWebSocketUpstream("");
+  await using gateway = serveProxy(upstream, { maxTransfers: 10 }); // one client has half of them
+  const failures: unknown[] = [];
+  for (let opened = 0; opened < 20; opened++) {
+    const { failure, closed } = await openWebSocket(gateway.port);
+    failures.push(failure);
+    await closed;
+  }
+  assertEquals(failures, Array(20).fill(undefined));
+});
+
 Deno.test("with rejectWebsockets, a handshake is 501, and the upstream is not asked", async () => {
   let requests = 0;
   await using upstream = serveUpstream(() => {

@@ -12,12 +12,12 @@ const MAX_BYTES = 4 * 1024 * 1024;
 export async function readBoundedFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
   if (!(await Deno.stat(path)).isFile) throw new TypeError(`expected a regular file, got '${path}'`);
   using file = await Deno.open(path);
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
-  for await (const chunk of file.readable) {
-    bytes += chunk.length; // not the size of `stat()`, which is 0 under `/proc`, and grows in a log
-    if (bytes > MAX_BYTES) throw new RangeError(`expected at most ${MAX_BYTES} bytes in '${path}'`);
-    chunks.push(chunk);
+  // Not as large as `stat()` says, which is 0 under `/proc`, and outdated for a log. Memory is taken as it is filled.
+  const buffer = new Uint8Array(MAX_BYTES + 1);
+  let size = 0;
+  for (let count: number | null = 0; count !== null && size < buffer.length; size += count ?? 0) {
+    count = await file.read(buffer.subarray(size));
   }
-  return await new Blob(chunks).bytes();
+  if (size > MAX_BYTES) throw new RangeError(`expected at most ${MAX_BYTES} bytes in '${path}'`);
+  return buffer.slice(0, size);
 }

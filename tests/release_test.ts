@@ -132,7 +132,9 @@ async function filesIn(folder: string): Promise<string[]> {
 Deno.test("every file that names the version of the module is one that a release updates", async () => {
   const paths = await filesIn("");
   const texts = await Promise.all(paths.map((path) => Deno.readTextFile(path)));
-  const named = paths.filter((_, index) => /jsr(:|\.io\/)@rep\/gateway[@/]\d+\.\d+\.\d+/.test(texts[index] ?? ""));
+  const named = paths.filter((_, index) =>
+    /(jsr(:|\.io\/)@rep\/gateway[@/]|"@rep\/gateway": ")\d+\.\d+\.\d+/.test(texts[index] ?? "")
+  );
   assertEquals(
     ["deno.json", "docs/openapi.yaml", "src/values/version.ts", ...named].sort(),
     [...VERSIONED_FILES].sort(),

@@ -17,6 +17,8 @@ export const VERSIONED_FILES = [
   "docs/variables.md",
   "examples/docker/Dockerfile",
   "examples/systemd/rep-gateway.service",
+  "examples/vite-react/package.json",
+  "examples/vite-vue/package.json",
   "src/values/version.ts",
 ] as const;
 const CHANGELOG = "CHANGELOG.md";
@@ -37,9 +39,9 @@ export const TARGETS = [
 export const LAZY_PACKAGES = ["npm:pg@8.23.1", "npm:@opentelemetry/api@1.10.0", "npm:re2js@2.10.0"] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
-/** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, the constant of the sources, and the health report in README.md. */
+/** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, the constant of the sources, `package.json` files, and the health report in README.md. */
 const NAMED_VERSION =
-  /(jsr(?::|\.io\/)@rep\/gateway[@/]|^ {2}"version": "|^ {2}version: |"healthy","version":"|^export const VERSION = ")\d+\.\d+\.\d+/gm;
+  /(jsr(?::|\.io\/)@rep\/gateway[@/]|^ {2}"version": "|^ {2}version: |"healthy","version":"|^export const VERSION = "|"@rep\/gateway": ")\d+\.\d+\.\d+/gm;
 
 /** Returns a text in which the module has this version wherever one is named. */
 export function withVersion(text: string, version: string): string {

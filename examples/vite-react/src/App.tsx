@@ -1,22 +1,22 @@
-import { getSecure } from "@rep/gateway/client";
+import { useRep, useRepSecure } from "@rep/gateway/react";
 import { useState } from "react";
-import { useVariable } from "./use_variable";
 
 export function App() {
-  const title = useVariable("TITLE");
-  const plan = useVariable("PLAN");
-  const [mapKey, setMapKey] = useState("");
-
-  async function decrypt() {
-    setMapKey(await getSecure("MAP_KEY"));
-  }
+  const title = useRep("TITLE");
+  const plan = useRep("PLAN");
+  const [isDecrypted, setDecrypted] = useState(false);
 
   return (
     <main>
       <h1>{title}</h1>
       <p>Plan: {plan}</p>
-      <button type="button" onClick={decrypt}>Decrypt</button>
-      <output>{mapKey}</output>
+      <button type="button" onClick={() => setDecrypted(true)}>Decrypt</button>
+      <output>{isDecrypted && <MapKey />}</output>
     </main>
   );
+}
+
+function MapKey() {
+  const { value, error } = useRepSecure("MAP_KEY");
+  return error?.message ?? value;
 }

@@ -28,7 +28,6 @@ import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 
 import { waitAtMost } from "./values/clock.ts";
-import { VERSION } from "./values/version.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
@@ -170,7 +169,7 @@ class RunningGateway implements Gateway {
     this.#engine = engine;
     this.#content = content;
     const { clock, allowedHosts, basePath } = options;
-    this.#health = new HealthEndpoint({ clock, version: VERSION });
+    this.#health = new HealthEndpoint(clock);
     observeProblems(options.metrics, engine);
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
     const common = { ...options, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };

@@ -6,11 +6,11 @@ import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
-import { type TrustRule, trustRule } from "./http/client_address.ts";
+import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
-import { combineMetrics, type Metrics, noTelemetry, type Telemetry } from "./observe/metrics.ts";
+import { combineMetrics, noTelemetry, type Telemetry } from "./observe/metrics.ts";
 import { Registry } from "./observe/registry.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
@@ -177,58 +177,15 @@ export const NUMBER_OPTIONS = {
   maxTransfers: { default: 1_000, min: 1, max: 1_000_000 },
 } as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
 
-/** The options that have no default, or one that depends on another option. */
-type WithoutDefault =
-  | "manifest"
-  | "manifestPath"
-  | "maxStreamsPerClient"
-  | "staticDir"
-  | "upstream"
-  | "masterKey"
-  | "instanceId";
-
-/**
- * All options. None may be missing, but those without a default may be `undefined`: `Required` alone would remove it in
- * a project that does not set `exactOptionalPropertyTypes`.
- */
-export type AllOptions =
-  & Readonly<Required<Omit<GatewayOptions, WithoutDefault>>>
-  & { readonly [Name in WithoutDefault]: GatewayOptions[Name] };
-
-/** The options that are resolved to another type or another name. */
-type Converted =
-  | "variables"
-  | "manifest"
-  | "manifestPath"
-  | "loadPatternLibrary"
-  | "trustedProxies"
-  | "maxStreamsPerClient"
-  | "upstream"
-  | "telemetry"
-  | "basePath";
-
 /** The options after validation, with defaults applied. */
-export interface ResolvedOptions extends Omit<AllOptions, Converted> {
-  readonly isTrusted: TrustRule;
-  readonly maxStreamsPerClient: number;
-  readonly upstream: URL | undefined;
-  /** Without a slash at its end: an empty string if everything is served under `/`. */
-  readonly basePath: string;
-  readonly telemetry: Telemetry;
-  /** Keeps the measurements for `GET /metrics`. */
-  readonly registry: Registry;
-  /** Receives measurements for both {@linkcode registry} and {@linkcode telemetry}. */
-  readonly metrics: Metrics;
-  /** Reads the variables and the manifest. */
-  readonly read: () => Promise<SnapshotInput>;
-}
+export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
 
 /**
  * Validates the options and applies the defaults.
  *
  * @throws {RangeError} If an option has an invalid value.
  */
-export function resolveOptions(options: GatewayOptions): ResolvedOptions {
+export function resolveOptions(options: GatewayOptions) {
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);
@@ -240,6 +197,7 @@ export function resolveOptions(options: GatewayOptions): ResolvedOptions {
     allowedHosts: checkHosts(options.allowedHosts ?? []),
     isTrusted: trustRule(options.trustedProxies ?? []),
     separateHealth: options.separateHealth ?? false,
+    /** Without a slash at its end: an empty string if everything is served under `/`. */
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
     upstream: checkUpstream(options.upstream),
@@ -252,10 +210,13 @@ export function resolveOptions(options: GatewayOptions): ResolvedOptions {
     log: options.log ?? silentLog,
     accessLog: options.accessLog ?? false,
     telemetry,
+    /** Keeps the measurements for `GET /metrics`. */
     registry,
+    /** Receives measurements for both `registry` and `telemetry`. */
     metrics: combineMetrics(registry, telemetry.metrics),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
+    /** Reads the variables and the manifest. */
     read: () => readSources(options, strict),
   };
 }

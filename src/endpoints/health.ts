@@ -1,6 +1,7 @@
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
+import { VERSION } from "../values/version.ts";
 
 /**
  * - `starting`: the ports are bound, but nothing is served yet.
@@ -71,12 +72,6 @@ export function isUnavailable(status: HealthStatus): boolean {
   return status === "starting" || status === "stopping";
 }
 
-/** Options of {@linkcode HealthEndpoint}. */
-interface HealthOptions {
-  clock: Clock;
-  version: string;
-}
-
 const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
 const AVAILABLE: ResponseInit = { status: 200, headers: HEADERS };
 const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
@@ -89,15 +84,13 @@ const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
  */
 export class HealthEndpoint {
   readonly #clock: Clock;
-  readonly #version: string;
   readonly #startedAt: number;
   #state: HealthState | undefined;
   #uptimeSeconds = 0;
   #body = "";
 
-  constructor({ clock, version }: HealthOptions) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#version = version;
     this.#startedAt = clock.monotonic();
   }
 
@@ -112,7 +105,7 @@ export class HealthEndpoint {
     if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) return this.#body;
     this.#state = state;
     this.#uptimeSeconds = uptimeSeconds;
-    return this.#body = JSON.stringify(createReport(state, this.#version, uptimeSeconds));
+    return this.#body = JSON.stringify(createReport(state, uptimeSeconds));
   }
 }
 
@@ -122,11 +115,11 @@ function isSame(state: HealthState, other: HealthState | undefined): boolean {
 }
 
 /** Creates the report of `GET /rep/health` (endpoint specification, Health report). */
-function createReport(state: HealthState, version: string, uptimeSeconds: number) {
+function createReport(state: HealthState, uptimeSeconds: number) {
   const { status, snapshot, blocked, problems } = state;
   return {
     status,
-    version,
+    version: VERSION,
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: uptimeSeconds,

@@ -2,27 +2,31 @@ import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS, type LabelValu
 import type { GaugeValue, MetricsSink } from "./metrics.ts";
 import { formatFamily, type Sample } from "./prometheus.ts";
 
+/** A series without a label has the key `undefined`. */
+type Label = string | undefined;
+
 /** Keeps the measurements of a process in memory, for `GET /metrics`. */
 export class Registry implements MetricsSink {
-  readonly #counters = new Map<string, Counter>();
+  readonly #counters = new Map<string, Map<Label, number>>();
   readonly #gauges = new Map<string, () => GaugeValue>();
-  readonly #histograms = new Map<string, Histogram>();
+  readonly #histograms = new Map<string, Map<Label, Distribution>>();
 
   constructor(labelValues: LabelValues) {
     for (const name of INSTRUMENT_NAMES) {
       const { type }: Instrument = INSTRUMENTS[name];
       const labels = labelValues[name] ?? [undefined];
-      if (type === "counter") this.#counters.set(name, new Counter(labels));
-      if (type === "histogram") this.#histograms.set(name, new Histogram(labels));
+      if (type === "counter") this.#counters.set(name, new Map(labels.map((label) => [label, 0])));
+      if (type === "histogram") this.#histograms.set(name, new Map(labels.map((label) => [label, new Distribution()])));
     }
   }
 
   count(name: string, amount: number, label?: string): void {
-    this.#counters.get(name)?.add(amount, label);
+    const totals = this.#counters.get(name);
+    totals?.set(label, (totals.get(label) ?? 0) + amount);
   }
 
   record(name: string, seconds: number, label?: string): void {
-    this.#histograms.get(name)?.record(seconds, label);
+    this.#histograms.get(name)?.get(label)?.record(seconds);
   }
 
   observe(name: string, read: () => GaugeValue): void {
@@ -31,54 +35,14 @@ export class Registry implements MetricsSink {
 
   /** Returns all measurements in the text format of Prometheus. A gauge that nothing observes is left out. */
   format(): string {
-    const families = INSTRUMENT_NAMES.map((name) => {
-      const instrument: Instrument = INSTRUMENTS[name];
-      return formatFamily(name, instrument, this.#samples(name, instrument));
-    });
-    return families.join("");
+    return INSTRUMENT_NAMES.map((name) => formatFamily(name, INSTRUMENTS[name], this.#samples(name))).join("");
   }
 
-  #samples(name: string, instrument: Instrument): readonly Sample[] {
-    if (instrument.type === "counter") return this.#counters.get(name)?.samples() ?? [];
-    if (instrument.type === "histogram") return this.#histograms.get(name)?.samples() ?? [];
-    const value = this.#gauges.get(name)?.();
-    if (value === undefined) return [];
+  #samples(name: string): Sample[] {
+    const distributions = this.#histograms.get(name);
+    if (distributions) return [...distributions].flatMap(([label, distribution]) => distribution.samples(label));
+    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.() ?? new Map<Label, number>();
     return typeof value === "number" ? [{ value }] : [...value].map(([label, value]) => ({ label, value }));
-  }
-}
-
-/** A series without a label has the key `undefined`. */
-type Label = string | undefined;
-
-class Counter {
-  readonly #totals: Map<Label, number>;
-
-  constructor(labels: readonly Label[]) {
-    this.#totals = new Map(labels.map((label) => [label, 0]));
-  }
-
-  add(amount: number, label: Label): void {
-    this.#totals.set(label, (this.#totals.get(label) ?? 0) + amount);
-  }
-
-  samples(): Sample[] {
-    return [...this.#totals].map(([label, value]) => ({ label, value }));
-  }
-}
-
-class Histogram {
-  readonly #series: Map<Label, Distribution>;
-
-  constructor(labels: readonly Label[]) {
-    this.#series = new Map(labels.map((label) => [label, new Distribution()]));
-  }
-
-  record(seconds: number, label: Label): void {
-    this.#series.get(label)?.record(seconds);
-  }
-
-  samples(): Sample[] {
-    return [...this.#series].flatMap(([label, distribution]) => distribution.samples(label));
   }
 }
 

@@ -278,7 +278,7 @@ Deno.test("fetchHealth() serves nothing else", async () => {
 
 Deno.test("HealthEndpoint responds with the current state, however often and soon it changes", async () => {
   const clock = new FakeClock();
-  const health = new HealthEndpoint({ clock, version: "1" });
+  const health = new HealthEndpoint(clock);
   const ask = async (state: Partial<HealthState>) => {
     const report = await health.respond(new Request("http://gateway.test/rep/health"), { ...STARTING, ...state })
       .json();

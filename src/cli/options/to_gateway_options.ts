@@ -1,4 +1,4 @@
-import type { AllOptions } from "../../gateway_options.ts";
+import type { GatewayOptions } from "../../gateway_options.ts";
 import { createSources, type SourcesContext } from "../sources/sources.ts";
 import { resolveContent } from "../start/resolve_content.ts";
 import type { CommandOptions } from "./option_table.ts";
@@ -15,8 +15,9 @@ type NotFromCommand =
   | "clock"
   | "random";
 
-/** All other options of the gateway. None may be missing. */
-type FromCommand = Omit<AllOptions, NotFromCommand>;
+type Others = Omit<GatewayOptions, NotFromCommand>;
+/** All other options of the gateway, none of which may be missing. */
+type FromCommand = { readonly [Name in keyof Required<Others>]: Others[Name] };
 
 /**
  * Converts the options of the command to options of the gateway. A new option of the gateway does not compile until it
@@ -25,7 +26,7 @@ type FromCommand = Omit<AllOptions, NotFromCommand>;
  * @param context The clock times the second read of an env file.
  * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
-export function toGatewayOptions(options: CommandOptions, context: SourcesContext): FromCommand {
+export function toGatewayOptions(options: CommandOptions, context: SourcesContext) {
   return {
     ...createSources(options, context),
     ...resolveContent(options),
@@ -49,5 +50,5 @@ export function toGatewayOptions(options: CommandOptions, context: SourcesContex
     maxStreamAgeMs: options["max-stream-age"],
     accessLog: options["access-log"],
     separateHealth: options["health-port"] !== undefined,
-  };
+  } satisfies FromCommand;
 }

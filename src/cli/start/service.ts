@@ -15,7 +15,6 @@ import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { VERSION } from "../../values/version.ts";
 import { type Command, isOnDeploy } from "../options/command.ts";
 import { withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
@@ -74,7 +73,7 @@ export class Service {
     this.#log = log;
     this.#telemetry = telemetry;
     this.#clock = clock;
-    this.#health = new HealthEndpoint({ clock, version: VERSION });
+    this.#health = new HealthEndpoint(clock);
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 

@@ -7,7 +7,7 @@
  * Gateways over one store, each counted separately, on a fake clock: an idle one beside eight other members of its
  * rollout, two for a change, one for a variable in the store.
  */
-import { setVariables } from "../src/config/stored_variables.ts";
+import { writeVariables } from "../src/config/stored_variables.ts";
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { RateLimit } from "../src/keys/rate_limit.ts";
 import { type Log, silentLog } from "../src/observe/log.ts";
@@ -120,7 +120,7 @@ async function storedLoad(sizes: typeof STORE_LOAD_SIZES): Promise<Figure[]> {
   await clock.tick(0);
   store.takeLoad();
   const next = published.next();
-  await setVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), { ...options, ifId: undefined });
+  await writeVariables(shared, new Map([["V0", "b".repeat(sizes.bytes)]]), { ...options, ifId: undefined });
   await settle();
   await clock.tick(250); // half of the longest delay before such a reload
   await next; // the publisher computes a digest on another thread, for which settle() does not wait

@@ -12,7 +12,7 @@ import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
 import { WINDOW_MS } from "./keys/sliding_window.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
-import { type CircuitBreakerStore, withCircuitBreaker } from "./store/circuit_breaker.ts";
+import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { waitAtMost } from "./values/clock.ts";
 
 /** How often a store that has failed is probed, and what was counted in memory is stored. */
@@ -148,7 +148,7 @@ type Parts = ReturnType<typeof createParts>;
 function createParts(options: ResolvedOptions, createChanges: CreateChanges | undefined, signal: AbortSignal) {
   const { clock, random, metrics, masterKey } = options;
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
-  const store: CircuitBreakerStore = withCircuitBreaker(options.store, { clock, metrics, onChange });
+  const store: CircuitBreaker = new CircuitBreaker(options.store, { clock, metrics, onChange });
   const tasks = new BackgroundTasks({ ...options, signal });
   const storedVariables = new StoredVariablesSource(store);
   const common = { ...options, store, tasks, signal, storedVariables };

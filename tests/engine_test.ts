@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { setVariables } from "../src/config/stored_variables.ts";
+import { writeVariables } from "../src/config/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
@@ -80,7 +80,7 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
 
 Deno.test("variables in the store that could not be read at the start are served when it returns", async () => {
   const { clock, inner, store, state } = setUpStore(true);
-  await setVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0, ifId: undefined });
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
   state.isDown = false;
   await clock.tick(2_000);

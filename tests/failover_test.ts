@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { setVariables } from "../src/config/stored_variables.ts";
+import { writeVariables } from "../src/config/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Entry, Key } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
@@ -51,7 +51,7 @@ Deno.test("clients return to the previous value of a stored variable whose last 
   await using _ = gate;
   const reader = await gate.listen();
   store.stopReplication();
-  await setVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(1_000);
   assertEquals((await reader.take(2)).map(({ data }) => data.value), ["lost", "lost"]);
   await failOver();

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { setVariables, unsetVariables } from "../src/config/stored_variables.ts";
+import { writeVariables } from "../src/config/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
@@ -12,12 +12,12 @@ Deno.test("a stored variable takes precedence over the environment, and becomes 
   await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
   const reader = await gate.listen();
   const nextChange = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
-  await setVariables(store, new Map([["A", "store"]]), options);
+  await writeVariables(store, new Map([["A", "store"]]), options);
   await clock.tick(1_000);
   assertEquals(await nextChange(), [["A", "store"]]);
   await gate.set({ REP_PUBLIC_A: "environment 2", REP_PUBLIC_B: "2" });
   assertEquals(await nextChange(), [["B", "2"]]);
-  await unsetVariables(store, new Set(["A"]), options);
+  await writeVariables(store, new Map([["A", undefined]]), options);
   await clock.tick(1_000);
   assertEquals(await nextChange(), [["A", "environment 2"]]);
   await reader.close();
@@ -27,7 +27,7 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   const store = memoryStore();
   const clock = new FakeClock();
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock, random: () => 0 });
-  await setVariables(store, new Map([["S", "public"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(store, new Map([["S", "public"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
   assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
@@ -54,7 +54,7 @@ Deno.test("a write to the store is reloaded after a random time of up to 500 ms,
   const store = countedStore(memoryStore());
   const clock = new FakeClock();
   await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0.5 });
-  await setVariables(store, new Map([["A", "2"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(store, new Map([["A", "2"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(0);
   store.reset();
   await clock.tick(249);

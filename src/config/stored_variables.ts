@@ -22,7 +22,7 @@ export interface StoredWrite extends Omit<StoredVariable, "value"> {
   readonly value: string | undefined;
 }
 
-/** Options of {@linkcode setVariables} and {@linkcode unsetVariables}. */
+/** Options of {@linkcode writeVariables}. */
 export interface WriteOptions extends RetryOptions {
   /** The id that the variable must have for the write to take place; 0 if it must not exist. */
   ifId: number | undefined;
@@ -79,46 +79,25 @@ const WRITES = ["write"];
 export const MAX_HISTORY = 1_000;
 
 /**
- * Sets variables, in atomic commits of up to 330 variables or 600 KB.
+ * Sets and removes variables, in atomic commits of up to 330 variables or 600 KB.
  *
- * @param values Values by name, without the prefix of the tier.
- * @returns The writes with their ids. Ids are ascending; each is the time of the write in milliseconds, if that is
- * greater than the last id.
+ * @param values Values by name, without the prefix of the tier; `undefined` for a variable to be removed.
+ * @returns The writes with their ids; none for the removal of a variable that does not exist. Ids are ascending; each is
+ * the time of the write in milliseconds, if that is greater than the last id.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {RangeError} If `ifId` is given and the number of variables is not one.
  * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
  */
-export function setVariables(
+export async function writeVariables(
   store: Store,
-  values: ReadonlyMap<string, string>,
-  options: WriteOptions,
-): Promise<StoredWrite[]> {
-  return writeAll(store, [...values].map(([name, value]) => ({ name, value })), options);
-}
-
-/**
- * Removes variables. Otherwise like {@linkcode setVariables}.
- *
- * @returns The writes. There is none for a variable that does not exist.
- */
-export function unsetVariables(
-  store: Store,
-  names: ReadonlySet<string>,
-  options: WriteOptions,
-): Promise<StoredWrite[]> {
-  return writeAll(store, [...names].map((name) => ({ name, value: undefined })), options);
-}
-
-async function writeAll(
-  store: Store,
-  changes: readonly RequestedWrite[],
+  values: ReadonlyMap<string, string | undefined>,
   { clock, random, ifId }: WriteOptions,
 ): Promise<StoredWrite[]> {
-  if (ifId !== undefined && changes.length !== 1) {
-    throw new RangeError(`Cannot compare ids: expected one variable, got ${changes.length}`);
+  if (ifId !== undefined && values.size !== 1) {
+    throw new RangeError(`Cannot compare ids: expected one variable, got ${values.size}`);
   }
   const all: StoredWrite[] = [];
-  for (const batch of batches(changes)) {
+  for (const batch of batches([...values].map(([name, value]) => ({ name, value })))) {
     all.push(...await retryConflicts(() => tryToWrite(store, batch, { clock, ifId }), { clock, random }));
   }
   return all;

@@ -43,7 +43,7 @@ const MAX_RELOAD_DELAY_MS = 500;
  * Calls back after writes to the variables in the store, once for all writes since the last call. If polling or the
  * callback fails with {@linkcode StoreUnavailableError}, it is repeated at the next poll.
  *
- * @param store A store with timeouts, such as {@linkcode withCircuitBreaker} returns.
+ * @param store A store with timeouts, such as {@linkcode CircuitBreaker}.
  * @param onChange Called with the id of the newest write. The next call waits until its promise is settled.
  * @returns A promise that resolves after the signal is aborted and the last call has ended.
  * @throws Any error of `onChange` except {@linkcode StoreUnavailableError}.

@@ -12,7 +12,7 @@ import {
 } from "./store.ts";
 import { withTimeout } from "./with_timeout.ts";
 
-/** Options of {@linkcode withCircuitBreaker}. */
+/** Options of {@linkcode CircuitBreaker}. */
 interface CircuitBreakerOptions {
   clock: Clock;
   /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
@@ -24,16 +24,6 @@ interface CircuitBreakerOptions {
 const TIMEOUT_MS = 5_000;
 /** How long the circuit stays open after a failure. */
 const PAUSE_MS = 1_000;
-
-/** A store whose operations fail within a bounded time. */
-export interface CircuitBreakerStore extends Store {
-  /** Whether the last read and the last write both succeeded. */
-  readonly isAvailable: boolean;
-  /**
-   * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
-   */
-  probe(): Promise<void>;
-}
 
 /** Reads and writes have separate circuits: on a full disk, only writes fail. */
 export const STORE_OPERATIONS = ["read", "write"] as const;
@@ -50,11 +40,7 @@ const MAX_COMMIT_BYTES = 600_000;
  * a second, then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
  * and each pending one keeps writing to standard error.
  */
-export function withCircuitBreaker(store: Store, options: CircuitBreakerOptions): CircuitBreakerStore {
-  return new CircuitBreaker(store, options);
-}
-
-class CircuitBreaker implements CircuitBreakerStore {
+export class CircuitBreaker implements Store {
   readonly #store: Store;
   readonly #options: CircuitBreakerOptions;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
@@ -68,6 +54,7 @@ class CircuitBreaker implements CircuitBreakerStore {
     options.metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
+  /** Whether the last read and the last write both succeeded. */
   get isAvailable(): boolean {
     return this.#openUntil.size === 0;
   }
@@ -100,6 +87,9 @@ class CircuitBreaker implements CircuitBreakerStore {
     this.#store.close();
   }
 
+  /**
+   * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
+   */
   async probe(): Promise<void> {
     const due = this.#openUntil.keys().filter((kind) => !this.#isOpen(kind));
     await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome

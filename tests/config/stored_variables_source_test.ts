@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { setVariables } from "../../src/config/stored_variables.ts";
+import { writeVariables } from "../../src/config/stored_variables.ts";
 import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -22,7 +22,7 @@ class FailingStore implements Store {
 function setUp() {
   const failing = new FailingStore();
   const options = { clock: new FakeClock(), random: () => 0, ifId: undefined };
-  return { failing, set: (value: string) => setVariables(failing, new Map([["A", value]]), options) };
+  return { failing, set: (value: string) => writeVariables(failing, new Map([["A", value]]), options) };
 }
 
 const DOWN = new StoreUnavailableError("gone");

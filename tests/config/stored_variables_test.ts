@@ -7,10 +7,9 @@ import {
   newestWrite,
   readHistory,
   readWrites,
-  setVariables,
   storedEnvironment,
-  unsetVariables,
   type WriteOptions,
+  writeVariables,
 } from "../../src/config/stored_variables.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -30,8 +29,8 @@ const STORES: Record<string, () => Promise<Store>> = {
 interface Fixture {
   store: Store;
   clock: FakeClock;
-  set: (values: Record<string, string>, options?: Partial<WriteOptions>) => ReturnType<typeof setVariables>;
-  unset: (names: string[], options?: Partial<WriteOptions>) => ReturnType<typeof unsetVariables>;
+  set: (values: Record<string, string>, options?: Partial<WriteOptions>) => ReturnType<typeof writeVariables>;
+  unset: (names: string[], options?: Partial<WriteOptions>) => ReturnType<typeof writeVariables>;
 }
 
 function setUp(store: Store): Fixture {
@@ -40,8 +39,9 @@ function setUp(store: Store): Fixture {
   return {
     store,
     clock,
-    set: (values, options) => setVariables(store, new Map(Object.entries(values)), { ...common, ...options }),
-    unset: (names, options) => unsetVariables(store, new Set(names), { ...common, ...options }),
+    set: (values, options) => writeVariables(store, new Map(Object.entries(values)), { ...common, ...options }),
+    unset: (names, options) =>
+      writeVariables(store, new Map(names.map((name) => [name, undefined])), { ...common, ...options }),
   };
 }
 
@@ -73,7 +73,7 @@ testStored(
 );
 
 testStored(
-  "setVariables() returns ids that are times, and ascend even where the time does not",
+  "writeVariables() returns ids that are times, and ascend even where the time does not",
   async ({ set, clock, store }) => {
     assertEquals(await set({ B: "1", A: "2" }), [
       { name: "B", value: "1", id: START, at: START },
@@ -91,10 +91,10 @@ testStored(
   },
 );
 
-testStored("setVariables() returns ascending ids for a writer whose clock is behind", async ({ set, store }) => {
+testStored("writeVariables() returns ascending ids for a writer whose clock is behind", async ({ set, store }) => {
   await set({ A: "1" });
   const behind = { clock: new FakeClock(5), random: () => 0, ifId: undefined };
-  assertEquals(await setVariables(store, new Map([["A", "2"]]), behind), [{
+  assertEquals(await writeVariables(store, new Map([["A", "2"]]), behind), [{
     name: "A",
     value: "2",
     id: START + 1,
@@ -102,7 +102,7 @@ testStored("setVariables() returns ascending ids for a writer whose clock is beh
   }]);
 });
 
-testStored("setVariables() keeps values unchanged, up to the maximum size", async ({ set, store }) => {
+testStored("writeVariables() keeps values unchanged, up to the maximum size", async ({ set, store }) => {
   const values = {
     A_EMPTY: "",
     B_MARK: "\ufeffbegins with a mark",
@@ -116,7 +116,7 @@ testStored("setVariables() keeps values unchanged, up to the maximum size", asyn
   assertEquals((await readWrites(store, 0)).map(({ name, value }) => [name, value]), Object.entries(values));
 });
 
-testStored("unsetVariables() removes variables that exist and ignores others", async ({ set, unset, store }) => {
+testStored("writeVariables() removes variables that exist and ignores others", async ({ set, unset, store }) => {
   await set({ A: "1", B: "2" });
   assertEquals(await unset(["B", "C"]), [{ name: "B", value: undefined, id: START + 2, at: START }]);
   assertEquals(await unset(["B", "C"]), []);
@@ -142,7 +142,7 @@ testStored(
   },
 );
 
-testStored("setVariables() keeps the newest 1,000 writes and all variables", async ({ set, unset, store }) => {
+testStored("writeVariables() keeps the newest 1,000 writes and all variables", async ({ set, unset, store }) => {
   await set({ OLD: "stays" });
   for (let round = 0; round < 5; round++) await set(namesUpTo(199));
   assertEquals((await readHistory(store, Infinity)).length, 996);
@@ -157,7 +157,7 @@ testStored("setVariables() keeps the newest 1,000 writes and all variables", asy
   assertEquals((await listVariables(store)).length, 199);
 });
 
-testStored("setVariables() splits writes that exceed the limits of a commit", async ({ set, store }) => {
+testStored("writeVariables() splits writes that exceed the limits of a commit", async ({ set, store }) => {
   const long = Array.from({ length: 150 }, (_, index) => [String(index).padStart(MAX_NAME_BYTES, "_"), "long"]);
   const large = Array.from({ length: 12 }, (_, index) => [`L${index}`, "y".repeat(MAX_PUBLIC_BYTES)]);
   const values = { ...namesUpTo(450), ...Object.fromEntries([...long, ...large]) };
@@ -171,7 +171,7 @@ function environmentOf(values: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`REP_PUBLIC_${name}`, value]));
 }
 
-testStored("setVariables() writes 200 variables in one commit", async ({ store }) => {
+testStored("writeVariables() writes 200 variables in one commit", async ({ store }) => {
   const counted = countedStore(store);
   await setUp(counted).set(namesUpTo(200));
   assertEquals(counted.counts.commit, 1);
@@ -179,13 +179,13 @@ testStored("setVariables() writes 200 variables in one commit", async ({ store }
   assertEquals(counted.counts.commit, 2);
 });
 
-testStored("setVariables() without variables writes nothing", async ({ set, unset, store }) => {
+testStored("writeVariables() without variables writes nothing", async ({ set, unset, store }) => {
   assertEquals(await set({}), []);
   assertEquals(await unset([]), []);
   assertEquals(await newestWrite(store), 0);
 });
 
-testStored("setVariables() with ifId writes if the variable has that id", async ({ set, unset, store }) => {
+testStored("writeVariables() with ifId writes if the variable has that id", async ({ set, unset, store }) => {
   assertEquals((await set({ A: "1" }, { ifId: 0 }))[0]?.id, START);
   assertEquals((await set({ A: "2" }, { ifId: START }))[0]?.id, START + 1);
   assertEquals((await unset(["A"], { ifId: START + 1 }))[0]?.id, START + 2);
@@ -194,7 +194,7 @@ testStored("setVariables() with ifId writes if the variable has that id", async 
 });
 
 testStored(
-  "setVariables() with ifId throws the current state if the variable has another id",
+  "writeVariables() with ifId throws the current state if the variable has another id",
   async ({ set, unset, store }) => {
     await set({ A: "1" });
     await set({ A: "2" });
@@ -213,7 +213,7 @@ testStored(
   },
 );
 
-testStored("setVariables() with ifId requires exactly one variable", async ({ set, store }) => {
+testStored("writeVariables() with ifId requires exactly one variable", async ({ set, store }) => {
   for (const values of [{ A: "1", B: "2" }, {}]) {
     await assertRejects(async () => await set(values, { ifId: 0 }), RangeError, "expected one variable");
   }
@@ -221,7 +221,7 @@ testStored("setVariables() with ifId requires exactly one variable", async ({ se
 });
 
 testStored(
-  "setVariables() with ifId throws if another writer commits between its read and its commit",
+  "writeVariables() with ifId throws if another writer commits between its read and its commit",
   async ({ store }) => {
     const other = setUp(store);
     let isFirst = true;
@@ -240,7 +240,7 @@ testStored(
   },
 );
 
-testStored("setVariables() throws if every attempt conflicts", async ({ store }) => {
+testStored("writeVariables() throws if every attempt conflicts", async ({ store }) => {
   const busy = { ...countedStore(store), commit: () => Promise.resolve(undefined) };
   await assertRejects(() => setUp(busy).set({ A: "1" }, { clock: systemClock }), StoreUnavailableError);
 });
@@ -264,7 +264,7 @@ async function increment(store: Store): Promise<void> {
     const [counter] = await listVariables(store);
     const next = new Map([["COUNT", String(Number(counter?.value ?? 0) + 1)]]);
     try {
-      await setVariables(store, next, { clock: systemClock, random: Math.random, ifId: counter?.id ?? 0 });
+      await writeVariables(store, next, { clock: systemClock, random: Math.random, ifId: counter?.id ?? 0 });
       return;
     } catch (error) {
       if (!(error instanceof ConflictError)) throw error; // another writer was faster: read again
@@ -272,7 +272,7 @@ async function increment(store: Store): Promise<void> {
   }
 }
 
-testStored("setVariables() with ifId loses none of 20 concurrent increments", async ({ store }) => {
+testStored("writeVariables() with ifId loses none of 20 concurrent increments", async ({ store }) => {
   await Promise.all(Array.from({ length: 20 }, () => increment(store)));
   assertEquals((await listVariables(store)).map(({ value }) => value), ["20"]);
   const values = (await readWrites(store, 0)).map(({ value }) => Number(value));
@@ -291,22 +291,22 @@ async function onOneFile(run: (stores: Store[]) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("setVariables() with ifId loses none of 20 increments of two connections to one file", async () => {
+Deno.test("writeVariables() with ifId loses none of 20 increments of two connections to one file", async () => {
   await onOneFile(async (stores) => {
     await Promise.all(stores.flatMap((store) => Array.from({ length: 10 }, () => increment(store))));
     assertEquals((await listVariables(stores[0] ?? memoryStore())).map(({ value }) => value), ["20"]);
   });
 });
 
-Deno.test("setVariables() and unsetVariables() lose no write of two connections to one file", async () => {
+Deno.test("writeVariables() loses no write of two connections to one file", async () => {
   await onOneFile(async (stores) => {
     const options = { clock: systemClock, random: Math.random, ifId: undefined };
     const written = await Promise.all(stores.map(async (store, writer) => {
       const writes = [];
       for (let index = 0; index < 20; index++) {
         const names = [`W${writer}_${index}`, `W${writer}_GONE`];
-        writes.push(...await setVariables(store, new Map(names.map((name) => [name, `${index}`])), options));
-        writes.push(...await unsetVariables(store, new Set(names.slice(1)), options));
+        writes.push(...await writeVariables(store, new Map(names.map((name) => [name, `${index}`])), options));
+        writes.push(...await writeVariables(store, new Map(names.slice(1).map((name) => [name, undefined])), options));
       }
       return writes;
     }));

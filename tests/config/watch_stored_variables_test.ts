@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, fail as assertFail } from "@std/assert";
-import { newestWrite, setVariables } from "../../src/config/stored_variables.ts";
+import { newestWrite, writeVariables } from "../../src/config/stored_variables.ts";
 import { watchStoredVariables, type WatchStoredVariablesOptions } from "../../src/config/watch_stored_variables.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -36,7 +36,7 @@ async function startWatch(
     calls,
     ended,
     set: async (value) => {
-      await setVariables(store, new Map([["A", value]]), { clock, random: () => 0, ifId: undefined });
+      await writeVariables(store, new Map([["A", value]]), { clock, random: () => 0, ifId: undefined });
       await settle();
     },
     stop() {
@@ -147,7 +147,7 @@ Deno.test("watchStoredVariables() reads only what a poll of the caller reports, 
   report(0);
   await settle();
   assertEquals([store.counts.get, clock.waiting], [0, 0]);
-  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
   for (let polls = 0; polls < 2; polls++) {
     report(await newestWrite(memory));
     await settle();
@@ -170,7 +170,7 @@ Deno.test("watchStoredVariables() continues while the store is unavailable, and 
     get: (key) => isDown ? Promise.reject(new StoreUnavailableError("gone")) : memory.get(key),
   });
   isDown = true;
-  await setVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(memory, new Map([["A", "1"]]), { clock, random: () => 0, ifId: undefined });
   await clock.tick(20_000);
   assertEquals(calls, []);
   isDown = false;

@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../src/config/snapshot.ts";
-import { setVariables, unsetVariables } from "../../src/config/stored_variables.ts";
+import { writeVariables } from "../../src/config/stored_variables.ts";
 import type { Payload } from "../../src/pages/payload.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
@@ -163,8 +163,8 @@ export class Scenario {
     else this.#stored.set(name, this.#newValue());
     const value = this.#stored.get(name);
     const write = value === undefined
-      ? unsetVariables(store, new Set([name]), options)
-      : setVariables(store, new Map([[name, value]]), options);
+      ? writeVariables(store, new Map([[name, undefined]]), options)
+      : writeVariables(store, new Map([[name, value]]), options);
     await this.#simulation.wait(write); // a conflict with another write is retried after a pause
   }
 

@@ -2,7 +2,7 @@ import { silentLog } from "../../src/observe/log.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { Rollout } from "../../src/rollout/rollout.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
-import { withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
+import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import type { Entry, Store } from "../../src/store/store.ts";
 import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
@@ -67,7 +67,7 @@ export class Process {
     };
     this.rollout = new Rollout({
       store: this.#recording(
-        withCircuitBreaker(simulation.storeOf(this), {
+        new CircuitBreaker(simulation.storeOf(this), {
           clock: this.clock,
           onChange() {},
           metrics: noMetrics,

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertNotEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { noMetrics } from "../../src/observe/metrics.ts";
-import { type CircuitBreakerStore, withCircuitBreaker } from "../../src/store/circuit_breaker.ts";
+import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Check, type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
@@ -37,16 +37,16 @@ class ManualStore implements Store {
   }
 }
 
-type Options = Parameters<typeof withCircuitBreaker>[1];
+type Options = ConstructorParameters<typeof CircuitBreaker>[1];
 
-function breaker(inner: Store, options: Partial<Options> & Pick<Options, "clock">): CircuitBreakerStore {
-  return withCircuitBreaker(inner, { onChange() {}, metrics: noMetrics, ...options });
+function breaker(inner: Store, options: Partial<Options> & Pick<Options, "clock">): CircuitBreaker {
+  return new CircuitBreaker(inner, { onChange() {}, metrics: noMetrics, ...options });
 }
 
 interface TestBreaker {
   clock: FakeClock;
   inner: ManualStore;
-  store: CircuitBreakerStore;
+  store: CircuitBreaker;
   /** The calls of `onChange`: an error message, or "up". */
   changes: string[];
 }
@@ -59,7 +59,7 @@ function setUp(): TestBreaker {
   return { clock, inner, changes, store: breaker(inner, { clock, onChange }) };
 }
 
-Deno.test("withCircuitBreaker() accepts as many checks as the store", () => {
+Deno.test("CircuitBreaker accepts as many checks as the store", () => {
   assertEquals(setUp().store.maxChecks, 7);
 });
 
@@ -80,7 +80,7 @@ async function resolveProbed(inner: ManualStore, value?: unknown): Promise<void>
   inner.resolve(value);
 }
 
-Deno.test("withCircuitBreaker() forwards operations to the store", async () => {
+Deno.test("CircuitBreaker forwards operations to the store", async () => {
   const store = breaker(memoryStore(), { clock: new FakeClock() });
   const version = await store.commit([{ key: ["f", "a"], version: null }], [{ key: ["f", "a"], value: 1 }]);
   assert(version !== undefined);
@@ -98,13 +98,13 @@ Deno.test("withCircuitBreaker() forwards operations to the store", async () => {
   assertStrictEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() closes the inner store", () => {
+Deno.test("CircuitBreaker closes the inner store", () => {
   const { inner, store } = setUp();
   store.close();
   assertEquals(inner.operations, ["close"]);
 });
 
-Deno.test("withCircuitBreaker() cancels its timer when the store answers", async () => {
+Deno.test("CircuitBreaker cancels its timer when the store answers", async () => {
   const { clock, inner, store } = setUp();
   const operation = store.get([]);
   assertEquals(clock.waiting, 1);
@@ -122,7 +122,7 @@ for (
     commit: (store) => store.commit([], []),
   })
 ) {
-  Deno.test(`withCircuitBreaker() times out ${name}() after 5 s`, async () => {
+  Deno.test(`CircuitBreaker times out ${name}() after 5 s`, async () => {
     const { clock, store, changes } = setUp();
     const operation = assertRejects(() => run(store), StoreUnavailableError, TIMED_OUT);
     await clock.tick(4_999);
@@ -133,7 +133,7 @@ for (
   });
 }
 
-Deno.test("withCircuitBreaker() ignores results and errors after the timeout", async () => {
+Deno.test("CircuitBreaker ignores results and errors after the timeout", async () => {
   const breakers = [setUp(), setUp()];
   for (const { clock, store } of breakers) {
     const operation = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
@@ -148,7 +148,7 @@ Deno.test("withCircuitBreaker() ignores results and errors after the timeout", a
   }
 });
 
-Deno.test("withCircuitBreaker() rethrows a StoreUnavailableError and wraps any other error", async () => {
+Deno.test("CircuitBreaker rethrows a StoreUnavailableError and wraps any other error", async () => {
   const own = new StoreUnavailableError("Cannot commit");
   const first = setUp();
   const kept = first.store.get([]);
@@ -168,7 +168,7 @@ Deno.test("withCircuitBreaker() rethrows a StoreUnavailableError and wraps any o
   await assertRejects(() => thrown, StoreUnavailableError, "Cannot use the store: just text");
 });
 
-Deno.test("withCircuitBreaker() treats a synchronous throw like a rejection", async () => {
+Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async () => {
   const throwing: Store = {
     ...memoryStore(),
     get: () => {
@@ -180,7 +180,7 @@ Deno.test("withCircuitBreaker() treats a synchronous throw like a rejection", as
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() opens for 1 s after a failure", async () => {
+Deno.test("CircuitBreaker opens for 1 s after a failure", async () => {
   const breaker = setUp();
   await failAt(breaker, "get");
   await breaker.clock.tick(999);
@@ -190,7 +190,7 @@ Deno.test("withCircuitBreaker() opens for 1 s after a failure", async () => {
   assertEquals(breaker.inner.operations, ["get"]);
 });
 
-Deno.test("withCircuitBreaker() probes the store once after the pause and rejects other operations meanwhile", async () => {
+Deno.test("CircuitBreaker probes the store once after the pause and rejects other operations meanwhile", async () => {
   const breaker = setUp();
   const { clock, inner, store, changes } = breaker;
   await failAt(breaker, "get");
@@ -206,7 +206,7 @@ Deno.test("withCircuitBreaker() probes the store once after the pause and reject
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
 
-Deno.test("withCircuitBreaker() closes when the probe succeeds", async () => {
+Deno.test("CircuitBreaker closes when the probe succeeds", async () => {
   const breaker = setUp();
   const { clock, inner, store } = breaker;
   await failAt(breaker, "get");
@@ -220,7 +220,7 @@ Deno.test("withCircuitBreaker() closes when the probe succeeds", async () => {
   assertEquals(await Promise.all(both), [undefined, []]);
 });
 
-Deno.test("withCircuitBreaker() opens for another second when the probe fails and does not report it again", async () => {
+Deno.test("CircuitBreaker opens for another second when the probe fails and does not report it again", async () => {
   const breaker = setUp();
   const { clock, inner, store, changes } = breaker;
   await failAt(breaker, "get");
@@ -235,7 +235,7 @@ Deno.test("withCircuitBreaker() opens for another second when the probe fails an
   assertEquals(changes, ["Cannot use the store: broken", "up"]);
 });
 
-Deno.test("withCircuitBreaker() probes again after the first probe timed out", async () => {
+Deno.test("CircuitBreaker probes again after the first probe timed out", async () => {
   const breaker = setUp();
   const { clock, inner, store } = breaker;
   await failAt(breaker, "get");
@@ -252,7 +252,7 @@ Deno.test("withCircuitBreaker() probes again after the first probe timed out", a
   assertEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() keeps reading from a store that cannot write", async () => {
+Deno.test("CircuitBreaker keeps reading from a store that cannot write", async () => {
   const breaker = setUp();
   const { inner, store } = breaker;
   await failAt(breaker, "commit");
@@ -263,7 +263,7 @@ Deno.test("withCircuitBreaker() keeps reading from a store that cannot write", a
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() keeps writing to a store that cannot read", async () => {
+Deno.test("CircuitBreaker keeps writing to a store that cannot read", async () => {
   const breaker = setUp();
   const { inner, store } = breaker;
   await failAt(breaker, "get");
@@ -273,7 +273,7 @@ Deno.test("withCircuitBreaker() keeps writing to a store that cannot read", asyn
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("withCircuitBreaker() reports a failure once, and the recovery when both reads and writes work", async () => {
+Deno.test("CircuitBreaker reports a failure once, and the recovery when both reads and writes work", async () => {
   const breaker = setUp();
   const { clock, inner, store, changes } = breaker;
   await failAt(breaker, "commit");
@@ -290,7 +290,7 @@ Deno.test("withCircuitBreaker() reports a failure once, and the recovery when bo
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
 });
 
-Deno.test("withCircuitBreaker() reports several simultaneous failures once", async () => {
+Deno.test("CircuitBreaker reports several simultaneous failures once", async () => {
   const { inner, store, changes } = setUp();
   const all = Array.from({ length: 5 }, () => assertRejects(() => store.get([]), StoreUnavailableError));
   for (let count = 0; count < 5; count++) inner.reject(new Error("broken"));
@@ -298,7 +298,7 @@ Deno.test("withCircuitBreaker() reports several simultaneous failures once", asy
   assertEquals(changes, ["Cannot use the store: broken"]);
 });
 
-Deno.test("withCircuitBreaker() does not treat a conflict as a failure", async () => {
+Deno.test("CircuitBreaker does not treat a conflict as a failure", async () => {
   const { inner, store, changes } = setUp();
   const conflict = store.commit([], []);
   inner.resolve(undefined);
@@ -333,7 +333,7 @@ Deno.test("probe() detects whether reads and writes work again", async () => {
   assertEquals(inner.operations, ["get", "commit", "get", "commit", "commit"]);
 });
 
-Deno.test("withCircuitBreaker() does not stay open for longer when the clock is set back", async () => {
+Deno.test("CircuitBreaker does not stay open for longer when the clock is set back", async () => {
   const clock = new FakeClock();
   let isBroken = true;
   const inner = memoryStore();
@@ -347,7 +347,7 @@ Deno.test("withCircuitBreaker() does not stay open for longer when the clock is 
   assertEquals(store.isAvailable, true);
 });
 
-Deno.test("withCircuitBreaker() counts failures and records the duration of every operation by its kind", async () => {
+Deno.test("CircuitBreaker counts failures and records the duration of every operation by its kind", async () => {
   const clock = new FakeClock();
   const inner = new ManualStore();
   const measured: unknown[] = [];

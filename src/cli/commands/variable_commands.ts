@@ -4,13 +4,12 @@ import {
   newestWrite,
   readHistory,
   readWrites,
-  setVariables,
   type StoredWrite,
-  unsetVariables,
+  writeVariables,
 } from "../../config/stored_variables.ts";
 import { watchStoredVariables } from "../../config/watch_stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
-import { withCircuitBreaker } from "../../store/circuit_breaker.ts";
+import { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError } from "../../store/store.ts";
 import { withTimeout } from "../../store/with_timeout.ts";
 import { nameFlags } from "../options/name_flags.ts";
@@ -35,19 +34,13 @@ async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
   const { manifest: manifestPath, force } = line;
   const warnings = await validateAssignments(values, { environment: io.environment, manifest, manifestPath, force });
-  const { clock, random } = io;
-  const options = { clock, random, ifId: line.ifId };
-  const writes = await withStore(line, io, (store) => mayHaveWritten(setVariables(store, values, options)));
-  printWritten(writes, line, io);
+  await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
 }
 
 async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
   const names = new Set(line.args.map(publicName));
-  const { clock, random } = io;
-  const options = { clock, random, ifId: line.ifId };
-  const writes = await withStore(line, io, (store) => mayHaveWritten(unsetVariables(store, names, options)));
-  printWritten(writes, line, io);
+  const writes = await write(new Map([...names].map((name) => [name, undefined])), line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
@@ -86,14 +79,23 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
   });
 }
 
-/** Adds to the error of a failed write that the store may have applied it. */
-async function mayHaveWritten(writing: Promise<StoredWrite[]>): Promise<StoredWrite[]> {
-  try {
-    return await writing;
-  } catch (error) {
-    if (!(error instanceof StoreUnavailableError)) throw error;
-    throw new StoreUnavailableError(`${error.message}; it may have been written; see history`, { cause: error });
-  }
+async function write(
+  values: ReadonlyMap<string, string | undefined>,
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<StoredWrite[]> {
+  const { clock, random } = io;
+  const writes = await withStore(line, io, async (store) => {
+    try {
+      return await writeVariables(store, values, { clock, random, ifId: line.ifId });
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      throw new StoreUnavailableError(`${error.message}; it may have been written; see history`, { cause: error });
+    }
+  });
+  if (line.json) printJson(writes, io);
+  else if (writes.length > 0) printTable([["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])], 0, io);
+  return writes;
 }
 
 interface StoreIo extends Pick<CommandIo, "openStore" | "clock"> {
@@ -107,7 +109,7 @@ async function withStore<T>(
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
   const inner = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
-  const store = withCircuitBreaker(inner, { clock, onChange, metrics: noMetrics });
+  const store = new CircuitBreaker(inner, { clock, onChange, metrics: noMetrics });
   try {
     return await run(store);
   } finally {
@@ -125,11 +127,6 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
     values.set(name, arg.slice(index + 1));
   }
   return values;
-}
-
-function printWritten(writes: readonly StoredWrite[], { json }: CommandArguments, io: CommandIo): void {
-  if (json) printJson(writes, io);
-  else if (writes.length > 0) printTable([["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])], 0, io);
 }
 
 function printTable(rows: readonly (readonly string[])[], flexible: number, { columns, print }: CommandIo): void {

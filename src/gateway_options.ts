@@ -1,6 +1,6 @@
 import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
-import { describeKind, formatValue } from "./config/format_value.ts";
+import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
 import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
@@ -224,21 +224,16 @@ export function resolveOptions(options: GatewayOptions) {
 async function readSources(options: GatewayOptions, strict: boolean): Promise<SnapshotInput> {
   const { variables = readEnvironment, manifest, manifestPath, loadPatternLibrary } = options;
   const [environment, text]: unknown[] = await Promise.all([resolveSource(variables), resolveSource(manifest)]);
-  if (!isEnvironment(environment)) throw sourceError("variables", "an object with their names", environment);
+  if (!isMapping(environment)) throw sourceError("variables", "an object with their names", environment);
   if (text !== undefined && typeof text !== "string") throw sourceError("manifest", "a string", text);
   return {
-    environment,
+    environment: environment as Environment, // classifying the variables reports values that are not strings
     manifest: text,
     manifestPath,
     requiredTiers: TIERS,
     strict,
     loadPatternLibrary,
   };
-}
-
-/** Classifying the variables reports values that are not strings. */
-function isEnvironment(variables: unknown): variables is Environment {
-  return typeof variables === "object" && variables !== null && !Array.isArray(variables);
 }
 
 function sourceError(name: string, expected: string, got: unknown): ConfigurationError {

@@ -1,6 +1,6 @@
 import { FieldReader } from "./field_reader.ts";
-import { type Fields, formatKey, isMapping, type Report } from "./fields.ts";
-import { describeKind } from "./format_value.ts";
+import { type Fields, formatKey, type Report } from "./fields.ts";
+import { describeKind, isMapping } from "./format_value.ts";
 import { type Tier, TIERS } from "./tier.ts";
 import { VARIABLE_TYPES, type VariableType } from "./variable_type.ts";
 

@@ -6,11 +6,6 @@ export type Fields = Readonly<Record<string, unknown>>;
 /** Reports an issue with the manifest, such as `variables.A.tier: expected one of …`. */
 export type Report = (issue: string) => void;
 
-/** Returns whether a YAML value is a mapping. */
-export function isMapping(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Options of {@linkcode checkKeys}. */
 interface KeyOptions {
   /** What precedes the key in the issue, such as `settings.`. */

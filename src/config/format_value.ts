@@ -13,3 +13,8 @@ export function describeKind(value: unknown): string {
   if (value instanceof Date) return "a date";
   return typeof value === "object" ? "a mapping" : `a ${typeof value}`;
 }
+
+/** Returns whether a value is a mapping, such as one of YAML. */
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,7 +1,7 @@
 import { parse } from "@std/yaml/parse";
 import { type Declaration, readDeclaration } from "./declaration.ts";
-import { checkKeys, type Fields, isMapping, type Report } from "./fields.ts";
-import { describeKind, formatValue } from "./format_value.ts";
+import { checkKeys, type Fields, type Report } from "./fields.ts";
+import { describeKind, formatValue, isMapping } from "./format_value.ts";
 
 /** The values of a manifest's settings, as a {@linkcode SettingsReader} returned them. */
 export type ManifestSettings = Readonly<Record<string, unknown>>;

@@ -8,9 +8,9 @@ import {
   type Store,
   StoreUnavailableError,
   toUnavailableError,
+  withTimeout,
   type Write,
 } from "./store.ts";
-import { withTimeout } from "./with_timeout.ts";
 
 /** Options of {@linkcode CircuitBreaker}. */
 interface CircuitBreakerOptions {

@@ -9,9 +9,9 @@ import {
   StoreFullError,
   StoreUnavailableError,
   toUnavailableError,
+  withTimeout,
   type Write,
 } from "./store.ts";
-import { withTimeout } from "./with_timeout.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
 interface RemoteStoreOptions extends RetryOptions {

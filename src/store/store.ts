@@ -1,4 +1,5 @@
 import { messageOf } from "../observe/log.ts";
+import { type Clock, withDeadline } from "../values/clock.ts";
 
 /** A key: parts that are compared one by one, numbers by value. */
 export type Key = readonly (string | number)[];
@@ -92,4 +93,14 @@ export class StoreFullError extends StoreUnavailableError {
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
   return new StoreUnavailableError(`Cannot use the store: ${messageOf(error)}`, { cause: error });
+}
+
+/**
+ * Waits for a store operation, or for a store to open, with a timeout. A result that arrives later is ignored.
+ *
+ * @throws {StoreUnavailableError} If the operation takes longer than `timeoutMs`.
+ */
+export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
+  const message = `Cannot use the store: no answer within ${timeoutMs} ms`;
+  return withDeadline(promise, timeoutMs, clock, () => new StoreUnavailableError(message));
 }

@@ -1,3 +1,4 @@
+import { closestString } from "@std/text/closest-string";
 import { levenshteinDistance } from "@std/text/levenshtein-distance";
 
 /**
@@ -7,16 +8,9 @@ import { levenshteinDistance } from "@std/text/levenshtein-distance";
  * @returns An empty text if none of them differs from the word by a typing error only.
  */
 export function didYouMean(word: string, words: readonly string[]): string {
-  const closest = closestWord(word, words);
-  return closest === undefined ? "" : `; did you mean ${closest}?`;
-}
-
-function closestWord(word: string, words: readonly string[]): string | undefined {
+  const closest = closestString(word, words, { caseSensitive: true, compareFn: countErrors });
   const maxErrors = word.length < 4 ? 1 : 2;
-  const candidates = words.filter(({ length }) => Math.abs(length - word.length) <= maxErrors);
-  const rated = candidates.map((candidate) => ({ candidate, errors: countErrors(word, candidate) }));
-  const [closest] = rated.filter(({ errors }) => errors <= maxErrors).sort((a, b) => a.errors - b.errors);
-  return closest?.candidate;
+  return countErrors(word, closest) <= maxErrors ? `; did you mean ${closest}?` : "";
 }
 
 /** Swapped letters are one error. */

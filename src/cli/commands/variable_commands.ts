@@ -10,8 +10,7 @@ import {
 import { watchStoredVariables } from "../../config/watch_stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
-import { type Store, StoreUnavailableError } from "../../store/store.ts";
-import { withTimeout } from "../../store/with_timeout.ts";
+import { type Store, StoreUnavailableError, withTimeout } from "../../store/store.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readTextFile } from "../sources/sources.ts";

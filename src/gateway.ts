@@ -182,7 +182,7 @@ class RunningGateway implements Gateway {
     this.#healthRouter = new Router(health);
   }
 
-  readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#findRoute);
+  readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#router.find);
 
   readonly handle: Gateway["handle"] = async (request, info) => {
     const path = this.#urls.read(request.url)?.path;
@@ -195,7 +195,7 @@ class RunningGateway implements Gateway {
   };
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
-    this.#respondHealth(request, undefined, this.#findHealthRoute);
+    this.#respondHealth(request, undefined, this.#healthRouter.find);
 
   readonly reload: Gateway["reload"] = (options) => this.#engine.reload(options);
 
@@ -272,10 +272,6 @@ class RunningGateway implements Gateway {
     const handler: Handler = (request, context) => content.respond(request, context, this.#configScript);
     return this.#options.staticDir === undefined ? { handler } : { handler, methods: READ_METHODS };
   }
-
-  readonly #findRoute = (path: string) => this.#router.find(path);
-
-  readonly #findHealthRoute = (path: string) => this.#healthRouter.find(path);
 
   readonly #configScript: GetConfigScript = () => {
     this.#options.metrics.count("rep.pages.served", 1);

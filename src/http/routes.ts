@@ -74,12 +74,12 @@ export class Router {
   }
 
   /** Returns the route of a path. Outside of the base path nothing is found. */
-  find(path: string): Route {
+  readonly find = (path: string): Route => {
     const route = this.#routes.get(path);
     if (route !== undefined) return route;
     if (this.owns(path)) return this.#unknown;
     return path.startsWith(`${this.#basePath}/`) || this.#basePath === "" ? this.#fallback : OUTSIDE;
-  }
+  };
 
   /** Whether a path is one of the gateway's own. */
   owns(path: string): boolean {

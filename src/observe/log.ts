@@ -110,9 +110,10 @@ function formatField(value: LogFields[string]): string {
  * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
  */
 function toSafeJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, toEscape);
+  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escapeCodeUnit);
 }
 
-function toEscape(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+/** Returns the escape sequence of JSON for a unit of UTF-16. */
+export function escapeCodeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -1,3 +1,5 @@
+import { escapeCodeUnit } from "../../observe/log.ts";
+
 /** Options of {@linkcode formatTable}. */
 interface TableOptions {
   /** Maximum width of a line in terminal columns. */
@@ -33,10 +35,6 @@ export function escapeInvisible(text: string): string {
 export function terminalJson(value: unknown, indent = 0): string {
   const escape = (char: string) => char === "\n" ? char : char.split("").map(escapeCodeUnit).join("");
   return JSON.stringify(value, null, indent).replace(INVISIBLE, escape);
-}
-
-function escapeCodeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 /** Truncates a text without invisible characters to a width, with an ellipsis. */

@@ -95,3 +95,26 @@ for (const [mode, max, more] of MODES) {
     assertEquals(modules.length <= max, true, `${modules.length}: ${modules.join(" ")}`);
   });
 }
+
+/** The globals of Node.js, which Deno loads when they are first looked at. */
+const NODE_GLOBALS = ["process", "Buffer", "global", "setImmediate", "clearImmediate"];
+
+/** Prints those of them that a gateway with a directory and hot reload looks at. */
+const WATCHER = `
+const found = [];
+for (const name of ${JSON.stringify(NODE_GLOBALS)}) {
+  Object.defineProperty(globalThis, name, { get: () => void found.push(name) });
+}
+const { createGateway } = await import("${ROOT}main.ts");
+await using gateway = await createGateway({ staticDir: "examples/page", hotReload: true });
+console.log(JSON.stringify([(await gateway.fetch(new Request("http://localhost/"))).status, found]));
+`;
+
+Deno.test("a gateway does not look at the globals of Node.js, which would load the Node layer", async () => {
+  const path = await Deno.makeTempFile({ suffix: ".ts" });
+  await Deno.writeTextFile(path, WATCHER);
+  const args = ["run", "--quiet", "--no-check", ...await stdFlags(), "--config", "deno.json", "-A", path];
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args, cwd: new URL(ROOT) }).output();
+  await Deno.remove(path);
+  assertEquals(JSON.parse(new TextDecoder().decode(stdout)), [200, []]);
+});

@@ -6,10 +6,9 @@ export function readEnvironment(): Environment {
   return isGranted({ name: "env" }) ? pickRepVariables(allVariables()) : {};
 }
 
-/** Deno's own function comes first: its `process` loads the Node layer. Some runtimes have neither. */
+/** On Deno, `process` is not even looked at, since that loads the Node layer. Some runtimes have neither. */
 function allVariables(): Environment {
-  const { process } = globalThis as { process?: { env: Environment } };
-  return globalThis.Deno?.env.toObject() ?? process?.env ?? {};
+  return globalThis.Deno?.env.toObject() ?? (globalThis as { process?: { env: Environment } }).process?.env ?? {};
 }
 
 /**

@@ -21,7 +21,7 @@ const DENO_ONLY = ["./serve"];
 const DEPENDENCY = "re2js";
 /** The frameworks, of which a project must have one copy each, and what only some gateways need. */
 const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
-  "@deno/kv": ">=0.8.0",
+  "@deno/kv": ">=0.14.0",
   "@opentelemetry/api": "^1.9.0",
   pg: "^8.11.0",
   react: ">=18",

@@ -5,5 +5,13 @@
  * @param address Such as `npm:pg@8.23.1`. Not a literal in `import()`: Deno would download it for every gateway.
  */
 export async function importPackage<Module>(address: string): Promise<Module> {
-  return await import(globalThis.Deno === undefined ? address.replace(/^npm:(.+)@.*$/, "$1") : address);
+  const name = address.replace(/^npm:(.+)@.*$/, "$1");
+  if (globalThis.Deno === undefined) return await import(name);
+  try {
+    return await import(address);
+  } catch (error) {
+    // Within npm packages, this one included, Deno has the rules of Node.js.
+    if (!String(error).includes("ERR_UNSUPPORTED_ESM_URL_SCHEME")) throw error;
+    return await import(name);
+  }
 }

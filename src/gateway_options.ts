@@ -19,7 +19,7 @@ import { type Clock, systemClock } from "./values/clock.ts";
 import { redactUrl } from "./values/redact_url.ts";
 import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
 
-/** A value, or a function that returns it. The function is called at startup and at every reload. */
+/** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
 
 /** Options of {@linkcode createGateway}. Durations are in milliseconds. */
@@ -88,6 +88,13 @@ export interface GatewayOptions {
    * @default {67_108_864}
    */
   staticCacheBytes?: number;
+  /**
+   * Files and directories that are never served from `staticDir`, by whatever name or link, such as the file of the
+   * store. A function is called once a second, while files are requested.
+   *
+   * @default {[]}
+   */
+  neverServed?: Source<readonly string[]>;
   /** Upstream server to proxy, with the configuration injected into HTML. @default {undefined} */
   upstream?: URL | string | undefined;
   /**
@@ -200,6 +207,7 @@ export function resolveOptions(options: GatewayOptions) {
     /** Without a slash at its end: an empty string if everything is served under `/`. */
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
+    neverServed: () => resolveSource(options.neverServed ?? []),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
     rejectWebsockets: options.rejectWebsockets ?? false,

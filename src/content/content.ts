@@ -21,6 +21,8 @@ export interface ContentOptions {
   staticDir: string | undefined;
   /** How many bytes of files are kept in memory. */
   staticCacheBytes: number;
+  /** Returns the paths of files and directories that are never served from the directory. */
+  neverServed: () => Promise<readonly string[]>;
   upstream: URL | undefined;
   /** Removed from the path of each request. */
   basePath: string;

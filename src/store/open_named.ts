@@ -4,7 +4,7 @@ import { redactCredentials, redactUrl } from "../values/redact_url.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { loadPostgresDriver } from "./postgres/driver.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
-import { restrictToOwner } from "./private_file.ts";
+import { restrictToOwner, SIDE_FILES } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
 import type { RetryOptions } from "./retry.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
@@ -129,6 +129,17 @@ function missingForPostgres(url: string): string | undefined {
 
 function missingNet(host: string): string | undefined {
   return isGranted({ name: "net", host }) ? undefined : `--allow-net=${host}`;
+}
+
+/** Returns the paths of the files that a store consists of, or that are read to connect to it. */
+export async function storeFiles(path: string): Promise<string[]> {
+  if (isPostgresUrl(path)) {
+    const { passwordFile, caFile } = parsePostgresUrl(path);
+    return [passwordFile, caFile].filter((path) => path !== undefined);
+  }
+  if (isUrl(path)) return [];
+  const database = await Deno.realPath(path).catch(() => path); // the other files are beside it, not beside a link
+  return [path, ...SIDE_FILES.map((suffix) => database + suffix)];
 }
 
 /** Returns whether the path of a store is another URL. A single letter before the colon is a drive of Windows. */

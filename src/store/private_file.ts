@@ -4,7 +4,7 @@ import { isGranted } from "../values/permissions.ts";
 const PRIVATE_MODE = 0o600;
 const PRIVATE_UMASK = 0o077;
 /** What SQLite puts beside a database. It gives new ones the mode of the database. */
-const SIDE_FILES = ["-wal", "-shm"];
+export const SIDE_FILES: readonly string[] = ["-wal", "-shm", "-journal"];
 
 /**
  * Creates a database file, if there is none, and makes it and the files beside it readable for their owner only.

@@ -16,6 +16,7 @@ function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
   return openContent({
     staticDir: undefined,
     staticCacheBytes: 1_000_000,
+    neverServed: () => Promise.resolve([]),
     upstream: undefined,
     basePath: "",
     preserveHost: false,

@@ -5,6 +5,7 @@ import type { CommandOptions } from "./option_table.ts";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
 type NotFromCommand =
+  | "neverServed"
   | "masterKey"
   | "instanceId"
   | "failure"

@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { UsageError } from "../options/read_options.ts";
+import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 import { readTextFile } from "./sources.ts";
 
 /** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
@@ -30,6 +30,13 @@ export async function readSecret(
   })).trim();
   if (text === "") throw new UsageError(`Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`);
   return text;
+}
+
+/** Returns the paths of the files that contain secrets of the command. */
+export function secretPaths(): string[] {
+  const names = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE].map((name) => `${name}_FILE`);
+  const granted = names.filter((variable) => isGranted({ name: "env", variable })); // it would prompt
+  return granted.map((variable) => Deno.env.get(variable) ?? "").filter((path) => path !== "");
 }
 
 /**

@@ -183,7 +183,8 @@ export class Service {
     const context = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const process = { masterKey, instanceId, failure, store, log, telemetry: this.#telemetry };
+    const neverServed = async () => await (await import("./never_served.ts")).neverServed(options);
+    const process = { masterKey, instanceId, failure, store, neverServed, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options, { clock: this.#clock, log }), ...process });
   }
 

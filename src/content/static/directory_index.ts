@@ -4,8 +4,8 @@ import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import { isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
-import { type FilePlace, SEPARATOR } from "./open_file.ts";
+import { isInside, isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
+import type { FilePlace } from "./open_file.ts";
 import type { StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
@@ -43,6 +43,8 @@ interface DirectoryIndexOptions {
   readonly directory: string;
   /** How many bytes are kept in memory. With 0, nothing is. */
   readonly cacheBytes: number;
+  /** Returns whether a file must not be served, wherever it is. */
+  readonly isExcluded: (file: Look) => Promise<boolean>;
   /** Reads the file of a name, and its compressed variants, unless what is known of it is current. */
   readonly load: (name: string, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
   /** Returns what a file takes in memory. */
@@ -207,22 +209,16 @@ class Release {
   async #inspect(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
     const look = await lookAt(this.#root.path + key);
     if (look.stats.isDirectory) return await this.#list(look, key, known);
-    if (!this.#mayBeServed(look)) return REJECTED;
+    if (!await this.#mayBeServed(look)) return REJECTED;
     const name = key.slice(key.lastIndexOf("/") + 1);
     const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, name, siblings)];
     const file = await this.#options.load(name, places, known?.kind === "file" ? known.file : undefined);
     return { kind: "file", key, file };
   }
 
-  /** Links may lead anywhere, but only regular files in the served directory are sent. */
-  #mayBeServed({ path, stats }: Look): boolean {
-    return stats.isFile && this.#isInside(path);
-  }
-
-  /** Compares whole names: `/srv/site-old` begins with `/srv/site`, but is not inside. */
-  #isInside(path: string): boolean {
-    const root = this.#root.path;
-    return path === root || path.startsWith(root.endsWith(SEPARATOR) ? root : root + SEPARATOR);
+  /** Links may lead anywhere, but only regular files in the served directory are sent, and none of the gateway's own. */
+  async #mayBeServed(look: Look): Promise<boolean> {
+    return look.stats.isFile && isInside(look.path, this.#root.path) && !await this.#options.isExcluded(look);
   }
 
   /** A variant that cannot be sent is left out: the file itself can be sent. */
@@ -230,7 +226,7 @@ class Release {
     const available = CODINGS.filter(({ suffix }) => siblings.has(name + suffix));
     const places = available.map(async ({ name: coding, suffix }) => {
       const look = await lookAt(this.#root.path + key + suffix).catch(ignoreError);
-      return look !== undefined && this.#mayBeServed(look) ? this.#inRoot(look, coding) : undefined;
+      return look !== undefined && await this.#mayBeServed(look) ? this.#inRoot(look, coding) : undefined;
     });
     return (await Promise.all(places)).filter((place) => place !== undefined);
   }
@@ -240,13 +236,13 @@ class Release {
   }
 
   async #list(look: Look, key: string, known: Found | undefined): Promise<Directory> {
-    const [version, isInside, listedAt] = [versionOf(look), this.#isInside(look.path), this.#options.clock.monotonic()];
+    const [version, listedAt] = [versionOf(look), this.#options.clock.monotonic()];
     if (known?.kind === "directory" && known.version === version && known.isSettled) {
       if (listedAt - known.listedAt < MAX_LISTING_AGE_MS) return known;
     }
     const names = await this.#namesIn(look.path, key);
-    const bytes = bytesOfNames(names);
-    return { kind: "directory", names, bytes, isInside, version, isSettled: isSettled(look), listedAt };
+    const common = { names, bytes: bytesOfNames(names), isInside: isInside(look.path, this.#root.path), listedAt };
+    return { kind: "directory", ...common, version, isSettled: isSettled(look) };
   }
 
   async #namesIn(path: string, key: string): Promise<ReadonlySet<string>> {

@@ -23,6 +23,14 @@ export async function lookAt(path: string): Promise<Look> {
   return { path: realPath, stats: await Deno.stat(realPath), lookedAt };
 }
 
+/** Not that of `@std/path`, which loads Deno's Node layer to find out. */
+export const SEPARATOR = Deno.build.os === "windows" ? "\\" : "/";
+
+/** Returns whether a path is that of a directory, or below it: `/srv/site-old` is not below `/srv/site`. */
+export function isInside(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(directory.endsWith(SEPARATOR) ? directory : directory + SEPARATOR);
+}
+
 /** Returns a text that changes when a file is replaced, written to, or gets other permissions. */
 export function versionOf({ path, stats: { dev, ino, size, mtime, ctime } }: Look): string {
   return [dev, ino, size, mtime?.getTime(), ctime?.getTime(), path].join(" ");

@@ -1,7 +1,7 @@
 import { eTag } from "@std/http/etag";
 import type { ByteRange } from "../../coding/byte_range.ts";
 import type { CodedBody, RepresentationCoding, StreamedBody } from "../../coding/representations.ts";
-import { isSameFile, isSettled, type Look } from "./look.ts";
+import { isSameFile, isSettled, type Look, SEPARATOR } from "./look.ts";
 
 /** Where a file is that may be served. */
 export interface FilePlace extends Look {
@@ -14,9 +14,6 @@ export interface FilePlace extends Look {
 export interface FileContent extends FilePlace, CodedBody {
   readonly coding: RepresentationCoding;
 }
-
-/** Not that of `@std/path`, which loads Deno's Node layer to find out. */
-export const SEPARATOR = Deno.build.os === "windows" ? "\\" : "/";
 
 /** A file that is open for reading. */
 interface OpenFile extends FilePlace {

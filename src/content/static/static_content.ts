@@ -12,6 +12,8 @@ import type { Clock } from "../../values/clock.ts";
 import { transferBody, Transfers } from "../transfers.ts";
 import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
 import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
+import { lookAt } from "./look.ts";
+import { NeverServed } from "./never_served.ts";
 import { loadFile } from "./static_file.ts";
 
 /** Options of {@linkcode StaticContent}. */
@@ -20,6 +22,8 @@ interface StaticContentOptions {
   readonly directory: string;
   /** How many bytes of files and pages are kept in memory. */
   readonly cacheBytes: number;
+  /** Returns the paths of files and directories that are never served. */
+  readonly neverServed: () => Promise<readonly string[]>;
   /** The beginning of every request's path that is not part of a file's, such as `/app`. */
   readonly basePath: string;
   /** Compresses files and pages in memory. It is closed with the content. */
@@ -44,6 +48,7 @@ const REDIRECT: Target = { kind: "redirect" };
  */
 export class StaticContent {
   readonly #options: StaticContentOptions;
+  readonly #neverServed: NeverServed;
   readonly #index: DirectoryIndex;
   readonly #transfers: Transfers;
   /** The size of the last config script: each page in memory contains one. */
@@ -54,10 +59,12 @@ export class StaticContent {
 
   private constructor(options: StaticContentOptions) {
     this.#options = options;
+    this.#neverServed = new NeverServed(options);
     this.#transfers = new Transfers(options);
     this.#index = new DirectoryIndex({
       ...options,
       directory: toAbsolute(options.directory),
+      isExcluded: (file) => this.#neverServed.includes(file),
       load: (name, places, known) => loadFile(name, places, known, options),
       bytesOf: ({ content }) => content instanceof HtmlFile ? content.maxBytes(this.#scriptBytes) : content.maxBytes,
     });
@@ -72,6 +79,7 @@ export class StaticContent {
     await assertReadable(options.directory);
     const content = new StaticContent(options);
     await content.#findPage();
+    await content.#warnOfExcluded();
     return content;
   }
 
@@ -98,6 +106,16 @@ export class StaticContent {
   close(): void {
     this.#transfers.close();
     this.#options.compressor.close();
+  }
+
+  async #warnOfExcluded(): Promise<void> {
+    const { directory, log } = this.#options;
+    const paths = await this.#neverServed.findIn(await lookAt(directory));
+    if (paths.length === 0) return;
+    const names = paths.map((path) => `"${path}"`).join(", ");
+    log.warn("rep.start.warning", {
+      detail: `never served, although in the served directory: ${names}; expected them elsewhere`,
+    });
   }
 
   #respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {

@@ -17,13 +17,14 @@ interface TestContentOptions {
   log?: Log;
   compressor?: Compressor;
   maxTransfers?: number;
+  neverServed?: () => Promise<readonly string[]>;
 }
 
 /** Opens a directory as the gateway does. */
 export function openContent(options: TestContentOptions): Promise<StaticContent> {
   const defaults = { cacheBytes: 67_108_864, clock: systemClock, log: silentLog, compressor: new Compressor() };
-  const { maxTransfers = 100 } = options;
-  return StaticContent.open({ ...defaults, basePath: "", maxTransfers, ...options });
+  const { maxTransfers = 100, neverServed = () => Promise.resolve([]) } = options;
+  return StaticContent.open({ ...defaults, basePath: "", ...options, maxTransfers, neverServed });
 }
 
 /** Returns what the gateway knows about a request. A directory is the same for every client. */

@@ -71,6 +71,7 @@ const CONVERTED = [
   "loadPatternLibrary",
   "allowedOrigins",
   "trustedProxies",
+  "neverServed",
   "upstream",
 ] as const;
 
@@ -123,6 +124,13 @@ Deno.test("resolveOptions() parses upstream", () => {
     expected,
     expected,
   ]);
+});
+
+Deno.test("resolveOptions() makes a function of neverServed", async () => {
+  const forms = [undefined, ["app.env"], () => ["app.env"], () => Promise.resolve(["app.env"])];
+  const read = (neverServed: GatewayOptions["neverServed"]) =>
+    resolveOptions(neverServed === undefined ? {} : { neverServed }).neverServed();
+  assertEquals(await Promise.all(forms.map(read)), [[], ["app.env"], ["app.env"], ["app.env"]]);
 });
 
 Deno.test("resolveOptions() turns trustedProxies into a rule", () => {

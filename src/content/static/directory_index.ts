@@ -202,7 +202,7 @@ class Release {
   #explain(error: unknown, key: string): Found {
     if (isAbsence(error)) return VANISHED;
     if (isRejection(error)) return REJECTED;
-    this.#logUnreadable(key, error);
+    this.#logUnreadable(error, key);
     return UNREADABLE;
   }
 
@@ -249,13 +249,14 @@ class Release {
     try {
       return new Set(await Array.fromAsync(Deno.readDir(path), ({ name }) => name));
     } catch (error) {
-      if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
-      this.#logUnreadable(key, error);
+      this.#logUnreadable(error, key);
       return NO_NAMES;
     }
   }
 
-  #logUnreadable(key: string, error: unknown): void {
+  /** Rethrows an error that is not about permissions: it may be over with the next request. */
+  #logUnreadable(error: unknown, key: string): void {
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
     const now = this.#options.clock.monotonic();
     if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
     this.#loggedAt = now;

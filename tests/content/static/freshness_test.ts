@@ -1,4 +1,4 @@
-import { assertEquals, assertNotEquals } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
@@ -534,3 +534,46 @@ for (const [what, remove] of GONE_STATES) {
     assertEquals([await site.read("/"), await site.read("/app.js")], ["new", "404"]);
   });
 }
+
+Deno.test({
+  name:
+    "StaticContent logs once a minute what it must not read: a file or a directory, or what is in one that must not be searched",
+  ignore: Deno.uid() === 0, // root has every permission
+  async fn() {
+    const MODES: [name: string, mode: number, path: string, expected: string][] = [
+      ["app.txt", 0o000, "/app.txt", "500"],
+      ["docs", 0o000, "/docs/a.txt", "404"],
+      ["docs", 0o444, "/docs/a.txt", "500"],
+      ["", 0o444, "/app.txt", "500"],
+    ];
+    for (const [name, mode, path, expected] of MODES) {
+      await using site = await serve({ "index.html": "index", "app.txt": "text", "docs/a.txt": "a" });
+      await Deno.chmod(site.at(name), mode);
+      for (let second = 0; second < 59; second++) {
+        site.clock.pass(1_000);
+        assertEquals(await site.read(path), expected);
+      }
+      const events = () => site.lines.map(({ level, msg }) => `${level} ${msg}`);
+      assertEquals(events(), ["ERROR rep.static.unreadable"]);
+      site.clock.pass(2_000);
+      await site.read(path);
+      assertEquals(events(), ["ERROR rep.static.unreadable", "ERROR rep.static.unreadable"]);
+      await Deno.chmod(site.at(name), 0o700);
+      site.clock.pass(1_000);
+      assertEquals((await site.read(path)).length > 0 && await site.read(path) !== expected, true);
+    }
+  },
+});
+
+Deno.test("StaticContent rethrows other errors of the file system, and asks again for the next request", async () => {
+  await using site = await serve({ "index.html": "index", "app.txt": "text" });
+  const { open } = Deno;
+  Deno.open = () => Promise.reject(new Error("Too many open files (os error 24)"));
+  try {
+    await assertRejects(() => site.read("/app.txt"), Error, "Too many open files");
+  } finally {
+    Deno.open = open;
+  }
+  assertEquals(await site.read("/app.txt"), "text");
+  assertEquals(site.lines, []);
+});

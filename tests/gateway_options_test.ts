@@ -45,9 +45,10 @@ Deno.test("GatewayOptions documents the defaults that resolveOptions() applies",
     return text === undefined ? [] : [[name, text.replaceAll("_", "")] as const];
   });
   const { isTrusted: _, ...defaults } = resolveOptions({});
-  const applied: Record<string, unknown> = { ...defaults, trustedProxies: [], manifest: undefined };
+  const neverServed = await defaults.neverServed();
+  const applied: Record<string, unknown> = { ...defaults, neverServed, trustedProxies: [], manifest: undefined };
   assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
-  assertEquals(documented.length, 22);
+  assertEquals(documented.length, 23);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {

@@ -1,3 +1,5 @@
+import { BaseHandler, type LogRecord } from "@std/log/base-handler";
+import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/redact_url.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
@@ -34,23 +36,23 @@ const AUDIT_EVENT = "rep.session_key.issued";
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** All levels, from the lowest to the highest. */
-const LEVELS = ["debug", "info", "warn", "error"] as const;
-
-type Level = (typeof LEVELS)[number];
-
 /**
- * Creates a log that writes one line per event. Credentials of URLs are replaced, since error messages of Deno contain
- * them. Errors of `write` are ignored.
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
+ * messages of Deno contain them. Errors of `write` are ignored.
  */
-export function createLog({ format = "json", level = "info", write = toConsole }: LogOptions = {}): Log {
-  const formatLine = format === "json" ? formatJson : formatText;
-  const writes = LEVELS.slice(LEVELS.indexOf(level));
-  const logAt = (eventLevel: Level) => (event: string, fields: LogFields = {}) => {
-    if (!writes.includes(eventLevel) && event !== AUDIT_EVENT) return;
-    writeLine(formatLine({ time: new Date(), level: eventLevel.toUpperCase(), msg: event }, fields), write);
+export function createLog(options: LogOptions = {}): Log {
+  const { format = "json", level = "info", write = toConsole } = options;
+  const formatter = format === "json" ? formatJson : formatText;
+  const handler = new LineHandler(write, formatter);
+  const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
+  const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
+  return {
+    debug: (event, fields) => void logger.debug(event, fields),
+    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
+    warn: (event, fields) => void logger.warn(event, fields),
+    error: (event, fields) => void logger.error(event, fields),
   };
-  return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
 }
 
 /** Returns the message of an error, or of whatever else was thrown. */
@@ -68,11 +70,20 @@ export function logTaskError(log: Log, task: string): (error: unknown) => void {
   return (error) => log.error("rep.task.failed", { task, detail: describeError(error) });
 }
 
-function writeLine(line: string, write: (line: string) => void): void {
-  try {
-    write(redactCredentials(line));
-  } catch {
-    // A full disk or a closed pipe must not take the gateway down.
+class LineHandler extends BaseHandler {
+  readonly #write: (line: string) => void;
+
+  constructor(write: (line: string) => void, formatter: (record: LogRecord) => string) {
+    super("NOTSET", { formatter }); // the logger filters by level
+    this.#write = write;
+  }
+
+  override log(line: string): void {
+    try {
+      this.#write(redactCredentials(line));
+    } catch {
+      // A full disk or a closed pipe must not take the gateway down.
+    }
   }
 }
 
@@ -81,22 +92,21 @@ function toConsole(line: string): void {
   console.log(line);
 }
 
-/** The fields that every line begins with. */
-interface LineHead {
-  readonly time: Date;
-  readonly level: string;
-  readonly msg: string;
+function getFields({ args }: LogRecord): LogFields {
+  return (args[0] ?? {}) as LogFields;
 }
 
-function formatJson(head: LineHead, fields: LogFields): string {
-  return toSafeJson({ ...head, ...fields });
+function formatJson(record: LogRecord): string {
+  const { datetime, levelName, msg } = record;
+  return toSafeJson({ time: datetime, level: levelName, msg, ...getFields(record) });
 }
 
-function formatText({ time, level, msg }: LineHead, fields: LogFields): string {
-  const parts = Object.entries(fields)
+function formatText(record: LogRecord): string {
+  const fields = Object.entries(getFields(record))
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${formatField(value)}`);
-  return [time.toISOString(), level.padEnd(5), msg, ...parts].join(" ");
+  const { datetime, levelName, msg } = record;
+  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(" ");
 }
 
 /** Quotes text that could be read as another field or another line. */

@@ -6,7 +6,7 @@ import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import { isInside, isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
 import type { FilePlace } from "./open_file.ts";
-import type { StaticFile } from "./static_file.ts";
+import { hasVersion, type StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
 export type Found = Directory | FoundFile | Nothing;
@@ -43,8 +43,8 @@ interface DirectoryIndexOptions {
   readonly directory: string;
   /** How many bytes are kept in memory. With 0, nothing is. */
   readonly cacheBytes: number;
-  /** Returns whether a file must not be served, wherever it is. */
-  readonly isExcluded: (file: Look) => Promise<boolean>;
+  /** Returns whether a file must not be served, wherever it is. `isKnown` says whether it was served before, as it is. */
+  readonly isExcluded: (file: Look, isKnown: boolean) => Promise<boolean>;
   /** Reads the file of a name, and its compressed variants, unless what is known of it is current. */
   readonly load: (name: string, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
   /** Returns what a file takes in memory. */
@@ -209,24 +209,24 @@ class Release {
   async #inspect(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
     const look = await lookAt(this.#root.path + key);
     if (look.stats.isDirectory) return await this.#list(look, key, known);
-    if (!await this.#mayBeServed(look)) return REJECTED;
-    const name = key.slice(key.lastIndexOf("/") + 1);
-    const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, name, siblings)];
-    const file = await this.#options.load(name, places, known?.kind === "file" ? known.file : undefined);
+    if (!await this.#mayBeServed(look, known)) return REJECTED;
+    const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, siblings, known)];
+    const file = await this.#options.load(nameOf(key), places, known?.kind === "file" ? known.file : undefined);
     return { kind: "file", key, file };
   }
 
   /** Links may lead anywhere, but only regular files in the served directory are sent, and none of the gateway's own. */
-  async #mayBeServed(look: Look): Promise<boolean> {
-    return look.stats.isFile && isInside(look.path, this.#root.path) && !await this.#options.isExcluded(look);
+  async #mayBeServed(look: Look, known: Found | undefined): Promise<boolean> {
+    if (!look.stats.isFile || !isInside(look.path, this.#root.path)) return false;
+    return !await this.#options.isExcluded(look, known?.kind === "file" && hasVersion(known.file, versionOf(look)));
   }
 
   /** A variant that cannot be sent is left out: the file itself can be sent. */
-  async #findVariants(key: string, name: string, siblings: ReadonlySet<string>): Promise<FilePlace[]> {
-    const available = CODINGS.filter(({ suffix }) => siblings.has(name + suffix));
+  async #findVariants(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<FilePlace[]> {
+    const available = CODINGS.filter(({ suffix }) => siblings.has(nameOf(key) + suffix));
     const places = available.map(async ({ name: coding, suffix }) => {
       const look = await lookAt(this.#root.path + key + suffix).catch(ignoreError);
-      return look !== undefined && await this.#mayBeServed(look) ? this.#inRoot(look, coding) : undefined;
+      return look !== undefined && await this.#mayBeServed(look, known) ? this.#inRoot(look, coding) : undefined;
     });
     return (await Promise.all(places)).filter((place) => place !== undefined);
   }
@@ -268,6 +268,10 @@ class Release {
     if (found.kind === "file") return bytes + this.#options.bytesOf(found.file);
     return found.kind === "directory" ? bytes + found.bytes : bytes;
   }
+}
+
+function nameOf(key: string): string {
+  return key.slice(key.lastIndexOf("/") + 1);
 }
 
 function bytesOfNames(names: ReadonlySet<string>): number {

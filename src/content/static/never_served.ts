@@ -27,25 +27,33 @@ export class NeverServed {
     this.#options = options;
   }
 
-  /** Returns whether a file is one of them, or in one of the directories. */
-  async includes(file: Look): Promise<boolean> {
-    return (await this.#current()).some((excluded) => excludes(excluded, file));
+  /**
+   * Returns whether a file is one of them, or in one of the directories.
+   *
+   * @param isKnown Whether the file was served before, as it is. Otherwise it may just have taken the place of one of
+   * them, so that all of them are looked at again.
+   */
+  async includes(file: Look, isKnown: boolean): Promise<boolean> {
+    const excluded = isKnown ? await this.#recent() : await this.#look();
+    return excluded.some((excluded) => excludes(excluded, file));
   }
 
   /** Returns the real paths of those that are in a directory. */
   async findIn({ path: root }: Look): Promise<string[]> {
-    const excluded = await this.#current();
+    const excluded = await this.#look();
     return excluded.filter(({ path, stats }) => stats !== undefined && isInside(path, root)).map(({ path }) => path);
   }
 
-  async #current(): Promise<readonly Excluded[]> {
-    const now = this.#options.clock.monotonic();
-    if (now - this.#checkedAt < MAX_AGE_MS) return this.#excluded;
-    return await this.#looks.run("", async () => {
-      this.#excluded = await Promise.all((await this.#options.neverServed()).map(exclude));
-      this.#checkedAt = now;
-      return this.#excluded;
-    });
+  async #recent(): Promise<readonly Excluded[]> {
+    if (this.#options.clock.monotonic() - this.#checkedAt < MAX_AGE_MS) return this.#excluded;
+    return await this.#looks.run("", () => this.#look());
+  }
+
+  async #look(): Promise<readonly Excluded[]> {
+    const checkedAt = this.#options.clock.monotonic();
+    this.#excluded = await Promise.all((await this.#options.neverServed()).map(exclude));
+    this.#checkedAt = checkedAt;
+    return this.#excluded;
   }
 }
 

@@ -64,7 +64,7 @@ export class StaticContent {
     this.#index = new DirectoryIndex({
       ...options,
       directory: toAbsolute(options.directory),
-      isExcluded: (file) => this.#neverServed.includes(file),
+      isExcluded: (file, isKnown) => this.#neverServed.includes(file, isKnown),
       load: (name, places, known) => loadFile(name, places, known, options),
       bytesOf: ({ content }) => content instanceof HtmlFile ? content.maxBytes(this.#scriptBytes) : content.maxBytes,
     });

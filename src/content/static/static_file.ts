@@ -98,6 +98,11 @@ function versionOfAll(files: readonly FilePlace[]): string {
   return files.map(versionOf).join("\n");
 }
 
+/** Returns whether a version is that of a file, or of one of its variants. */
+export function hasVersion({ version: all }: StaticFile, version: string): boolean {
+  return all.split("\n").includes(version);
+}
+
 /** What the content of a response depends on, besides the file. */
 interface ContentContext {
   readonly name: string;

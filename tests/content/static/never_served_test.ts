@@ -74,6 +74,18 @@ Deno.test("neverServed: a file that is created or replaced later is not served e
   }
 });
 
+Deno.test("neverServed: a file that takes the place of one of them is not served, not even within a second", async () => {
+  await using site = await serve({ "..1/app.env": "secret", "..2/app.env": "secret" }, ["app.env"]);
+  const { directory } = site; // as a mounted ConfigMap
+  await Deno.symlink("..1", directory.at("..data"));
+  await Deno.symlink("..data/app.env", directory.at("app.env"));
+  site.clock.pass(1_000);
+  assertEquals(await site.read("/"), "index");
+  await Deno.symlink("..2", directory.at("..new"));
+  await Deno.rename(directory.at("..new"), directory.at("..data"));
+  assertEquals(await site.read("/app.env"), "404");
+});
+
 Deno.test("neverServed: a file that is served already is not, a second after it becomes one of them", async () => {
   await using site = await serve({ "a.txt": "a" }, ["link"]);
   assertEquals(await site.read("/a.txt"), "a");

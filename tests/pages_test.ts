@@ -68,6 +68,20 @@ Deno.test("paths under /rep/ are never served from the directory", async () => {
   }
 });
 
+Deno.test("probes and scrapes of the public port do not find the app's page, but a browser does", async () => {
+  await using directory = await makeSite();
+  await using gate = await setUp({}, { staticDir: directory.path });
+  for (const path of ["/livez", "/readyz", "/metrics"]) {
+    const statusFor = async (accept: string) => {
+      const response = await gate.ask(path, { headers: { accept } });
+      await response.body?.cancel();
+      return response.status;
+    };
+    const scrape = "application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1";
+    assertEquals([await statusFor("*/*"), await statusFor(scrape), await statusFor("text/html")], [404, 404, 200]);
+  }
+});
+
 Deno.test("a page's ETag changes with the configuration, and a page with SENSITIVE values has none", async () => {
   await using directory = await makeSite();
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });

@@ -45,14 +45,20 @@ export function parseFilePath(pathname: string): FilePath | undefined {
   return isPlain || names.every(isAllowed) ? { names, isDirectory } : undefined;
 }
 
+/** What the health port serves: a probe of another port should fail there, and not find a page. */
+const PROBES: ReadonlySet<string> = new Set(["livez", "readyz", "metrics"]);
+
 /**
- * Returns whether a path without a file may be a route of the single-page app: its last name has no extension.
+ * Returns whether a request for a path without a file may be for a route of the single-page app: the last name has no
+ * extension.
  *
  * Nothing below `/.well-known/` is a page. Some clients first make sure that a missing resource there is answered with
  * 404 (W3C, Detecting the reliability of HTTP status codes).
  */
-export function isPagePath({ names }: FilePath): boolean {
-  return names[0] !== WELL_KNOWN && !names.at(-1)?.includes(".");
+export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
+  const [first = "", second] = names;
+  if (first === WELL_KNOWN || names.at(-1)?.includes(".")) return false;
+  return second !== undefined || !PROBES.has(first) || headers.get("accept")?.includes("text/html") === true;
 }
 
 function decodeName(name: string): string {

@@ -11,7 +11,7 @@ import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
 import { transferBody, Transfers } from "../transfers.ts";
 import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
-import { type FilePath, isPagePath, parseFilePath } from "./file_path.ts";
+import { type FilePath, mayBeRoute, parseFilePath } from "./file_path.ts";
 import { lookAt } from "./look.ts";
 import { NeverServed } from "./never_served.ts";
 import { loadFile } from "./static_file.ts";
@@ -122,7 +122,7 @@ export class StaticContent {
     const { url } = context;
     const path = parseFilePath(url.path.slice(this.#options.basePath.length));
     if (path === undefined) return notFound();
-    return andThen(this.#find(path), (target) => {
+    return andThen(this.#find(path, request.headers), (target) => {
       if (target.kind === "file") {
         const response = this.#send(target, request, getConfigScript);
         return response instanceof Promise ? response.then((response) => this.#count(response, context)) : response;
@@ -162,26 +162,26 @@ export class StaticContent {
     }
   }
 
-  #find(path: FilePath): Target | Promise<Target> {
-    if (path.names.length === 0) return this.#findFallback(path);
-    return andThen(this.#index.find(path.names), (found) => {
-      if (found.kind === "directory") return this.#findIndexOf(path, found.names);
-      const isAbsent = found.kind === "absent" || found.kind === "gone" || (found.kind === "file" && path.isDirectory);
-      return isAbsent ? this.#findFallback(path) : found;
+  #find(path: FilePath, headers: Headers): Target | Promise<Target> {
+    const { names, isDirectory } = path;
+    if (names.length === 0) return this.#findPage();
+    return andThen(this.#index.find(names), (found) => {
+      if (found.kind === "directory" && found.names.has(INDEX)) return this.#findIndexOf(path, headers);
+      if (found.kind === "rejected" || found.kind === "unreadable") return found;
+      return found.kind === "file" && !isDirectory ? found : this.#findFallback(path, headers);
     });
   }
 
-  #findIndexOf(path: FilePath, names: ReadonlySet<string>): Target | Promise<Target> {
-    if (!names.has(INDEX)) return this.#findFallback(path);
+  #findIndexOf(path: FilePath, headers: Headers): Target | Promise<Target> {
     return andThen(this.#index.find([...path.names, INDEX]), (found) => {
-      if (found.kind !== "file") return this.#findFallback(path);
+      if (found.kind !== "file") return this.#findFallback(path, headers);
       return path.isDirectory ? found : REDIRECT;
     });
   }
 
   /** Returns the app's page for a path at which there is nothing. */
-  #findFallback(path: FilePath): Target | Promise<Target> {
-    return andThen(this.#findPage(), (found) => isPagePath(path) ? found : ABSENT);
+  #findFallback(path: FilePath, headers: Headers): Target | Promise<Target> {
+    return andThen(this.#findPage(), (page) => mayBeRoute(path, headers) ? page : ABSENT);
   }
 
   /** @throws {Problem} 503 if there was a page, as while a build empties the directory. */

@@ -1,5 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type FilePath, isPagePath, parseFilePath } from "../../../src/content/static/file_path.ts";
+import { type FilePath, mayBeRoute, parseFilePath } from "../../../src/content/static/file_path.ts";
+import { METRICS_PATH } from "../../../src/endpoints/metrics.ts";
+import { LIVE_PATH, READY_PATH } from "../../../src/endpoints/probes.ts";
 import { Problem } from "../../../src/http/problem.ts";
 
 const ALLOWED: [pathname: string, path: FilePath][] = [
@@ -56,7 +58,10 @@ for (const pathname of ["/%", "/%zz", "/a%2", "/%u002e", "/%c0%ae%c0%ae/a", "/%f
   });
 }
 
-const PAGES: [pathname: string, isPage: boolean][] = [
+const HTML = "text/html,application/xhtml+xml";
+
+const ROUTES: [pathname: string, mayBeRoute: boolean, accept?: string][] = [
+  ["/", true],
   ["/users", true],
   ["/users/42/", true],
   ["/v1.2/users", true],
@@ -65,11 +70,23 @@ const PAGES: [pathname: string, isPage: boolean][] = [
   ["/users/john.doe", false],
   ["/.well-known", false],
   ["/.well-known/change-password", false],
+  ["/users", true, "*/*"],
+  ["/docs/metrics", true, "*/*"],
+  ["/metrics/cpu", true],
+  ["/metricsx", true],
+  ...[LIVE_PATH, READY_PATH, METRICS_PATH].flatMap((path) =>
+    [
+      [path, false],
+      [path, false, "*/*"],
+      [`${path}/`, false, "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"],
+      [path, true, HTML],
+    ] as [string, boolean, string?][]
+  ),
 ];
 
-for (const [pathname, isPage] of PAGES) {
-  Deno.test(`isPagePath() returns ${isPage} for ${pathname}`, () => {
+for (const [pathname, expected, accept] of ROUTES) {
+  Deno.test(`mayBeRoute() returns ${expected} for ${pathname} and Accept: ${accept ?? "(none)"}`, () => {
     const path = parseFilePath(pathname);
-    assertEquals(path && isPagePath(path), isPage);
+    assertEquals(path && mayBeRoute(path, new Headers(accept === undefined ? {} : { accept })), expected);
   });
 }

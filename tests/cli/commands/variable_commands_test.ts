@@ -545,7 +545,7 @@ Deno.test("the commands as processes share a file, and watch prints the writes o
 });
 
 Deno.test("the commands reject a store in memory, and name the missing flag", async () => {
-  const flags = ["--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json enables KV
+  const flags = ["--quiet", "--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json enables KV
   const missing = "Deno KV is not available; enable it with --unstable-kv";
   const unnamed = await runProcess(["set", "A=1"], flags);
   assertEquals([unnamed.code, unnamed.out, unnamed.err.length], [1, [], 1]);

@@ -58,7 +58,10 @@ export function toNodeHandler(gateway: NodeHandlerGateway): NodeHandler {
   return (request, response, next = (error) => end(response, error === undefined ? 404 : 500)) => {
     const converted = toRequest(request);
     if (converted === undefined) return end(response, 400);
-    handle(gateway, converted, request).then((answer) => answer === undefined ? next() : send(answer, response))
+    const closed = new AbortController();
+    response.on("close", () => closed.abort()); // now: a client may leave before there is an answer
+    handle(gateway, converted, request)
+      .then((answer) => answer === undefined ? next() : send(answer, response, closed.signal))
       .catch(next);
   };
 }
@@ -94,10 +97,12 @@ function toHeaders(headers: NodeRequest["headers"]): [string, string][] {
 }
 
 /** Sends a response with backpressure. A client that disconnects cancels its body. */
-async function send({ status, headers, body }: Response, to: NodeResponse): Promise<void> {
-  to.writeHead(status, Object.fromEntries(headers));
+async function send({ status, headers, body }: Response, to: NodeResponse, closed: AbortSignal): Promise<void> {
   const reader = body?.getReader();
-  to.on("close", () => reader?.cancel().catch(() => {})); // the body has ended in an error already
+  const cancel = () => reader?.cancel().catch(() => {}); // the body has ended in an error already
+  if (closed.aborted) return cancel();
+  closed.addEventListener("abort", cancel);
+  to.writeHead(status, Object.fromEntries(headers));
   for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
     if (!to.write(read.value)) await drained(to);
   }

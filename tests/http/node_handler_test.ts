@@ -59,6 +59,18 @@ Deno.test("toNodeHandler() streams changes, and ends the stream of a client that
   });
 });
 
+Deno.test("toNodeHandler() ends the stream of a client that has disconnected before it began", async () => {
+  const answer = Promise.withResolvers<Response>();
+  const cancelled = Promise.withResolvers<void>();
+  const closing = new EventTarget();
+  const on: NodeResponse["on"] = (event, listener) => closing.addEventListener(event, listener);
+  const response = { writeHead() {}, write: () => false, end() {}, on, off() {} };
+  toNodeHandler({ handle: () => answer.promise })({ url: "/rep/changes", headers: {}, socket: {} }, response);
+  closing.dispatchEvent(new Event("close"));
+  answer.resolve(new Response(new ReadableStream({ cancel: () => cancelled.resolve() })));
+  await cancelled.promise;
+});
+
 /** Calls a handler with a request that no client can send, and returns the status of its response. */
 async function statusOf(handler: NodeHandler, request: Partial<NodeRequest>): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();

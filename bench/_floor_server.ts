@@ -54,7 +54,10 @@ function toResponse(message: IncomingMessage): Response {
       message.on("end", () => controller.close());
       message.on("error", (error) => controller.error(error));
     },
-    cancel: () => void message.destroy(), // no more data may arrive then
+    cancel() {
+      for (const event of ["data", "end"]) message.removeAllListeners(event); // a stream that was cancelled rejects both
+      message.destroy();
+    },
   });
   return new Response(body, { status: message.statusCode ?? 0, headers: endToEnd(new Headers(rawHeaders(message))) });
 }

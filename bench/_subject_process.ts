@@ -23,7 +23,7 @@ const END_TIMEOUT_MS = 5_000;
 /** How often the port is tried while a server starts. */
 const RETRY_MS = 1;
 
-/** A server that is measured, as a process of its own whose output is discarded. */
+/** A server that is measured, as a process of its own whose output is discarded, except for errors. */
 export class SubjectProcess implements AsyncDisposable {
   readonly port: number;
   /** From the start of the process to the first response, in milliseconds. */
@@ -45,7 +45,7 @@ export class SubjectProcess implements AsyncDisposable {
     const { program, args, env, port, readyPath, readyStatus = 200 } = command;
     const options = { args: [...args], cwd: new URL("..", import.meta.url), env: { NO_COLOR: "1", ...env } };
     const startedAt = performance.now();
-    const child = new Deno.Command(program, { ...options, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+    const child = new Deno.Command(program, { ...options, stdin: "null", stdout: "null", stderr: "inherit" }).spawn();
     let hasEnded = false;
     void child.status.then(() => hasEnded = true);
     while (await statusOf(port, readyPath) !== readyStatus) {

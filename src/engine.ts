@@ -1,10 +1,9 @@
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import { handleStoreChange, saveCounts } from "./changes/recovery.ts";
 import type { ActiveConfiguration } from "./changes/replica.ts";
-import { Configuration, type ReloadOptions } from "./config/configuration.ts";
+import { Configuration } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
-import type { ValueListeners } from "./config/value_listeners.ts";
 import { reloadOnWrites } from "./config/watch_stored_variables.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";
@@ -25,6 +24,14 @@ const LEAVE_TIMEOUT_MS = 1_000;
 
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Engine {
+  /** This process's variables, and how they are reloaded. */
+  readonly configuration: Configuration;
+  /** The event log and its streams; `undefined` without hot reload. */
+  readonly changes: Changes | undefined;
+  /** Counts session keys. */
+  readonly rateLimit: RateLimit;
+  /** The keys of each epoch. */
+  readonly epochs: Epochs;
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
@@ -33,7 +40,11 @@ export class Engine {
   /** @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload. */
   constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
     this.#options = options;
-    this.#parts = createParts(options, createChanges, this.#closing.signal);
+    const parts = this.#parts = createParts(options, createChanges, this.#closing.signal);
+    this.configuration = parts.configuration;
+    this.changes = parts.changes;
+    this.rateLimit = parts.rateLimit;
+    this.epochs = parts.epochs;
   }
 
   /**
@@ -43,7 +54,7 @@ export class Engine {
    * @throws {ConfigurationError} If the variables are invalid.
    */
   async start(): Promise<void> {
-    const { configuration, changes } = this.#parts;
+    const { configuration, changes } = this;
     await configuration.load();
     await this.#loadMasterKey();
     await changes?.publisher.publishOrRetry(configuration.snapshot);
@@ -52,40 +63,15 @@ export class Engine {
     this.#watching = reloadOnWrites({ ...this.#parts, poll: changes?.polling.pollNewestWrite });
   }
 
-  /** The event log and its streams; `undefined` without hot reload. */
-  get changes(): Changes | undefined {
-    return this.#parts.changes;
-  }
-
-  /** Counts session keys. */
-  get rateLimit(): RateLimit {
-    return this.#parts.rateLimit;
-  }
-
-  /** The keys of each epoch. */
-  get epochs(): Epochs {
-    return this.#parts.epochs;
-  }
-
-  /** This process's variables. */
-  get snapshot(): Snapshot {
-    return this.#parts.configuration.snapshot;
-  }
-
-  /** Those who hear of reloads. */
-  get listeners(): ValueListeners {
-    return this.#parts.configuration.listeners;
-  }
-
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
   get active(): ActiveConfiguration {
-    const { snapshot } = this;
+    const { snapshot } = this.configuration;
     return this.changes?.activeConfiguration(snapshot) ?? { snapshot, cursor: 0 };
   }
 
   /** Whether the last reload was rejected. */
   get isRejected(): boolean {
-    return this.#parts.configuration.isRejected;
+    return this.configuration.isRejected;
   }
 
   /** Whether the last read and the last write of the store succeeded. */
@@ -98,23 +84,9 @@ export class Engine {
     return this.#options.failure.aborted;
   }
 
-  /** The number of changes that strict mode has rejected. */
-  get blocked(): number {
-    return this.#parts.configuration.blocked;
-  }
-
-  /**
-   * Reads all sources again.
-   *
-   * @throws {ConfigurationError} If the variables are invalid; then everything stays as it was.
-   */
-  reload(options?: ReloadOptions): Promise<void> {
-    return this.#parts.configuration.reload(options);
-  }
-
   /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */
   async close(): Promise<void> {
-    const { changes, configuration } = this.#parts;
+    const { changes, configuration } = this;
     changes?.leave();
     await changes?.hub.close(0);
     this.#closing.abort();

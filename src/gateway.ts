@@ -124,7 +124,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   const gateway = new RunningGateway(resolved, engine, content);
   try {
     await engine.start();
-    if (engine.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
+    if (engine.configuration.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -197,16 +197,16 @@ class RunningGateway implements Gateway {
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#healthRouter.find);
 
-  readonly reload: Gateway["reload"] = (options) => this.#engine.reload(options);
+  readonly reload: Gateway["reload"] = (options) => this.#engine.configuration.reload(options);
 
-  readonly get: Gateway["get"] = (name) => this.#engine.snapshot.public.get(name);
+  readonly get: Gateway["get"] = (name) => this.#engine.configuration.snapshot.public.get(name);
 
   readonly getPrivate: Gateway["getPrivate"] = (name) => {
-    const { sensitive, serverValue } = this.#engine.snapshot;
+    const { sensitive, serverValue } = this.#engine.configuration.snapshot;
     return sensitive.get(name) ?? serverValue(name);
   };
 
-  readonly onChange: Gateway["onChange"] = (name, listener) => this.#engine.listeners.add(name, listener);
+  readonly onChange: Gateway["onChange"] = (name, listener) => this.#engine.configuration.listeners.add(name, listener);
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;
@@ -240,7 +240,8 @@ class RunningGateway implements Gateway {
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
       "/rep/session-key": {
         methods: CORS_METHODS,
-        handler: (request, context) => this.#sessionKey.respond(request, context, this.#engine.snapshot.sensitive.size),
+        handler: (request, context) =>
+          this.#sessionKey.respond(request, context, this.#engine.configuration.snapshot.sensitive.size),
         headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
       "/rep/changes": changes === undefined ? { handler: rejectChanges } : changesEndpoint(changes),
@@ -287,7 +288,7 @@ class RunningGateway implements Gateway {
   }
 
   #respondWithHealth(request: Request): Response {
-    const { snapshot, blocked } = this.#engine;
+    const { snapshot, blocked } = this.#engine.configuration;
     const problems = problemsOf(this.#engine);
     return this.#health.respond(request, { status: this.#status, snapshot, blocked, problems });
   }

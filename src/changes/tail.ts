@@ -63,10 +63,6 @@ export class Tail {
 
   /** The newest event of every variable, deletions included, in order. */
   get state(): readonly CachedFrame[] {
-    return this.#sortState();
-  }
-
-  #sortState(): readonly CachedFrame[] {
     return this.#sortedState ??= [...this.#state.values()].sort((a, b) => a.id - b.id);
   }
 
@@ -77,7 +73,7 @@ export class Tail {
 
   /** The public state as of the newest event. */
   get publicValues(): ReadonlyMap<string, string> {
-    const present = this.#sortState().filter((frame) => frame.value !== undefined);
+    const present = this.state.filter((frame) => frame.value !== undefined);
     return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
@@ -86,10 +82,7 @@ export class Tail {
    * read share it, since the store may take longer to answer than the poll interval.
    */
   readNew(): Promise<void> {
-    return this.#isLoaded ? this.#refresh() : this.#loadOnce();
-  }
-
-  #loadOnce(): Promise<void> {
+    if (this.#isLoaded) return this.#refresh();
     return this.#loading ??= this.#load().finally(() => this.#loading = undefined);
   }
 
@@ -194,7 +187,7 @@ export class Tail {
    * @param maxBytes The maximum total size; a single event may exceed it.
    */
   newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
-    return takeAfter(this.#sortState(), cursor, maxBytes);
+    return takeAfter(this.state, cursor, maxBytes);
   }
 
   /** Returns events after an older cursor; none if there are none between the cursor and the cache. */

@@ -58,7 +58,12 @@ export interface GatewayOptions {
   trustedProxies?: readonly string[];
   /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
-  /** Maximum number of session keys per client address in any 60 s: 1 to 10_000. @default {10} */
+  /**
+   * Maximum number of session keys per client address in any 60 s: 1 to 10_000. IPv6 addresses of one /64 count as one
+   * client.
+   *
+   * @default {10}
+   */
   sessionKeyMaxRate?: number;
   /** Interval at which pages get a new key: 1_000 to 86_400_000, in whole seconds. @default {600_000} */
   keyRotationMs?: number;

@@ -24,7 +24,7 @@ interface ParsedEnvFile {
  *   escapes; every other backslash stands for itself.
  * - An unquoted value ends with its line, or before a `#` that follows whitespace, as in Docker Compose and
  *   python-dotenv.
- * - `export` may precede the name. Variables are not expanded. Lines end with LF or CRLF.
+ * - `export` may precede the name, and spaces may surround the `=`. Variables are not expanded. Lines end with LF or CRLF.
  */
 export function parseEnvFile(text: string): ParsedEnvFile {
   const nul = text.indexOf("\0");

@@ -4,7 +4,10 @@ import { contains, formatIp, type IpAddress, type IpBlock, isIPv4, parseIp, pars
 export interface Client {
   /** The client's IP address, for the log; `unix` for a Unix socket, `unknown` without a socket. */
   address: string;
-  /** What a client's session keys and streams are counted under: its IPv4 address or IPv6 /64, the smallest block that a customer gets. */
+  /**
+   * What a client's session keys, streams, transfers and rejections are counted under: its IPv4 address or IPv6 /64, the
+   * smallest block that a customer gets.
+   */
   clientKey: string;
   /** The gateway's own origin as the client sees it: scheme and host, such as `https://app.example.com`. */
   origin: string;

@@ -20,7 +20,7 @@ interface CircuitBreakerOptions {
   metrics: Metrics;
 }
 
-/** How long an operation may take. */
+/** How long an operation may take. Remote stores end theirs after the same time. */
 const TIMEOUT_MS = 5_000;
 /** How long the circuit stays open after a failure. */
 const PAUSE_MS = 1_000;

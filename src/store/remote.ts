@@ -23,7 +23,7 @@ interface RemoteStoreOptions extends RetryOptions {
   maxChecks: number;
 }
 
-/** How long an operation, or connecting, may take. */
+/** How long an operation, or connecting, may take. The circuit breaker waits as long for an operation. */
 const TIMEOUT_MS = 5_000;
 
 /** The initial and the maximum backoff before reconnecting; half of it is random. */

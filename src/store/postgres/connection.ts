@@ -11,7 +11,7 @@ export class RejectedError extends Error {
   override name = "RejectedError";
 }
 
-/** How long the server may work on one statement. */
+/** How long the server may work on one statement: as long as `openRemoteStore()` and the circuit breaker wait. */
 const STATEMENT_TIMEOUT_MS = 5_000;
 /** How long connecting may take, all hosts together: less than `openRemoteStore()` waits. */
 const CONNECT_TIMEOUT_MS = 4_000;

@@ -1,7 +1,6 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
 import { importPackage } from "../values/import_package.ts";
 import type { Telemetry } from "./metrics.ts";
-import { OpenTelemetryMetrics } from "./open_telemetry_metrics.ts";
 
 /** Where `@opentelemetry/api` looks for its implementation. Deno sets it if `OTEL_DENO` is `true`. */
 const IMPLEMENTATION = Symbol.for("opentelemetry.js.api.1");
@@ -20,6 +19,7 @@ const KNOWN_METHODS = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "
 export async function openTelemetry(): Promise<Telemetry | undefined> {
   if (!Object.hasOwn(globalThis, IMPLEMENTATION)) return undefined;
   const { metrics, trace } = await importPackage<typeof api>(API);
+  const { OpenTelemetryMetrics } = await import("./open_telemetry_metrics.ts");
   return {
     metrics: new OpenTelemetryMetrics(metrics.getMeter("rep")),
     nameSpan(method, route) {

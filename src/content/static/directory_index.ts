@@ -6,7 +6,7 @@ import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import { isInside, isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
 import type { FilePlace } from "./open_file.ts";
-import { hasVersion, type StaticFile } from "./static_file.ts";
+import { type FileName, hasVersion, type StaticFile } from "./static_file.ts";
 
 /** What is at a path. */
 export type Found = Directory | FoundFile | Nothing;
@@ -45,8 +45,8 @@ interface DirectoryIndexOptions {
   readonly cacheBytes: number;
   /** Returns whether a file must not be served, wherever it is. `isKnown` says whether it was served before, as it is. */
   readonly isExcluded: (file: Look, isKnown: boolean) => Promise<boolean>;
-  /** Reads the file of a name, and its compressed variants, unless what is known of it is current. */
-  readonly load: (name: string, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
+  /** Reads a file and its compressed variants, unless what is known of it is current. */
+  readonly load: (name: FileName, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
   /** Returns what a file takes in memory. */
   readonly bytesOf: (file: StaticFile) => number;
   readonly clock: Pick<Clock, "monotonic">;
@@ -211,7 +211,8 @@ class Release {
     if (look.stats.isDirectory) return await this.#list(look, key, known);
     if (!await this.#mayBeServed(look, known)) return REJECTED;
     const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, siblings, known)];
-    const file = await this.#options.load(nameOf(key), places, known?.kind === "file" ? known.file : undefined);
+    const name = { name: nameOf(key), siblings };
+    const file = await this.#options.load(name, places, known?.kind === "file" ? known.file : undefined);
     return { kind: "file", key, file };
   }
 

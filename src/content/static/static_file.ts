@@ -43,15 +43,21 @@ const FILE_SHARE = 1 / 8;
 /** The cache control of a file that never changes: one year, the longest time in common use. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
+/** The name of a file, as it is requested: a link may lead to a file with another one. */
+export interface FileName {
+  readonly name: string;
+  /** All names in the directory. */
+  readonly siblings: ReadonlySet<string>;
+}
+
 /**
  * Reads a file and its variants, unless what is known of them is current.
  *
- * @param name The requested name. It determines the media type, even if a link leads to a file with another name.
  * @param places The file, and its compressed variants.
  * @throws {Deno.errors.NotFound} If one of them is not there any more. Other errors are those of `Deno.open`.
  */
 export async function loadFile(
-  name: string,
+  name: FileName,
   places: readonly FilePlace[],
   known: StaticFile | undefined,
   { cacheBytes, clock, compressor, log }: LoadOptions,
@@ -63,8 +69,8 @@ export async function loadFile(
   if (known?.version === description.version && known.etags === description.etags) return { ...known, ...description };
   const isKept = contents[0].stats.size <= maxKeptBytes;
   const context = {
-    name,
-    type: await mediaTypeOf(name),
+    ...name,
+    type: await mediaTypeOf(name.name),
     now: clock.now(),
     compressor: isKept ? compressor : undefined,
     log,
@@ -104,8 +110,7 @@ export function hasVersion({ version: all }: StaticFile, version: string): boole
 }
 
 /** What the content of a response depends on, besides the file. */
-interface ContentContext {
-  readonly name: string;
+interface ContentContext extends FileName {
   /** The media type, with its charset. */
   readonly type: string;
   /** The time, in milliseconds since the Unix epoch. */
@@ -117,7 +122,7 @@ interface ContentContext {
 
 function contentOf(
   [file, ...variants]: Contents,
-  { name, type, now, compressor, log }: ContentContext,
+  { name, siblings, type, now, compressor, log }: ContentContext,
 ): StaticFile["content"] {
   const { body, etag, stats: { mtime } } = file;
   const common = { "content-type": type, "x-content-type-options": "nosniff" };
@@ -129,7 +134,7 @@ function contentOf(
   const headers = {
     ...common,
     "accept-ranges": "bytes",
-    "cache-control": isHashedName(name) ? IMMUTABLE : "no-cache",
+    "cache-control": isHashedName(name, siblings) ? IMMUTABLE : "no-cache",
     ...(lastModified ? { "last-modified": lastModified.toUTCString() } : {}),
   };
   return new Representations({ isPage: false, headers, lastModified, compressor }, file, variants);

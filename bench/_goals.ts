@@ -9,7 +9,7 @@ export interface Goal {
   readonly atMost?: number;
 }
 
-/** The goals in `docs/performance.md`, by the name of the row. */
+/** The goals in `docs/development/performance.md`, by the name of the row. */
 const GOALS: Readonly<Record<string, readonly Goal[]>> = {
   health: [{ by: "floor", atLeast: 0.8 }],
   static_page: [{ by: "floor", atLeast: 0.8 }, { by: "Go gateway", atLeast: 3 }],

@@ -11,7 +11,7 @@ export type Subject =
   | "nginx"
   | "mercure";
 
-/** One row of the table in `docs/performance.md`, as it was measured. */
+/** One row of the tables in `docs/development/performance.md`, as it was measured. */
 export interface Row {
   readonly name: string;
   readonly work: string;

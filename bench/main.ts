@@ -1,5 +1,5 @@
 /**
- * Runs all rows of the table in `docs/performance.md`, writes `bench/results.json` and draws `docs/performance.svg`:
+ * Runs all rows of the tables in `docs/performance.md`, writes `bench/results.json` and draws `docs/performance.svg`:
  *
  *     deno task bench
  *     deno task bench peers --rounds 3

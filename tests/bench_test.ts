@@ -86,7 +86,7 @@ Deno.test("session_key counts the requests of a crowd at one address together", 
   assertEquals(counts, [10, 1, 2]);
 });
 
-Deno.test("store_load counts the figures in docs/scale.md", async () => {
+Deno.test("store_load counts the figures in docs/development/scale.md", async () => {
   const report = await reportOf(["store_load", "--clients", "20"]);
   const counts = report.figures
     .filter(({ unit }) => !unit.includes("bytes"))

@@ -5,6 +5,7 @@ import { dirname, join } from "@std/path";
 const PAGES = [
   ...await markdownIn("."),
   ...await markdownIn("docs"),
+  ...await markdownIn("docs/development"),
 ];
 
 async function markdownIn(folder: string): Promise<string[]> {
@@ -57,7 +58,10 @@ Deno.test("every relative link and anchor in README.md and docs/ leads somewhere
 });
 
 Deno.test("docs/README.md links to every page and document in docs/", async () => {
-  const names = await Array.fromAsync(Deno.readDir("docs"), ({ name }) => name);
+  const names: string[] = [];
+  for (const folder of ["", "development/"]) {
+    for await (const { name } of Deno.readDir(`docs/${folder}`)) names.push(folder + name);
+  }
   const links = (await linksOf("docs/README.md")).map((link) => link.split("#")[0]);
   const pages = names.filter((name) => /\.(md|yaml|json)$/.test(name) && name !== "README.md");
   assertEquals(pages.filter((name) => !links.includes(name)), []);

@@ -4,10 +4,10 @@ import { drawPlot } from "../bench/_plot.ts";
 import { mergeResults, readResults, type Results } from "../bench/_results.ts";
 import type { Row } from "../bench/_row.ts";
 import { TABLE } from "../bench/_table.ts";
-import { withResults } from "../tools/performance.ts";
+import { PAGES, withResults } from "../tools/performance.ts";
 
 const REFRESH = "run: deno run $(deno run -A tools/std.ts) -A tools/performance.ts";
-const DOCUMENT = await Deno.readTextFile("docs/performance.md");
+const DOCUMENT = await Deno.readTextFile("docs/development/performance.md");
 
 function rowOf(name: string, rounds: Row["rounds"], unit = "requests/s"): Row {
   return { name, work: name, unit, rounds };
@@ -25,8 +25,13 @@ function linesWith(results: Results): string[] {
   return withResults(DOCUMENT, results).split("\n").filter((line) => !DOCUMENT.split("\n").includes(line));
 }
 
-Deno.test("docs/performance.md contains the tables that bench/results.json yields", async () => {
-  assertEquals(withResults(DOCUMENT, await readResults()), DOCUMENT, REFRESH);
+Deno.test("the pages about performance contain the tables that bench/results.json yields", async () => {
+  const results = await readResults();
+  for (const page of PAGES) {
+    const document = await Deno.readTextFile(page);
+    assertEquals(withResults(document, results), document, REFRESH);
+    assertEquals(withResults(document, resultsOf()) === document, false, page);
+  }
 });
 
 Deno.test("docs/performance.svg is what bench/results.json yields", async () => {
@@ -34,7 +39,7 @@ Deno.test("docs/performance.svg is what bench/results.json yields", async () => 
   assertEquals(drawn === await Deno.readTextFile("docs/performance.svg"), true, REFRESH);
 });
 
-Deno.test("docs/performance.md names every row that can be run alone", () => {
+Deno.test("docs/development/performance.md names every row that can be run alone", () => {
   assertEquals(Object.keys(TABLE).filter((name) => !DOCUMENT.includes(`\`${name}\``)), []);
 });
 

@@ -188,8 +188,8 @@ Deno.test("the pictures in README.md are small", async () => {
   assertEquals(sizes.map((size) => size < 600_000), [true, true]);
 });
 
-Deno.test("docs/architecture.md names only files and folders that exist", async () => {
-  const text = await Deno.readTextFile("docs/architecture.md");
+Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {
+  const text = await Deno.readTextFile("docs/development/architecture.md");
   const paths = [...text.matchAll(/`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g)].map(([, path]) =>
     String(path)
   );

@@ -1,5 +1,6 @@
 /**
- * Writes the tables of docs/performance.md and draws docs/performance.svg, both from bench/results.json:
+ * Writes the tables of docs/performance.md and docs/development/performance.md, and draws docs/performance.svg, all from
+ * bench/results.json:
  *
  *     deno run $(deno run -A tools/std.ts) -A tools/performance.ts
  *
@@ -8,7 +9,7 @@
 import { fit } from "../bench/_fit.ts";
 import { type Goal, goalsOf, isMet, valuesFor } from "../bench/_goals.ts";
 import { type Growth, mediansOf } from "../bench/_growth.ts";
-import { figure, formatFigure, formatNumber } from "../bench/_report.ts";
+import { figure, formatFigure, formatNumber, quantile } from "../bench/_report.ts";
 import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
 
@@ -23,9 +24,22 @@ const SUBJECTS: readonly Subject[] = [
   "nginx",
 ];
 
+/** The pages with tables. */
+export const PAGES: readonly string[] = ["docs/performance.md", "docs/development/performance.md"];
+
+/** What is beside the gateway in the table for those who only compare. */
+const COMPARED: readonly Subject[] = ["gateway", "floor", "Go gateway", "mercure", "nginx"];
+
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
-  const blocks = { run: runBlock, goals: goalBlock, figures: figureBlock, cpu: cpuBlock, growth: growthBlock };
+  const blocks = {
+    run: runBlock,
+    costs: costBlock,
+    goals: goalBlock,
+    figures: figureBlock,
+    cpu: cpuBlock,
+    growth: growthBlock,
+  };
   return Object.entries(blocks).reduce((text, [name, block]) => withBlock(text, name, block(results)), document);
 }
 
@@ -48,6 +62,15 @@ function runBlock({ measuredAt, machine: { deno, os, cores, load }, rows, skippe
 
 function dateOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
+}
+
+/** The medians alone, of the rows in which the gateway is measured beside something else. */
+function costBlock({ rows }: Results): string {
+  const body = rows.filter(({ rounds }) => rounds.gateway && rounds.floor).map(({ work, unit, rounds }) => [
+    `${work}, ${unit}`,
+    ...COMPARED.map((subject) => rounds[subject] ? formatNumber(quantile(rounds[subject], 0.5)) : ""),
+  ]);
+  return table(["work, unit", ...COMPARED], body);
 }
 
 function goalBlock({ rows }: Results): string {
@@ -113,11 +136,13 @@ function table(head: readonly string[], body: readonly (readonly string[])[]): s
   return [head, head.map(() => "---"), ...body].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
-/** Writes the document and the plot. */
+/** Writes the pages and the plot. */
 export async function writePerformance(): Promise<void> {
   const results = await readResults();
-  const document = new URL("../docs/performance.md", import.meta.url);
-  await Deno.writeTextFile(document, withResults(await Deno.readTextFile(document), results));
+  for (const page of PAGES) {
+    const url = new URL(`../${page}`, import.meta.url);
+    await Deno.writeTextFile(url, withResults(await Deno.readTextFile(url), results));
+  }
   const { drawPlot } = await import("../bench/_plot.ts"); // its packages are not needed for the tables
   await Deno.writeTextFile(new URL("../docs/performance.svg", import.meta.url), drawPlot(results));
 }

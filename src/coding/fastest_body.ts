@@ -2,7 +2,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Returns the body with which a response with these bytes takes the least time: a string if all of them are ASCII
- * characters, since `Deno.serve` sends strings faster (docs/performance.md). With other characters, V8 keeps two bytes
+ * characters, since `Deno.serve` sends strings faster (docs/development/performance.md). With other characters, V8 keeps two bytes
  * for each of them.
  */
 export function fastestBody(bytes: Uint8Array<ArrayBuffer>): string | Uint8Array<ArrayBuffer> {

@@ -1,11 +1,11 @@
-import { isEqualMap, type Snapshot } from "../config/snapshot.ts";
-import { canonicalJson, sriHash } from "../keys/integrity.ts";
+import type { Snapshot } from "../config/snapshot.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Check, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import { shortHash } from "../values/hash.ts";
 import type { Tail } from "./tail.ts";
 
 /** A snapshot, and the cursor from which a page with it subscribes to changes. */
@@ -27,15 +27,12 @@ interface ReplicaOptions {
   onReactivated: () => void;
 }
 
-/** How much of a hash identifies a configuration in a label. */
-const HASH_LENGTH = 12;
-
 /** This process as one of the replicas that publish to one log: follows the newest rollout (`docs/rollouts.md`). */
 export class Replica {
   readonly #options: ReplicaOptions;
   readonly #rollout: Rollout;
-  /** The PUBLIC variables with which it has joined. */
-  #joined: Snapshot["public"] | undefined;
+  /** The hash of the configuration with which it has joined. */
+  #joined: string | undefined;
   #isJoining = false;
   /** The published state, while another configuration is active. */
   #published: ActiveConfiguration & { own: Snapshot } | undefined;
@@ -52,12 +49,11 @@ export class Replica {
   }
 
   /** Joins the rollout with the configuration of a snapshot, unless it has done so already. */
-  async join(snapshot: Snapshot): Promise<void> {
-    if (this.#joined !== undefined && isEqualMap(this.#joined, snapshot.public)) return;
-    const hash = await sriHash(canonicalJson(snapshot.public));
+  async join({ hash }: Snapshot): Promise<void> {
+    if (this.#joined === hash) return;
     this.#isJoining = true;
     await this.#rollout.join(hash).finally(() => this.#isJoining = false);
-    this.#joined = snapshot.public;
+    this.#joined = hash;
     if (!this.#rollout.isActive) this.#onActiveChanged();
   }
 
@@ -71,7 +67,8 @@ export class Replica {
     const { tail } = this.#options;
     if (this.#rollout.isActive || !tail.isLoaded) return own;
     if (this.#published?.cursor !== tail.head || this.#published.own !== own.snapshot) {
-      const snapshot = { ...own.snapshot, public: tail.publicValues };
+      const hash = this.#rollout.active ?? own.snapshot.hash;
+      const snapshot = { ...own.snapshot, hash, public: tail.publicValues };
       this.#published = { own: own.snapshot, snapshot, cursor: tail.head };
     }
     return this.#published;
@@ -85,7 +82,10 @@ export class Replica {
   #onActiveChanged(): void {
     if (this.#isJoining) return; // join() checks the result itself
     if (this.#rollout.isActive) return this.#options.onReactivated();
+    const { hash = "", active = "" } = this.#rollout;
     this.#options.log.info("rep.rollout.superseded", {
+      configuration: shortHash(hash),
+      active: shortHash(active),
       detail: "another configuration is active; pages and streams use it",
     });
   }
@@ -93,6 +93,6 @@ export class Replica {
   #observeActive(): GaugeValue {
     const { active, isActive } = this.#rollout;
     if (active === undefined) return new Map();
-    return new Map([[active.replace(/^sha256-/, "").slice(0, HASH_LENGTH), Number(isActive)]]);
+    return new Map([[shortHash(active), Number(isActive)]]);
   }
 }

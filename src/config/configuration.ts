@@ -1,5 +1,6 @@
 import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { shortHash } from "../values/hash.ts";
 import { type Environment, hasTier } from "./classify.ts";
 import {
   buildSnapshot,
@@ -69,7 +70,7 @@ export class Configuration {
   async load(): Promise<void> {
     this.#snapshot = await this.#build();
     const { warnings } = this.#snapshot;
-    this.#options.log.info("rep.config.loaded", { ...countVariables(this.#snapshot), warnings: warnings.length });
+    this.#options.log.info("rep.config.loaded", { ...describe(this.#snapshot), warnings: warnings.length });
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
   }
 
@@ -134,7 +135,7 @@ export class Configuration {
     // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
     const level = !isUnchanged || isRecovery || saysUnchanged ? "info" : "debug";
     const detail = saysUnchanged ? { detail: "no variable has changed" } : {};
-    this.#options.log[level]("rep.config.reloaded", { ...countVariables(this.#snapshot), ...detail });
+    this.#options.log[level]("rep.config.reloaded", { ...describe(this.#snapshot), ...detail });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
@@ -187,6 +188,10 @@ export class Configuration {
     this.#isClosed = true;
     await this.#runningReload.catch(() => {}); // its caller handles the rejection
   }
+}
+
+function describe(snapshot: Snapshot) {
+  return { configuration: shortHash(snapshot.hash), ...countVariables(snapshot) };
 }
 
 /** Returns the findings whose keys none of the previous ones had. */

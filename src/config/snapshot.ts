@@ -1,3 +1,4 @@
+import { configurationHash } from "../values/hash.ts";
 import type { AppliedText, Deprecation, ManifestInput } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
@@ -6,6 +7,8 @@ import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
+  /** See {@linkcode configurationHash}. */
+  readonly hash: string;
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
   /** The names of the SERVER variables. */
@@ -19,6 +22,7 @@ export interface Snapshot {
 
 /** A configuration without variables. */
 export const EMPTY_SNAPSHOT: Snapshot = {
+  hash: "",
   public: new Map(),
   sensitive: new Map(),
   server: new Set(),
@@ -75,8 +79,10 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...rejected];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: rejected.length });
   const server = selectTier(variables, "server");
+  const publicValues = selectTier(variables, "public");
   return {
-    public: selectTier(variables, "public"),
+    hash: await configurationHash(publicValues),
+    public: publicValues,
     sensitive: selectTier(variables, "sensitive"),
     server: new Set(server.keys()),
     serverValue: (name) => server.get(name),

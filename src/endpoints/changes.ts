@@ -4,7 +4,7 @@ import type { Tail } from "../changes/tail.ts";
 import { corsHeaders } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
-import { stateDigest } from "../keys/integrity.ts";
+import { configurationHash, shortHash } from "../values/hash.ts";
 
 /**
  * Responds to requests for changes without hot reload.
@@ -68,7 +68,7 @@ const CURSOR = /^\d{1,16}$/;
  *
  * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
  * unless the client has it: its values are still those of its page, since it has received no event (the header is the
- * page's own cursor), and these are the current ones (the page's digest).
+ * page's own cursor), and these are the current ones (the page's hash).
  *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
@@ -85,7 +85,8 @@ async function readPosition(headers: Headers, search: string, tail: Tail): Promi
   if (tail.hasReached(cursor)) return { kind: header ? "reconnect" : "page", cursor };
   if (!isUpToDate) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
-  const hasState = header === query.get("last_event_id") && query.get("state") === await stateDigest(tail.publicValues);
+  const state = shortHash(await configurationHash(tail.publicValues));
+  const hasState = header === query.get("last_event_id") && query.get("state") === state;
   return hasState ? { kind: "reconnect", cursor: head } : { kind: "unknown" };
 }
 

@@ -1,14 +1,7 @@
 import { encodeBase64 } from "@std/encoding/base64";
+import { canonicalJson } from "../values/hash.ts";
 
 const encoder = new TextEncoder();
-
-/** Serializes a map as canonical JSON: names sorted by code units, no whitespace (REP-RFC-0001 §8.3). */
-export function canonicalJson(map: ReadonlyMap<string, string>): string {
-  const members = [...map]
-    .sort(([a], [b]) => a < b ? -1 : 1)
-    .map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
-  return `{${members.join(",")}}`;
-}
 
 /**
  * Returns the integrity token of the PUBLIC values: `hmac-sha256:` and base64 of HMAC-SHA-256 over their canonical JSON
@@ -25,15 +18,4 @@ export async function integrityToken(
   const key = await crypto.subtle.importKey("raw", integrityKey, algorithm, false, ["sign"]);
   const signature = await crypto.subtle.sign(algorithm.name, key, encoder.encode(`${canonicalJson(publicValues)}|`));
   return `hmac-sha256:${encodeBase64(signature)}`;
-}
-
-/** Returns a short digest of PUBLIC values, for URLs. */
-export async function stateDigest(publicValues: ReadonlyMap<string, string>): Promise<string> {
-  const hash = await sriHash(canonicalJson(publicValues));
-  return hash.slice("sha256-".length, "sha256-".length + 16).replaceAll("+", "-").replaceAll("/", "_");
-}
-
-/** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
-export async function sriHash(text: string): Promise<string> {
-  return `sha256-${encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))}`;
 }

@@ -1,4 +1,4 @@
-import { canonicalJson, sriHash } from "../keys/integrity.ts";
+import { canonicalJson, sriHash } from "../values/hash.ts";
 import { type Payload, PROTOCOL_VERSION } from "./payload.ts";
 
 /** The `<script>` element that is inserted into a page. */

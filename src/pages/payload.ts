@@ -1,6 +1,7 @@
 import { encryptSensitive } from "../keys/encrypt_sensitive.ts";
 import type { EpochKeys } from "../keys/epochs.ts";
-import { integrityToken, stateDigest } from "../keys/integrity.ts";
+import { integrityToken } from "../keys/integrity.ts";
+import { configurationHash, shortHash } from "../values/hash.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
@@ -57,7 +58,7 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
   };
 }
 
-/** Returns the path of a stream that begins after a cursor. The digest says which values the page has. */
+/** Returns the path of a stream that begins after a cursor. The hash says which values the page has. */
 async function streamPath(cursor: number, { basePath, public: values }: PayloadInput): Promise<string> {
-  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${await stateDigest(values)}`;
+  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${shortHash(await configurationHash(values))}`;
 }

@@ -35,11 +35,10 @@ const JITTER = 0.2;
  */
 export class Rollout {
   readonly #options: RolloutOptions;
-  /** The hash of this process's configuration. */
-  #hash: string | undefined;
   /** What the last heartbeat announced. */
   #announced: Ranked | undefined;
   #observations: ReadonlyMap<string, Observation> = new Map();
+  #hash: string | undefined;
   #active: string | undefined;
   #queue: Promise<void> = Promise.resolve();
   #cancelHeartbeat: (() => void) | undefined;
@@ -47,6 +46,11 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+  }
+
+  /** The hash of this process's configuration; `undefined` before {@linkcode join}. */
+  get hash(): string | undefined {
+    return this.#hash;
   }
 
   /** The hash of the active configuration; `undefined` before {@linkcode join}. */

@@ -2,11 +2,16 @@ import { assertEquals } from "@std/assert";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
+import { configurationHash, shortHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp } from "../_gateway.ts";
 import { delegate } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
+
+async function hashOf(values: Record<string, string>): Promise<string> {
+  return shortHash(await configurationHash(new Map(Object.entries(values))));
+}
 
 function superseded(lines: readonly Record<string, unknown>[]): number {
   return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
@@ -20,6 +25,8 @@ Deno.test("Replica logs that another configuration is active, and publishes its 
   const other = await setUp({ REP_PUBLIC_A: "other" }, options);
   await options.clock.tick(PERIOD_MS);
   assertEquals([superseded(own.lines), superseded(other.lines)], [1, 0]);
+  const { configuration, active } = own.lines.find(({ msg }) => msg === "rep.rollout.superseded") ?? {};
+  assertEquals([configuration, active], [await hashOf({ A: "own" }), await hashOf({ A: "other" })]);
   await other.gateway.close();
   await options.clock.tick(PERIOD_MS);
   assertEquals((await stream.take(2)).map(({ data }) => data.value), ["other", "own"]);

@@ -9,6 +9,7 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "../../src/config/snapshot.ts";
+import { sriHash } from "../../src/values/hash.ts";
 import { snapshotInput } from "../_snapshot.ts";
 
 function build(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): Promise<Snapshot> {
@@ -41,6 +42,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
   const { serverValue, ...snapshot } = await build(environment);
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
+    hash: await sriHash('{"A":"1"}'),
     public: new Map([["A", "1"]]),
     sensitive: new Map([["B", "2"]]),
     server: new Set(["C"]),

@@ -1,4 +1,4 @@
-import { sriHash } from "../../keys/integrity.ts";
+import { sriHash } from "../../values/hash.ts";
 import type { ConfigScript } from "../../pages/config_script.ts";
 import { PROTOCOL_VERSION } from "../../pages/payload.ts";
 import { readConfigScript } from "../../pages/replace_script.ts";

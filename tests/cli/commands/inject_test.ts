@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createClient } from "../../../src/client/client.ts";
-import { sriHash } from "../../../src/keys/integrity.ts";
+import { sriHash } from "../../../src/values/hash.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { run, START } from "./_run.ts";

@@ -1,6 +1,7 @@
-/** Checks the links of every Markdown page. */
+/** Checks the links of every Markdown page; and that the pages are short. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
+import { countUserPages, countWords, MAX_WORDS } from "../tools/words.ts";
 
 const PAGES = [
   ...await markdownIn("."),
@@ -73,4 +74,14 @@ Deno.test("no link text in docs/ names another file than its target", async () =
     const wrong = [...links].filter(([, text, target]) => !String(target).endsWith(String(text).split("/").at(-1)!));
     assertEquals([page, wrong.map(([link]) => link)], [page, []]);
   }
+});
+
+Deno.test("the pages for users have at most as many words as anybody reads", async () => {
+  const counts = await countUserPages();
+  const sum = counts.values().reduce((sum, count) => sum + count, 0);
+  assertEquals([sum <= MAX_WORDS, sum > 10_000], [true, true], `${sum} words: see deno run -A tools/words.ts`);
+});
+
+Deno.test("countWords() counts words, but no bars, rules, bullets and dashes", () => {
+  assertEquals(countWords("# A title\n\n- one – two\n\n| `a b` |  |\n| --- | --- |\n| 2.9 % | … |\n"), 7);
 });

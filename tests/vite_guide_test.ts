@@ -2,8 +2,30 @@ import { assertEquals } from "@std/assert";
 import { ExamplePage } from "./_example.ts";
 import { NpmExample, testNpmExample } from "./_npm_example.ts";
 
+/** What the file of an app with React has already. */
+const IMPORTS = 'import react from "@vitejs/plugin-react";\nimport { defineConfig } from "vite";\n';
+
 /** The component that a test edits. */
 const COMPONENTS = { "vite-react": "src/App.tsx", "vite-vue": "src/App.vue" };
+
+testNpmExample(
+  "the quick start with Vite in README.md gives an open page its values, and changes them",
+  async (browser) => {
+    const [, section = ""] = (await Deno.readTextFile("README.md")).split("\n## Quick start with Vite\n");
+    const [, config = ""] = /```ts ignore\n([^]*?)```/.exec(section) ?? [];
+    const [, variable = ""] = /such as `(REP_PUBLIC_TITLE=Hello)`/.exec(section) ?? [];
+    await using example = await NpmExample.copy("vite-react");
+    await Deno.writeTextFile(example.at("vite.config.ts"), `${IMPORTS}${config}`);
+    await Deno.writeTextFile(example.at("app.env"), `${variable}\n`);
+    await using vite = await example.startVite();
+    const page = await ExamplePage.open(browser, vite.url);
+    await page.shows("h1", "Hello");
+    await page.mark();
+    await example.edit("app.env", "Hello", "Good morning");
+    await page.shows("h1", "Good morning");
+    assertEquals(await page.isMarked(), true);
+  },
+);
 
 for (const [name, component] of Object.entries(COMPONENTS)) {
   testNpmExample(`examples/${name}: values and modules change in open pages, and Vite may restart`, async (browser) => {

@@ -27,7 +27,7 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
       places: [
-        ["README.md", /(?<=A stream takes some )\d+ KiB/],
+        ["README.md", /(?<=takes another\s+)\d+ KiB/],
         ["docs/deploy.md", /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/],
         ["docs/operations.md", /(?<=add replicas or memory \()\d+ KiB/],
         ["src/cli/options/option_table.ts", /(?<=open streams; each takes )\d+ KiB/],
@@ -36,6 +36,7 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
+        ["README.md", /(?<=A Deno process of about )\d+ MiB/],
         ["docs/deploy.md", /(?<=\*\*Memory\*\*: some )\d+ MiB/],
         ["docs/performance.md", /(?<=A process has some )\d+\s+MiB/],
       ],

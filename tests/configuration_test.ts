@@ -85,6 +85,7 @@ class World {
         if (this.outage) throw this.outage;
         if (!this.isSuperseded) this.published.push(Object.fromEntries(snapshot.public));
       },
+      configurations: {},
       fencingChecks: () => Promise.resolve(this.isSuperseded ? undefined : []),
     };
   }

@@ -13,7 +13,7 @@ import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  replica: Pick<Replica, "join" | "fencingChecks">;
+  replica: Pick<Replica, "join" | "fencingChecks" | "configurations">;
   eventLog: EventLog;
   tail: Tail;
   storedVariables: Pick<StoredVariablesSource, "isKnown">;
@@ -65,7 +65,7 @@ export class Publisher {
     try {
       await this.#enqueue(() => this.#publishIfActive());
     } catch (error) {
-      this.#options.log.error("rep.config.not_published", { detail: `${error}; retrying` });
+      this.#logFailure(error);
       this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
     }
   }
@@ -133,6 +133,13 @@ export class Publisher {
         log.debug("rep.config.not_published", { detail: String(error) });
       }
     }
+  }
+
+  #logFailure(error: unknown): void {
+    const { log, replica: { configurations } } = this.#options;
+    const isActive = configurations.configuration === configurations.active;
+    const effect = isActive ? "" : "the previous configuration stays active until this succeeds; ";
+    log.error("rep.config.not_published", { ...configurations, detail: `${effect}${error}; retrying` });
   }
 
   #logEvents(events: readonly LogEvent[]): void {

@@ -31,9 +31,9 @@ interface ReplicaOptions {
 export class Replica {
   readonly #options: ReplicaOptions;
   readonly #rollout: Rollout;
-  /** The hash of the configuration with which it has joined. */
-  #joined: string | undefined;
   #isJoining = false;
+  /** The hashes that the log last named. */
+  #logged: string | undefined;
   /** The published state, while another configuration is active. */
   #published: ActiveConfiguration & { own: Snapshot } | undefined;
 
@@ -50,16 +50,23 @@ export class Replica {
 
   /** Joins the rollout with the configuration of a snapshot, unless it has done so already. */
   async join({ hash }: Snapshot): Promise<void> {
-    if (this.#joined === hash) return;
+    if (this.#rollout.hash === hash) return;
     this.#isJoining = true;
     await this.#rollout.join(hash).finally(() => this.#isJoining = false);
-    this.#joined = hash;
-    if (!this.#rollout.isActive) this.#onActiveChanged();
   }
 
   /** See {@linkcode Rollout.fencingChecks}. */
-  fencingChecks(): Promise<readonly Check[] | undefined> {
-    return this.#rollout.fencingChecks();
+  async fencingChecks(): Promise<readonly Check[] | undefined> {
+    const checks = await this.#rollout.fencingChecks();
+    this.#logActive();
+    return checks;
+  }
+
+  /** This process's configuration and the active one, for the log. */
+  get configurations(): { configuration?: string; active?: string } {
+    const { hash, active } = this.#rollout;
+    if (hash === undefined || active === undefined) return {};
+    return { configuration: shortHash(hash), active: shortHash(active) };
   }
 
   /** Returns what pages are served: this process's own configuration, or the published state if another is active. */
@@ -80,14 +87,21 @@ export class Replica {
   }
 
   #onActiveChanged(): void {
-    if (this.#isJoining) return; // join() checks the result itself
-    if (this.#rollout.isActive) return this.#options.onReactivated();
-    const { hash = "", active = "" } = this.#rollout;
-    this.#options.log.info("rep.rollout.superseded", {
-      configuration: shortHash(hash),
-      active: shortHash(active),
-      detail: "another configuration is active; pages and streams use it",
-    });
+    if (this.#isJoining) return; // the caller is about to publish
+    this.#logActive();
+    if (this.#rollout.isActive) this.#options.onReactivated();
+  }
+
+  /** Logs which configuration is active, unless the log says so already. */
+  #logActive(): void {
+    const { configuration, active } = this.configurations;
+    const logged = `${configuration} ${active}`;
+    if (logged === this.#logged) return;
+    this.#logged = logged;
+    const { log } = this.#options;
+    if (configuration === active) return log.info("rep.rollout.active", { configuration });
+    const detail = "another configuration is active; pages and streams use it";
+    log.info("rep.rollout.superseded", { configuration, active, detail });
   }
 
   #observeActive(): GaugeValue {

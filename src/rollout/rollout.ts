@@ -93,10 +93,14 @@ export class Rollout {
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
+   * @throws {StoreUnavailableError} If it could not be announced yet, so that nobody knows which one is to be active.
    */
   async fencingChecks(): Promise<readonly Check[] | undefined> {
     const check = await readFencingCheck(this.#options.store); // first, so that it covers the heartbeat
-    return await this.refresh() && !this.#hasLeft ? [check] : undefined;
+    const isActive = await this.refresh();
+    if (this.#hasLeft) return undefined;
+    if (this.#announced?.hash !== this.#hash) throw new StoreUnavailableError("Cannot announce the configuration");
+    return isActive ? [check] : undefined;
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */

@@ -1,11 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { configurationHash, shortHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { setUp } from "../_gateway.ts";
-import { delegate } from "../_store.ts";
+import { setUp, type TestGateway } from "../_gateway.ts";
+import { delegate, fallibleStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 
@@ -40,6 +40,66 @@ Deno.test("Replica logs once that another configuration is active if it is alrea
   await using _next = await setUp({ REP_PUBLIC_A: "next" }, options);
   await using again = await setUp({ REP_PUBLIC_A: "old" }, options);
   assertEquals(superseded(again.lines), 1);
+});
+
+/** Returns the lines about which configuration is active. */
+function standing(lines: readonly Record<string, unknown>[]): unknown[] {
+  const events = ["rep.rollout.active", "rep.rollout.superseded", "rep.config.not_published"];
+  return lines.filter(({ msg, level }) => events.includes(String(msg)) && level !== "DEBUG")
+    .map(({ msg, configuration, active }) => [msg, configuration, active]);
+}
+
+/** Returns the problems in the health report, and the metric of the active configuration. */
+async function statusOf({ gateway }: Pick<TestGateway, "gateway">): Promise<unknown[]> {
+  const ask = async (path: string) => await gateway.fetchHealth(new Request(`http://health.test${path}`));
+  const { problems } = await (await ask("/rep/health")).json();
+  return [problems, /^rep_rollout_active.*$/m.exec(await (await ask("/metrics")).text())?.[0]];
+}
+
+Deno.test("Replica does not say that a new configuration is superseded while the store is unavailable, but that the previous one stays active", async () => {
+  const clock = new FakeClock();
+  let isDown = false;
+  const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
+  await using other = await setUp({ REP_PUBLIC_A: "old" }, options);
+  await using gate = await setUp({ REP_PUBLIC_A: "old" }, options);
+  const [old, next] = [await hashOf({ A: "old" }), await hashOf({ A: "new" })];
+  await clock.tick(PERIOD_MS);
+  isDown = true;
+  await clock.tick(PERIOD_MS);
+  await gate.set({ REP_PUBLIC_A: "new" });
+  const before = ["rep.rollout.active", old, undefined];
+  const failure = ["rep.config.not_published", next, old];
+  assertEquals(standing(gate.lines), [before, failure]);
+  const { detail } = gate.lines.find(({ msg }) => msg === "rep.config.not_published") ?? {};
+  assertMatch(String(detail), /^the previous configuration stays active until this succeeds; StoreUnavailableError: /);
+  assertEquals(await statusOf(gate), [["store_unavailable"], `rep_rollout_active{configuration="${old}"} 0`]);
+
+  isDown = false;
+  await clock.tick(2 * PERIOD_MS);
+  assertEquals(standing(gate.lines), [before, failure, ["rep.rollout.active", next, undefined]]);
+  assertEquals(standing(other.lines), [before, ["rep.rollout.superseded", old, next]]);
+  assertEquals(await statusOf(gate), [undefined, `rep_rollout_active{configuration="${next}"} 1`]);
+});
+
+Deno.test("Replica says that a configuration is superseded once it could be announced", async () => {
+  const clock = new FakeClock();
+  let isDown = false;
+  const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
+  await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
+  await using _newer = await setUp({ REP_PUBLIC_A: "newer" }, options);
+  await using gate = await setUp({ REP_PUBLIC_A: "newer" }, options);
+  await clock.tick(PERIOD_MS);
+  isDown = true;
+  await clock.tick(PERIOD_MS);
+  await gate.set({ REP_PUBLIC_A: "old" });
+  isDown = false;
+  await clock.tick(2 * PERIOD_MS);
+  const [old, newer] = [await hashOf({ A: "old" }), await hashOf({ A: "newer" })];
+  assertEquals(standing(gate.lines), [
+    ["rep.rollout.active", newer, undefined],
+    ["rep.config.not_published", old, newer],
+    ["rep.rollout.superseded", old, newer],
+  ]);
 });
 
 Deno.test("Replica announces its instance ID, if it has one", async () => {

@@ -320,6 +320,21 @@ Deno.test("fencingChecks() permits no commit after leave(), so that nothing is p
   assertEquals(await old.fencingChecks(), undefined);
 });
 
+Deno.test("fencingChecks() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
+  const store = memoryStore();
+  let isFull = false;
+  const full = () => Promise.reject(new StoreUnavailableError("disk full"));
+  const commit: Store["commit"] = (checks, writes) => isFull ? full() : store.commit(checks, writes);
+  const cluster = new Cluster({ ...delegate(store), commit });
+  const [, changed] = [await cluster.start("a"), await cluster.start("a")];
+  await cluster.clock.tick(PERIOD_MS);
+  isFull = true;
+  await changed.join("b");
+  await assertRejects(() => changed.fencingChecks(), StoreUnavailableError);
+  isFull = false;
+  assertEquals((await changed.fencingChecks())?.length, 1);
+});
+
 Deno.test("leave() cancels the timer, uses the store no more and keeps the active configuration", async () => {
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);

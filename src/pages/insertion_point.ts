@@ -1,4 +1,4 @@
-import { HtmlTokenizer, type MarkupListener, type Tag, TEXT_ELEMENTS } from "./html_tokenizer.ts";
+import { HtmlTokenizer, TEXT_ELEMENTS, type Token } from "./html_tokenizer.ts";
 
 /** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
@@ -34,23 +34,12 @@ const AMBIGUOUS: ReadonlySet<string> = new Set(["col", "math", "select", "svg"])
  * `<template>`. Where only a tree would be unambiguous, the fallback is used, which is always correct.
  */
 export class InsertionPointFinder {
-  readonly #tokenizer: HtmlTokenizer;
+  readonly #tokenizer = new HtmlTokenizer();
   #insertionPoint: number | "none" | undefined;
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
   #openTemplates = 0;
   #isAmbiguous = false;
-
-  constructor() {
-    const listener: MarkupListener = {
-      text: () => this.#text(),
-      startTag: (tag) => this.#startTag(tag),
-      endTag: (tag) => this.#endTag(tag),
-      cdata: () => this.#useFallbackIfAmbiguous(),
-      utf16: () => this.#insertionPoint = "none",
-    };
-    this.#tokenizer = new HtmlTokenizer(listener);
-  }
 
   /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
   get insertionPoint(): number | "none" | undefined {
@@ -65,13 +54,28 @@ export class InsertionPointFinder {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
   }
 
-  /** Reads a chunk, until the insertion point is known. */
+  /** Reads a chunk, in parts until the insertion point is known: most of a large document is never looked at. */
   read(chunk: Uint8Array): void {
-    for (const byte of chunk) {
-      if (this.#tokenizer.offset - this.fallback === MAX_HEAD_BYTES) this.#useFallback();
-      if (this.#insertionPoint !== undefined) return;
-      this.#tokenizer.read(byte);
+    for (let start = 0; start < chunk.length && this.#insertionPoint === undefined; start += MAX_HEAD_BYTES) {
+      this.#readPart(chunk.subarray(start, start + MAX_HEAD_BYTES));
     }
+  }
+
+  #readPart(part: Uint8Array): void {
+    for (const token of this.#tokenizer.read(part)) {
+      if (token.end - this.fallback > MAX_HEAD_BYTES) this.#useFallback();
+      else this.#readToken(token);
+      if (this.#insertionPoint !== undefined) return;
+    }
+    if (this.#tokenizer.end - this.fallback >= MAX_HEAD_BYTES) this.#useFallback();
+  }
+
+  #readToken(token: Token): void {
+    if (token.kind === "utf16") this.#insertionPoint = "none";
+    else if (token.kind === "startTag") this.#startTag(token);
+    else if (token.kind === "endTag") this.#endTag(token);
+    else if (token.kind === "cdata") this.#useFallbackIfAmbiguous();
+    else if (token.kind === "text" && this.#openTemplates === 0) this.#useFallback();
   }
 
   #useFallback(): void {
@@ -82,11 +86,7 @@ export class InsertionPointFinder {
     if (this.#isAmbiguous) this.#useFallback();
   }
 
-  #text(): void {
-    if (this.#openTemplates === 0) this.#useFallback();
-  }
-
-  #startTag(tag: Tag): void {
+  #startTag(tag: Token): void {
     this.#firstTag ??= tag.start;
     if (this.#openTemplates > 0) this.#startTagInTemplate(tag);
     else if (!HEAD_CONTENT.has(tag.name)) this.#useFallback();
@@ -94,12 +94,12 @@ export class InsertionPointFinder {
     if (tag.name === "template") this.#openTemplates += 1;
   }
 
-  #startTagInTemplate({ name }: Tag): void {
+  #startTagInTemplate({ name }: Token): void {
     if (name === "template" || TEXT_ELEMENTS.has(name)) this.#useFallbackIfAmbiguous();
     if (AMBIGUOUS.has(name)) this.#isAmbiguous = true;
   }
 
-  #endTag({ name, start }: Tag): void {
+  #endTag({ name, start }: Token): void {
     this.#firstTag ??= start;
     if (this.#openTemplates > 0) this.#endTagInTemplate(name);
     else if (name === "head") this.#insertionPoint = start;

@@ -1,4 +1,4 @@
-import { HtmlTokenizer, type MarkupListener, type Tag } from "./html_tokenizer.ts";
+import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
 import { insertScript } from "./inject_script.ts";
 
 /** A range of a document, in bytes. */
@@ -36,19 +36,12 @@ interface ConfigScriptRange {
 
 function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
   const found: ConfigScriptRange[] = [];
-  let open: Tag | undefined;
-  const listener: MarkupListener = {
-    text() {},
-    cdata() {},
-    utf16() {},
-    startTag: (tag) => open = tag.name === "script" && hasConfigId(document, tag) ? tag : undefined,
-    endTag: ({ start, end }) => {
-      if (open) found.push({ element: { start: open.start, end }, text: { start: open.end, end: start } });
-      open = undefined;
-    },
-  };
-  const tokenizer = new HtmlTokenizer(listener);
-  for (const byte of document) tokenizer.read(byte);
+  let open: Token | undefined;
+  for (const token of new HtmlTokenizer().read(document)) {
+    const { kind, name, start, end } = token;
+    if (open) found.push({ element: { start: open.start, end }, text: { start: open.end, end: start } });
+    open = kind === "startTag" && name === "script" && hasConfigId(document, token) ? token : undefined;
+  }
   return found;
 }
 

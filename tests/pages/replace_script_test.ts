@@ -15,6 +15,7 @@ const DOCUMENTS: Record<string, readonly [before: string, after: string]> = {
   "an element": ["<head>|</head>", "<head>|</head>"],
   "an element in another place": ["<head></head><body>|</body>", "<head>|</head><body></body>"],
   "two elements": ["<head>|<meta>|</head>", "<head><meta>|</head>"],
+  "an element after a < that is text": ["<head></head>1 <|", "<head>|</head>1 <"],
   "an element in a comment": ["<head><!-- | --></head>", "<head><!-- OLD -->|</head>"],
   "an element in a script": [
     "<head><script>'<script id=__rep__>'</script></head>",

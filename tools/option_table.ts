@@ -10,9 +10,9 @@ const TABLE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignor
 /** Returns the table of options in Markdown. */
 export function optionTable(): string {
   const rows = OPTION_NAMES.map((name) => {
-    const { help, manifest }: Option<unknown> = OPTIONS[name];
-    const codes = [flagOf(name), environmentVariable(name), manifest ?? "", defaultOf(name)].map(code);
-    return `| ${[...codes, help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+    const option: Option<unknown> = OPTIONS[name];
+    const codes = [flagOf(name, option), environmentVariable(name), option.manifest ?? "", defaultOf(option)].map(code);
+    return `| ${[...codes, option.help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   });
   return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
 }

@@ -1,6 +1,6 @@
 import { systemClock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
-import { isCommand } from "./commands/command_names.ts";
+import { commandIn, type CommandName, withoutDashes } from "./commands/command_names.ts";
 import { readCommand } from "./options/command.ts";
 import { loadKvToken } from "./sources/secret_files.ts";
 import { exitWithError, exitWithStartError } from "./start/exit_with_error.ts";
@@ -9,8 +9,9 @@ import { onSignals } from "./start/signals.ts";
 
 /** Runs the command from its arguments to its end: the gateway until the last signal, or a command without a server. */
 export async function main(args: readonly string[]): Promise<void> {
-  if (isCommand(args)) Deno.exit(await runCommandAlone(args).catch(exitWithError));
-  await runGateway(args).catch(exitWithStartError);
+  const command = commandIn(args);
+  if (command === undefined) return await runGateway(args).catch(exitWithStartError);
+  Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)).catch(exitWithError));
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
@@ -27,11 +28,11 @@ async function runGateway(args: readonly string[]): Promise<void> {
   await service.start();
 }
 
-async function runCommandAlone(args: readonly string[]): Promise<number> {
+async function runCommandAlone(command: CommandName, args: readonly string[]): Promise<number> {
   await loadKvToken();
   const { runCommand } = await import("./commands/run_command.ts");
   const { systemIo } = await import("./commands/command_io.ts");
-  return await runCommand(args, systemIo());
+  return await runCommand(command, args, systemIo());
 }
 
 function print(text: string): void {

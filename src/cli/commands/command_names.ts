@@ -30,12 +30,7 @@ export const STORE_COMMANDS = ["set", "unset", "list", "history", "watch"] as co
 /** The name of a command that uses the store. */
 export type StoreCommandName = typeof STORE_COMMANDS[number];
 
-/** Whether a command line begins with one of the commands, so that it does not start the gateway. */
-export function isCommand(args: readonly string[]): boolean {
-  return commandIn(args) !== undefined;
-}
-
-/** Returns the command that a command line begins with. */
+/** Returns the command that a command line begins with; without one, it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);
   return COMMAND_NAMES.find((name) => name === first);

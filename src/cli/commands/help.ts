@@ -1,6 +1,6 @@
-import { formatRows, type HelpRow, wrap } from "../options/help_rows.ts";
+import { formatRows, optionRows, wrap } from "../options/help.ts";
 import { environmentVariable } from "../options/option_table.ts";
-import { FLAGS } from "./command_line.ts";
+import { COMMAND_OPTIONS } from "./command_line.ts";
 import { type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
 
 /** Remarks on the commands. */
@@ -36,18 +36,14 @@ export function commandHelp(command: CommandName): string {
   const { args, help } = COMMANDS[command];
   const needsStore = STORE_COMMANDS.some((name) => name === command);
   const usage = `deno run -A ${needsStore ? "--unstable-kv " : ""}jsr:@rep/gateway ${command}`;
-  const flags = Object.entries(FLAGS).filter(([, { commands }]) => commands.some((name) => name === command));
+  const options = Object.entries(COMMAND_OPTIONS).filter(([, { commands }]) => commands.some((it) => it === command));
   return [
     `${help}.`,
     "",
     `Usage: ${usage} ${`${args} [OPTION ...]`.trim()}`,
     "",
-    ...formatRows([...flags.map(([name, flag]) => toRow(name, flag)), ["-h, --help", "Print this help"]]),
+    ...formatRows([...optionRows(Object.fromEntries(options)), ["-h, --help", "Print this help"]]),
     "",
     ...NOTES[command].flatMap((note) => wrap(note)),
   ].join("\n");
-}
-
-function toRow(name: string, flag: { readonly value?: string; readonly help: string }): HelpRow {
-  return [flag.value === undefined ? `--${name}` : `--${name} ${flag.value}`, flag.help];
 }

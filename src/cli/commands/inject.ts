@@ -8,14 +8,14 @@ import { parseCommandManifest } from "../options/manifest_settings.ts";
 import { readOptions } from "../options/read_options.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandLine } from "./command_line.ts";
 import { readConfigJs, renderConfigJs } from "./config_js.ts";
 import { readSources } from "./read_sources.ts";
 import { escapeInvisible } from "./table.ts";
 import { findRegularFile, writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
-export async function inject(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function inject(line: CommandLine, io: CommandIo): Promise<void> {
   const snapshot = await readSnapshot(line, io);
   const lists = await Promise.all(line.args.map((build) => listPages(build, io)));
   const pages = lists.flat();
@@ -23,7 +23,7 @@ export async function inject(line: CommandArguments, io: CommandIo): Promise<voi
     throw new TypeError(`Cannot inject into ${line.args.join(", ")}: expected .html files, got none`);
   }
   for (const path of pages) await injectInto(path, snapshot, io);
-  if (line.configJs !== undefined) await writeConfigJs(line.configJs, snapshot, io);
+  if (line["config-js"] !== undefined) await writeConfigJs(line["config-js"], snapshot, io);
 }
 
 /** Lists the pages of a build, without those that a link out of it names: another build may have them as well. */
@@ -38,7 +38,7 @@ async function listPages(build: string, { printError }: CommandIo): Promise<stri
   return pages.filter((_, index) => !isOutside(targets[index]));
 }
 
-async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
+async function readSnapshot(line: CommandLine, io: CommandIo): Promise<Snapshot> {
   const { environment, manifest, manifestPath, issues, warnings } = await readSources(line, io.environment);
   const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest, manifestPath);
   const allIssues = [...issues, ...parsed?.issues ?? []];

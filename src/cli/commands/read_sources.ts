@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { DEFAULT_MANIFEST, findDefaultManifest, readEnvPath, readTextFile } from "../sources/sources.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandLine } from "./command_line.ts";
 
 /** The sources of the variables, as a gateway would read them, except its store. */
 export interface CommandSources {
@@ -20,19 +20,19 @@ export interface CommandSources {
 }
 
 /** Returns the manifest of a command: by default the one in the current directory, if there is one. */
-export async function findManifest({ manifest }: Pick<CommandArguments, "manifest">): Promise<string | undefined> {
+export async function findManifest({ manifest }: Pick<CommandLine, "manifest">): Promise<string | undefined> {
   return manifest ?? await findDefaultManifest();
 }
 
 /** Reads the sources of a command, and goes on if one of them cannot be read. */
 export async function readSources(
-  line: Pick<CommandArguments, "manifest" | "envFiles">,
+  line: Pick<CommandLine, "manifest" | "env-file">,
   processEnvironment: Environment,
 ): Promise<CommandSources> {
   const issues: string[] = [];
   const manifestPath = await findManifest(line);
   const manifest = manifestPath && await orIssue(readTextFile(manifestPath, "--manifest"), issues);
-  const files = await Promise.all(line.envFiles.map(async (path) => {
+  const files = await Promise.all(line["env-file"].map(async (path) => {
     return [path, await orIssue(readEnvPath(path, "--env-file"), issues) ?? {}] as const;
   }));
   const all = [...files, ["environment", processEnvironment] as const];
@@ -46,7 +46,7 @@ export async function readSources(
   };
 }
 
-function permissionWarnings({ manifest }: Pick<CommandArguments, "manifest">): string[] {
+function permissionWarnings({ manifest }: Pick<CommandLine, "manifest">): string[] {
   const isManifestMissing = manifest === undefined && !isGranted({ name: "read", path: DEFAULT_MANIFEST });
   return [
     ...(isGranted({ name: "env" }) ? [] : ["without --allow-env, environment variables are not read"]),

@@ -7,7 +7,7 @@ import { environmentName, type Tier, TIERS, type Variable } from "../../config/t
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import { type OptionSources, readOptions, unknownVariables, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandLine } from "./command_line.ts";
 import { type CommandSources, readSources } from "./read_sources.ts";
 import { formatTable, terminalJson } from "./table.ts";
 
@@ -27,7 +27,7 @@ interface EffectiveVariable {
 type Declarations = ReadonlyMap<string, Declaration>;
 
 /** Checks everything that a gateway would check at startup, and prints the effective values. */
-export async function validate(line: CommandArguments, io: CommandIo): Promise<number> {
+export async function validate(line: CommandLine, io: CommandIo): Promise<number> {
   const sources = await readSources(line, io.environment);
   const { manifest, issues: manifestIssues } = parseManifest(sources);
   const options = checkOptions({

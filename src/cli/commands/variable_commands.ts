@@ -15,7 +15,7 @@ import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readTextFile } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandLine } from "./command_line.ts";
 import type { StoreCommandName } from "./command_names.ts";
 import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
@@ -23,12 +23,12 @@ import { publicName, validateAssignments } from "./validate_assignments.ts";
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
 
-type Run = (line: CommandArguments, io: CommandIo) => Promise<void>;
+type Run = (line: CommandLine, io: CommandIo) => Promise<void>;
 
 /** The commands that use the store. */
 export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set, unset, list, history, watch };
 
-async function set(line: CommandArguments, io: CommandIo): Promise<void> {
+async function set(line: CommandLine, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
   const { manifest: manifestPath, force } = line;
@@ -37,14 +37,14 @@ async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   for (const warning of warnings) io.printError(warning);
 }
 
-async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
+async function unset(line: CommandLine, io: CommandIo): Promise<void> {
   const names = new Set(line.args.map(publicName));
   const writes = await write(new Map([...names].map((name) => [name, undefined])), line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
 
-async function list(line: CommandArguments, io: CommandIo): Promise<void> {
+async function list(line: CommandLine, io: CommandIo): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
   if (variables.length === 0) return io.printError("There are no variables in the store");
@@ -52,14 +52,14 @@ async function list(line: CommandArguments, io: CommandIo): Promise<void> {
   printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
 }
 
-async function history(line: CommandArguments, io: CommandIo): Promise<void> {
+async function history(line: CommandLine, io: CommandIo): Promise<void> {
   const writes = await withStore(line, io, (store) => readHistory(store, line.limit));
   if (line.json) return printJson(writes, io);
   if (writes.length === 0) return io.printError("There are no writes yet");
   printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)], 4, io);
 }
 
-async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
+async function watch(line: CommandLine, io: CommandIo): Promise<void> {
   const onChange = (failure?: Error) => io.printError(nameFlags(failure?.message ?? "The store is available again"));
   await withStore(line, { ...io, onChange }, async (store) => {
     const stop = new AbortController();
@@ -80,13 +80,13 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
 
 async function write(
   values: ReadonlyMap<string, string | undefined>,
-  line: CommandArguments,
+  line: CommandLine,
   io: CommandIo,
 ): Promise<StoredWrite[]> {
   const { clock, random } = io;
   const writes = await withStore(line, io, async (store) => {
     try {
-      return await writeVariables(store, values, { clock, random, ifId: line.ifId });
+      return await writeVariables(store, values, { clock, random, ifId: line["if-id"] });
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       throw new StoreUnavailableError(`${error.message}; it may have been written; see history`, { cause: error });
@@ -103,7 +103,7 @@ interface StoreIo extends Pick<CommandIo, "openStore" | "clock"> {
 }
 
 async function withStore<T>(
-  { kv }: CommandArguments,
+  { kv }: CommandLine,
   { openStore, clock, onChange = () => {} }: StoreIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {

@@ -87,9 +87,9 @@ async function readMasterKey(environment: Environment): Promise<Uint8Array<Array
   }
 }
 
-/** A health port that equals the port is not a port of its own, as in REP's Go gateway. */
+/** A health port that is 0 or equals the port is not a port of its own, as in REP's Go gateway. */
 function separatePort({ port, "health-port": healthPort }: CommandOptions): number | undefined {
-  return healthPort === port ? undefined : healthPort;
+  return healthPort === 0 || healthPort === port ? undefined : healthPort;
 }
 
 /** Probes on the public port would get the app's page, or whatever the upstream says, with 200. */

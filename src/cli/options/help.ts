@@ -1,8 +1,16 @@
 import { formatByteSize } from "../../values/byte_size.ts";
 import { formatDuration } from "../../values/duration.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
-import { formatRows, type HelpRow, wrap } from "./help_rows.ts";
-import { environmentVariable, GROUPS, type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
+import { environmentVariable, GROUPS, type Option, type OptionTable } from "./option_table.ts";
+
+/** What a row of `--help` explains, and the explanation. */
+type HelpRow = readonly [name: string, help: string];
+
+/** Terminals have at least 80 columns. */
+const COLUMNS = 80;
+/** A longer name is on a line of its own. */
+const MAX_NAME = 26;
+const INDENT = "  ";
 
 const NOTES = [
   "--no-NAME turns a switch off. Flags that take a list may be repeated; others that take a value may not.",
@@ -31,26 +39,48 @@ function section(title: string, rows: readonly HelpRow[]): string[] {
   return ["", `${title}:`, ...formatRows(rows)];
 }
 
-function optionRows(options: object): HelpRow[] {
-  return OPTION_NAMES.filter((name) => name in options).map((name) => [flagOf(name), describe(name)]);
+/** Returns the lines of `--help` about the options of a table. */
+export function optionRows(table: OptionTable): HelpRow[] {
+  return Object.entries(table).map(([name, option]) => [flagOf(name, option), describe(option)]);
 }
 
 /** Returns the flag of an option, with the placeholder of its value. */
-export function flagOf(name: OptionName): string {
-  const { value }: Option<unknown> = OPTIONS[name];
+export function flagOf(name: string, { value }: Option<unknown>): string {
   return value === undefined ? `--${name}` : `--${name} ${value}`;
 }
 
-function describe(name: OptionName): string {
-  const { help }: Option<unknown> = OPTIONS[name];
-  const defaultValue = defaultOf(name);
-  return defaultValue === "" ? help : `${help} (${defaultValue})`;
+function describe(option: Option<unknown>): string {
+  const defaultValue = defaultOf(option);
+  return defaultValue === "" ? option.help : `${option.help} (${defaultValue})`;
 }
 
 /** Returns the default of an option as text; empty if there is none. */
-export function defaultOf(name: OptionName): string {
-  const { default: defaultValue, value }: Option<unknown> = OPTIONS[name];
+export function defaultOf({ default: defaultValue, value }: Option<unknown>): string {
   if (defaultValue === undefined || defaultValue === false) return "";
   if (value === "DURATION") return formatDuration(Number(defaultValue));
   return value === "SIZE" ? formatByteSize(Number(defaultValue)) : String(defaultValue);
+}
+
+/** Formats the rows of one or more groups in two columns. */
+export function formatRows(rows: readonly HelpRow[]): string[] {
+  const indent = INDENT.length + MAX_NAME + INDENT.length;
+  return rows.flatMap(([name, help]) => {
+    const [first = "", ...rest] = wrap(help, COLUMNS - indent);
+    const lines = [first, ...rest].map((line) => " ".repeat(indent) + line);
+    if (name.length > MAX_NAME) return [INDENT + name, ...lines];
+    return [`${INDENT}${name.padEnd(MAX_NAME)}${INDENT}${first}`.trimEnd(), ...lines.slice(1)];
+  });
+}
+
+/** Wraps a paragraph. */
+export function wrap(text: string, columns = COLUMNS): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > columns) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
 }

@@ -2,7 +2,7 @@ import { checkKeys, type Fields, type Report } from "../../config/fields.ts";
 import { formatValue } from "../../config/format_value.ts";
 import { type ManifestResult, type ManifestSettings, parseManifest } from "../../config/manifest.ts";
 import { redactUrl } from "../../values/redact_url.ts";
-import { InvalidValue, type Option, OPTIONS } from "./option_table.ts";
+import { type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses the manifest at a path, including its `settings`, which are options of the command. */
 export function parseCommandManifest(text: string, path: string | undefined): ManifestResult {
@@ -16,23 +16,20 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     isSecret: false,
   });
   const settings = options.flatMap((option) => {
-    const key = option.manifest;
+    const { manifest: key, expected } = option;
     if (key === undefined || fields[key] === undefined) return [];
-    try {
-      return [[key, readSetting(fields[key], option)]];
-    } catch (error) {
-      const expected = error instanceof InvalidValue ? error.message : option.expected;
-      report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
-      return [];
-    }
+    const value = readSetting(fields[key], option);
+    if (value === undefined) report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
+    return [[key, value]];
   });
   return Object.fromEntries(settings);
 }
 
-function readSetting(value: unknown, { type, parse, expected }: Option<unknown>): unknown {
+/** Returns `undefined` if the value is invalid. */
+function readSetting(value: unknown, { type, parse }: Option<unknown>): unknown {
   if (type === "list" && value === null) return []; // a key without items
   if (type !== "list" && typeof value === type) return parse(String(value));
-  if (type !== "list" || !isListOfStrings(value)) throw new TypeError(expected);
+  if (type !== "list" || !isListOfStrings(value)) return undefined;
   return value.length === 0 ? [] : parse(value.join(","));
 }
 

@@ -6,7 +6,6 @@ import { WINDOW_MS } from "../../keys/sliding_window.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
 import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
 import { formatDuration, parseDuration } from "../../values/duration.ts";
-import { redactUrl } from "../../values/redact_url.ts";
 import { parseUpstream } from "../../values/upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
@@ -23,39 +22,27 @@ export interface Option<T> {
   readonly type: "boolean" | "number" | "string" | "list";
   /** Description of a valid value, for error messages. */
   readonly expected: string;
-  /** Parses a value. @throws {RangeError} If it is invalid. */
-  readonly parse: (text: string) => T;
+  /** Parses a value; `undefined` if it is invalid. */
+  readonly parse: (text: string) => T | undefined;
 }
+
+/** Options by name. */
+export type OptionTable = Readonly<Record<string, Option<unknown>>>;
+
+/** The value of every option of a table. */
+export type OptionValues<Table> = { readonly [N in keyof Table]: Table[N] extends Option<infer T> ? T : never };
 
 /** The parts of an option that its type decides. */
 type OptionType<T> = Omit<Option<T>, "help" | "manifest">;
-
-/** A type whose parser returns `undefined` for an invalid value. */
-type Definition<T> = Omit<OptionType<T>, "parse"> & { readonly parse: (text: string) => T | undefined };
-
-/**
- * Thrown for an invalid value; the caller knows the name of the option and reports it. The message says what is valid.
- */
-export class InvalidValue extends RangeError {}
-
-function define<T>({ parse, ...others }: Definition<T>): OptionType<T> {
-  return {
-    ...others,
-    parse(text) {
-      const value = parse(text);
-      if (value === undefined) throw new InvalidValue(others.expected);
-      return value;
-    },
-  };
-}
 
 /** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
 const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
 const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
-function toggle(): OptionType<boolean> {
+/** Returns the type of a switch: `--name` alone turns it on. */
+export function toggle(): OptionType<boolean> {
   const parse = (text: string) => TRUE.includes(text) || (FALSE.includes(text) ? false : undefined);
-  return define({ default: false, type: "boolean", expected: "true or false", parse });
+  return { default: false, type: "boolean", expected: "true or false", parse };
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
@@ -64,22 +51,18 @@ function choice<T extends string, D extends T | undefined = undefined>(
 ): OptionType<T | D> {
   const expected = `one of ${values.join(", ")}`;
   const parse = (text: string) => values.find((value) => value === (ignoreCase ? text.toLowerCase() : text));
-  return define<T | D>({ default: defaultValue as D, type: "string", value: values.join("|"), expected, parse });
+  return { default: defaultValue as D, type: "string", value: values.join("|"), expected, parse };
 }
 
-function integer(range: NumberOption): OptionType<number>;
-function integer(range: NumberRange): OptionType<number | undefined>;
-function integer(range: NumberRange & Partial<NumberOption>): OptionType<number | undefined> {
+/** Returns the type of an integer. */
+export function integer(range: NumberOption): OptionType<number>;
+/** Returns the type of an integer without a default. */
+export function integer(range: NumberRange): OptionType<number | undefined>;
+export function integer(range: NumberRange & Partial<NumberOption>): OptionType<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
-  const parse = (text: string) => inRange(/^\d{1,9}$/.test(text) ? Number(text) : undefined, range);
-  return define({ default: defaultValue, type: "number", value: "N", expected, parse });
-}
-
-/** A port that is not used if it is 0, as in REP's Go gateway. */
-function optionalPort(): OptionType<number | undefined> {
-  const { parse, ...others } = integer(PORTS);
-  return { ...others, parse: (text) => parse(text) || undefined };
+  const parse = (text: string) => inRange(/^\d{1,16}$/.test(text) ? Number(text) : undefined, range);
+  return { default: defaultValue, type: "number", value: "N", expected, parse };
 }
 
 function duration(range: NumberOption): OptionType<number> {
@@ -87,59 +70,63 @@ function duration(range: NumberOption): OptionType<number> {
   const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
   const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range);
-  return define({ default: range.default, type: "string", value: "DURATION", expected, parse });
+  return { default: range.default, type: "string", value: "DURATION", expected, parse };
 }
 
 function byteSize(range: NumberOption): OptionType<number> {
   const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatByteSize);
   const expected = `a size from ${min} to ${max}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseByteSize(text), range);
-  return define({ default: range.default, type: "string", value: "SIZE", expected, parse });
+  return { default: range.default, type: "string", value: "SIZE", expected, parse };
 }
 
 function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange): number | undefined {
   return value !== undefined && value >= min && value <= max && value % step === 0 ? value : undefined;
 }
 
-function text<D extends string | undefined = undefined>(value: string, defaultValue?: D): OptionType<string | D> {
+/** Returns the type of any text that is not empty. */
+export function text<D extends string | undefined = undefined>(
+  value: string,
+  defaultValue?: D,
+): OptionType<string | D> {
   const parse = (input: string) => input === "" || input.includes("\0") ? undefined : input;
-  return define<string | D>({
-    default: defaultValue as D,
-    type: "string",
-    value,
-    expected: "a non-empty value",
-    parse,
-  });
+  return { default: defaultValue as D, type: "string", value, expected: "a non-empty value", parse };
 }
 
 /** The items of a list. */
 interface Items {
   /** Description of valid items. */
   readonly expected: string;
-  /** Parses an item; `undefined` if it is invalid. @throws {InvalidValue} To give a more specific reason. */
+  /** Parses an item; `undefined` if it is invalid. */
   readonly parseItem: (item: string) => string | undefined;
   /** Whether an empty list is valid: where it is the most restrictive one. @default {false} */
   readonly mayBeEmpty?: boolean;
 }
 
+/** Returns the type of a list. A comma in the braces of a glob separates nothing. */
 function list(value: string, { parseItem, expected, mayBeEmpty = false }: Items): OptionType<readonly string[]> {
   const parse = (input: string) => {
-    const items = input.split(",").map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    const items = input.split(/,(?![^{}]*\})/).map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
     const valid = items.filter((item) => item !== undefined);
     return valid.length === items.length && (valid.length > 0 || mayBeEmpty) ? valid : undefined;
   };
-  return define<readonly string[]>({ default: [], type: "list", value, expected, parse });
+  return { default: [], type: "list", value, expected, parse };
+}
+
+/** Returns the type of a list of paths or globs. */
+export function paths(value: string): OptionType<readonly string[]> {
+  return list(value, { expected: "paths", parseItem: (path) => path.includes("\0") ? undefined : path });
 }
 
 function upstream(): OptionType<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
   const parse = (input: string) => parseUpstream(input.includes("://") ? input : `http://${input}`);
-  return define<URL | undefined>({ default: undefined, type: "string", value: "URL", expected, parse });
+  return { default: undefined, type: "string", value: "URL", expected, parse };
 }
 
 function basePath(): OptionType<string> {
   const parse = (path: string) => path === "" ? undefined : parseBasePath(path);
-  return define({ default: "", type: "string", value: "PATH", expected: EXPECTED_BASE_PATH, parse });
+  return { default: "", type: "string", value: "PATH", expected: EXPECTED_BASE_PATH, parse };
 }
 
 function parseProxy(item: string): string | undefined {
@@ -149,15 +136,6 @@ function parseProxy(item: string): string | undefined {
   } catch {
     return undefined; // the caller reports the name of the option
   }
-}
-
-const EXPECTED_ORIGINS = "origins such as https://app.example.com";
-
-function parseOrigin(item: string): string | undefined {
-  if (item.includes("*")) {
-    throw new InvalidValue(`${EXPECTED_ORIGINS}, none of them with a wildcard such as ${redactUrl(item)}`);
-  }
-  return normalizeOrigin(item);
 }
 
 const PORTS = { min: 0, max: 65_535 } as const;
@@ -193,7 +171,7 @@ export const GROUPS = {
   "Variables": {
     "manifest": { ...text("FILE"), help: "Manifest that declares the variables, such as .rep.yaml" },
     "env-file": {
-      ...list("PATH,…", { expected: "paths", parseItem: (path) => path.includes("\0") ? undefined : path }),
+      ...paths("PATH,…"),
       help: "File of NAME=value lines, or directory with a file per variable",
     },
     "strict": { ...toggle(), manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" },
@@ -224,7 +202,11 @@ export const GROUPS = {
   },
   "Session keys": {
     "allowed-origins": {
-      ...list("ORIGIN,…", { expected: EXPECTED_ORIGINS, parseItem: parseOrigin, mayBeEmpty: true }),
+      ...list("ORIGIN,…", {
+        expected: "origins such as https://app.example.com, without wildcards",
+        parseItem: normalizeOrigin,
+        mayBeEmpty: true,
+      }),
       manifest: "allowed_origins",
       help: "Origins that may request session keys; by default only its own",
     },
@@ -247,7 +229,7 @@ export const GROUPS = {
   "Network": {
     "port": { ...integer({ ...PORTS, default: 8080 }), help: "Port to listen on; 0 picks a free port" },
     "hostname": { ...text("HOST", "0.0.0.0"), help: "Address to listen on" },
-    "health-port": { ...optionalPort(), help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" },
+    "health-port": { ...integer(PORTS), help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" },
     "allowed-hosts": {
       ...list("HOST,…", {
         expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
@@ -301,7 +283,7 @@ export const OPTIONS = {
 export type OptionName = keyof typeof OPTIONS;
 
 /** The value of every option. */
-export type CommandOptions = { readonly [N in OptionName]: (typeof OPTIONS)[N] extends Option<infer T> ? T : never };
+export type CommandOptions = OptionValues<typeof OPTIONS>;
 
 /** The names of all options, in the order of the table in docs/reference.md. */
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
@@ -309,14 +291,4 @@ export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
 /** Returns the environment variable of an option. */
 export function environmentVariable(name: string): string {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
-}
-
-/** Whether an option is a switch: `--name` alone turns it on. */
-export function isSwitch(name: OptionName): boolean {
-  return OPTIONS[name].type === "boolean";
-}
-
-/** Whether an option takes a list, so that its flag may be repeated. */
-export function isList(name: OptionName): boolean {
-  return OPTIONS[name].type === "list";
 }

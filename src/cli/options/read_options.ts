@@ -3,17 +3,17 @@ import { closestString } from "@std/text/closest-string";
 import type { ManifestSettings } from "../../config/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
 import { redactUrl } from "../../values/redact_url.ts";
-import { COMMAND_NAMES } from "../commands/command_names.ts";
+import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
 import {
   type CommandOptions,
   environmentVariable,
-  InvalidValue,
-  isList,
-  isSwitch,
   type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,
+  type OptionTable,
+  type OptionValues,
+  toggle,
 } from "./option_table.ts";
 
 /** An unknown option, or an invalid value of an option. The process exits with code 2. */
@@ -21,37 +21,33 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** A parsed command line. */
-interface CommandLine {
-  readonly flags: ReadonlyMap<OptionName, string>;
-  readonly help: boolean;
-  readonly version: boolean;
-}
-
 /** Where options are set, in order of precedence. */
 export interface OptionSources {
-  readonly flags: CommandLine["flags"];
+  readonly flags: ReadonlyMap<string, string>;
   readonly environment: Readonly<Record<string, string>>;
   readonly manifest: ManifestSettings;
 }
 
+/** The flags of a command line, and its other words. */
+interface ParsedFlags {
+  readonly flags: OptionSources["flags"];
+  readonly words: readonly string[];
+}
+
+/** Options by name, as far as a command line depends on them. */
+type FlagTable = Readonly<Record<string, Pick<Option<unknown>, "type" | "expected">>>;
+
 /**
- * Parses a command line.
+ * Parses the command line of the gateway.
  *
  * @throws {UsageError} If an argument is not an option, or a flag is repeated that takes a single value.
  */
-export function parseCommandLine(args: readonly string[]): CommandLine {
-  const options = args[0] === "--" ? args.slice(1) : args; // `deno serve` and `deno task` pass it on
+export function parseCommandLine(args: readonly string[]) {
+  const options = withoutDashes(args);
   if (options[0]?.startsWith("-") === false) rejectFirstWord(options[0]);
-  const { _: rest, h, help, version, ...flags } = parseArgs(normalize(options), {
-    string: [...OPTION_NAMES],
-    collect: [...OPTION_NAMES],
-    boolean: ["help", "h", "version"],
-    unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg), // other words are in `rest`
-  });
-  if (rest.length > 0) rejectWord(String(rest[0]));
-  const given = OPTION_NAMES.filter((name) => flags[name].length > 0);
-  return { flags: new Map(given.map((name) => [name, combine(name, flags[name])])), help: help || h, version };
+  const { flags, words } = parseFlags(options, { ...OPTIONS, help: toggle(), version: toggle() }, { h: "help" });
+  if (words[0] !== undefined) rejectWord(words[0]);
+  return { flags, help: flags.has("help"), version: flags.has("version") };
 }
 
 /** The first word may be a misspelled command. */
@@ -69,75 +65,82 @@ function rejectWord(word: string): never {
   throw new UsageError(`Cannot use "${redactUrl(word)}": expected options only; see --help`);
 }
 
-/** Returns the value of a flag that may have been repeated. */
-function combine(name: OptionName, values: readonly string[]): string {
-  if (isSwitch(name)) return values.at(-1) ?? ""; // as usual for a pair such as --strict and --no-strict
-  if (isList(name)) return values.join(",");
-  return singleValue(name, values) ?? "";
-}
-
 /**
- * Returns the value of a flag that takes a single one.
+ * Parses the flags of a command line. A switch has the text `true` or `false`, and a list the texts of all its flags.
  *
- * @throws {UsageError} If there are several.
+ * @param aliases Other names of flags.
+ * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
  */
-export function singleValue(name: string, values: readonly string[]): string | undefined {
-  if (values.length <= 1) return values[0];
-  throw new UsageError(`Cannot use --${name} twice: expected one value`);
+export function parseFlags(
+  args: readonly string[],
+  table: FlagTable,
+  aliases: Readonly<Record<string, string>>,
+): ParsedFlags {
+  const names = Object.keys(table);
+  const { _: words, ...values } = parseArgs(normalize(args, table, aliases), {
+    string: ["_", ...names],
+    collect: names,
+    unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg, names), // other words are in `_`
+  });
+  const given = Object.entries(table).filter(([name]) => values[name].length > 0);
+  return { flags: new Map(given.map(([name, { type }]) => [name, combine(name, type, values[name])])), words };
 }
 
-/** Writes every option as `--name=value`, since `parseArgs` does not accept a next argument that begins with a dash. */
-function normalize(args: readonly string[]): string[] {
+/** Returns the value of a flag that may have been repeated. */
+function combine(name: string, type: Option<unknown>["type"], values: readonly string[]): string {
+  if (type === "list") return values.join(",");
+  if (type !== "boolean" && values.length > 1) throw new UsageError(`Cannot use --${name} twice: expected one value`);
+  return values.at(-1) ?? ""; // the last one is usual for a pair such as --strict and --no-strict
+}
+
+/** Writes every flag as `--name=value`, since `parseArgs` does not accept a next argument that begins with a dash. */
+function normalize(args: readonly string[], table: FlagTable, aliases: Readonly<Record<string, string>>): string[] {
   const normalized: string[] = [];
-  const words = args.map(withTwoDashes);
+  const words = args.map((arg) => withTwoDashes(arg, table, aliases));
   for (let index = 0; index < words.length; index++) {
     const word = words[index] ?? "";
     const next = words[index + 1];
     if (word === "--") return [...normalized, ...args.slice(index)];
-    if (takesNext(word) && next !== undefined && !next.startsWith("--")) {
+    const name = Object.keys(table).find((name) => word === `--${name}`);
+    if (name === undefined) normalized.push(checkNegation(word, table));
+    else if (table[name]?.type === "boolean") normalized.push(`${word}=true`);
+    else if (next !== undefined && !next.startsWith("--")) {
       normalized.push(`${word}=${next}`);
       index++;
-    } else normalized.push(normalizeSwitch(rejectMissingList(word)));
+    } else normalized.push(rejectMissingList(word, table[name]));
   }
   return normalized;
 }
 
 /** Go accepts flags with one dash as well; these are often written so for REP's Go gateway. */
-function withTwoDashes(arg: string): string {
-  const [, name] = /^-([a-z][a-z-]+)(=.*)?$/s.exec(arg) ?? [];
-  return FLAG_NAMES.some((flag) => flag === name) ? `-${arg}` : arg;
-}
-
-const FLAG_NAMES: readonly string[] = [...OPTION_NAMES, "help", "version"];
-
-function takesNext(arg: string): boolean {
-  return OPTION_NAMES.some((name) => arg === `--${name}` && !isSwitch(name));
+function withTwoDashes(arg: string, table: FlagTable, aliases: Readonly<Record<string, string>>): string {
+  const [, word = "", value = ""] = /^--?([a-z][a-z-]*)(=.*)?$/s.exec(arg) ?? [];
+  const name = aliases[word] ?? word;
+  return Object.hasOwn(table, name) ? `--${name}${value}` : arg;
 }
 
 /** A list may be empty, so a missing value would otherwise be accepted. */
-function rejectMissingList(arg: string): string {
-  const name = OPTION_NAMES.find((name) => arg === `--${name}` && isList(name));
-  if (name === undefined) return arg;
-  throw new UsageError(`Cannot read --${name}: expected ${OPTIONS[name].expected}, got nothing`);
+function rejectMissingList(word: string, option: FlagTable[string] | undefined): string {
+  if (option?.type !== "list") return word;
+  throw new UsageError(`Cannot read ${word}: expected ${option.expected}, got nothing`);
 }
 
-/** Writes `--name` and `--no-name` as `--name=true` and `--name=false`. */
-function normalizeSwitch(arg: string): string {
-  const [, no, name = "", value] = /^--(no-)?([a-z-]+)(=.*)?$/s.exec(arg) ?? [];
-  const isKnown = OPTION_NAMES.some((option) => option === name && isSwitch(option));
-  if (value === undefined) return isKnown ? `--${name}=${no === undefined}` : arg;
-  if (no === undefined) return arg;
-  if (isKnown) throw new UsageError(`Cannot use --no-${name} with a value: expected --${name} or --no-${name}`);
-  return rejectFlag(arg); // `parseArgs` would take it for the option without `no-`
+/** Writes `--no-name` as `--name=false`. */
+function checkNegation(word: string, table: FlagTable): string {
+  const [, name = "", value] = /^--no-([a-z-]+)(=.*)?$/s.exec(word) ?? [];
+  if (name === "") return word;
+  if (!Object.hasOwn(table, name) || table[name]?.type !== "boolean") return rejectFlag(word, Object.keys(table));
+  if (value === undefined) return `--${name}=false`;
+  throw new UsageError(`Cannot use --no-${name} with a value: expected --${name} or --no-${name}`);
 }
 
-function rejectFlag(arg: string): never {
+function rejectFlag(arg: string, names: readonly string[]): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
-  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closestFlag(flag, FLAG_NAMES)}?`);
+  throw new UsageError(`Cannot use ${flag}: there is no such option; did you mean --${closestFlag(flag, names)}?`);
 }
 
 /** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
-export function closestFlag(flag: string, names: readonly string[]): string {
+function closestFlag(flag: string, names: readonly string[]): string {
   const word = flag.replace(/^-+/, "");
   const ending = names.find((name) => word.endsWith(`-${name}`)); // the documents of REP have --hot-reload-poll-interval
   if (ending !== undefined) return ending;
@@ -146,30 +149,50 @@ export function closestFlag(flag: string, names: readonly string[]): string {
 }
 
 /**
+ * Reads the options of the gateway.
+ *
+ * @throws {UsageError} If a value is invalid, or options are in conflict. The message has a line for each.
+ */
+export function readOptions(sources: OptionSources): CommandOptions {
+  const options = readValues(OPTIONS, sources);
+  if ((options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
+    throw new UsageError("Cannot use TLS: expected --tls-cert and --tls-key together");
+  }
+  return { ...options, ...selectContent(options) };
+}
+
+/** The defaults of the two modes (REP-RFC-0001 §7.1). */
+const DEFAULT_STATIC_DIR = "/usr/share/nginx/html";
+const DEFAULT_UPSTREAM = "http://localhost:80/";
+
+/** `--mode` selects what is served besides the endpoints; without it, that is what is set. */
+function selectContent({ mode, "static-dir": staticDir, upstream }: CommandOptions) {
+  if (mode === "embedded") return { "static-dir": staticDir ?? DEFAULT_STATIC_DIR, upstream: undefined };
+  if (mode === "proxy") return { "static-dir": undefined, upstream: upstream ?? new URL(DEFAULT_UPSTREAM) };
+  if (staticDir === undefined || upstream === undefined) return {};
+  throw new UsageError("Cannot serve both --static-dir and --upstream: expected one of them, or --mode to select one");
+}
+
+/**
  * Reads the value of every option. Flags take precedence over the environment, and the environment over the manifest.
  *
  * @throws {UsageError} If a value is invalid. The message has a line for each.
  */
-export function readOptions(sources: OptionSources): CommandOptions {
+export function readValues<Table extends OptionTable>(table: Table, sources: OptionSources): OptionValues<Table> {
   const issues: string[] = [];
-  const values = OPTION_NAMES.map((name) => {
+  const values = Object.entries(table).map(([name, option]) => {
     try {
-      return [name, readOption(name, sources)];
+      return [name, readOption(name, option, sources)];
     } catch (error) {
       issues.push((error as UsageError).message);
       return [name, undefined];
     }
   });
-  const options = Object.fromEntries(values) as CommandOptions;
-  if (issues.length === 0 && (options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)) {
-    issues.push("Cannot use TLS: expected --tls-cert and --tls-key together");
-  }
   if (issues.length > 0) throw new UsageError(issues.join("\n"));
-  return options;
+  return Object.fromEntries(values);
 }
 
-function readOption(name: OptionName, { flags, environment, manifest }: OptionSources): unknown {
-  const option: Option<unknown> = OPTIONS[name];
+function readOption(name: string, option: Option<unknown>, { flags, environment, manifest }: OptionSources): unknown {
   const flag = flags.get(name);
   if (flag !== undefined) return parse(`--${name}`, flag, option);
   const variable = variableOf(name, environment);
@@ -186,21 +209,18 @@ export function isSet(name: OptionName, { flags, environment, manifest }: Option
 }
 
 function parse(source: string, text: string, { parse, type, expected }: Option<unknown>): unknown {
-  try {
-    return parse(text);
-  } catch (cause) {
-    const reason = cause instanceof InvalidValue ? cause.message : expected;
-    const valid = type === "list" && reason === expected ? `${expected}, separated by commas` : reason;
-    const got = JSON.stringify(redactUrl(text).slice(0, 200));
-    throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`, { cause });
-  }
+  const value = parse(text);
+  if (value !== undefined) return value;
+  const valid = type === "list" ? `${expected}, separated by commas` : expected;
+  const got = JSON.stringify(redactUrl(text).slice(0, 200));
+  throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`);
 }
 
 /**
  * Returns the value of an option's variable. In Compose files, an empty variable means "not set", and Kubernetes sets
  * REP_GATEWAY_PORT=tcp://… in every pod if there is a Service named rep-gateway.
  */
-function variableOf(name: OptionName, environment: OptionSources["environment"]): string | undefined {
+function variableOf(name: string, environment: OptionSources["environment"]): string | undefined {
   const variable = environment[environmentVariable(name)] || undefined;
   return name === "port" && variable?.startsWith("tcp://") ? undefined : variable;
 }

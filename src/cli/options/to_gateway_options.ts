@@ -1,6 +1,5 @@
 import type { GatewayOptions } from "../../gateway_options.ts";
 import { createSources, type SourcesContext } from "../sources/sources.ts";
-import { resolveContent } from "../start/resolve_content.ts";
 import type { CommandOptions } from "./option_table.ts";
 
 /** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
@@ -25,12 +24,12 @@ type FromCommand = { readonly [Name in keyof Required<Others>]: Others[Name] };
  * is set here, or listed above.
  *
  * @param context The clock times the second read of an env file.
- * @throws {UsageError} If `--static-dir` and `--upstream` are in conflict.
  */
 export function toGatewayOptions(options: CommandOptions, context: SourcesContext) {
   return {
     ...createSources(options, context),
-    ...resolveContent(options),
+    staticDir: options["static-dir"],
+    upstream: options.upstream,
     basePath: options["base-path"],
     preserveHost: options["preserve-host"],
     staticCacheBytes: options["static-cache"],

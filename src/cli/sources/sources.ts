@@ -136,8 +136,8 @@ export function readTextFile(path: string, flag: string, clock: Clock = systemCl
 }
 
 /** Returns a message if the permission to read the path is missing. Reading it would prompt. */
-export function missingRead(flag: string, path: string): string | undefined {
-  if (isGranted({ name: "read", path })) return undefined;
+export function missingRead(flag: string, path: string | undefined): string | undefined {
+  if (path === undefined || isGranted({ name: "read", path })) return undefined;
   return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
 }
 

@@ -183,7 +183,7 @@ export class Service {
     const context = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const neverServed = async () => await (await import("./never_served.ts")).neverServed(options);
+    const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
     const process = { masterKey, instanceId, failure, store, neverServed, log, telemetry: this.#telemetry };
     return await createGateway({ ...toGatewayOptions(options, { clock: this.#clock, log }), ...process });
   }

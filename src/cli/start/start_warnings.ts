@@ -1,6 +1,5 @@
 import type { CommandOptions } from "../options/option_table.ts";
 import { resolveEnvPaths } from "../sources/sources.ts";
-import { resolveContent } from "./resolve_content.ts";
 
 /** What is known about a start besides its options. */
 export interface StartContext {
@@ -28,8 +27,7 @@ export function startWarnings(options: CommandOptions, context: StartContext): s
   ];
 }
 
-function contentWarnings(options: CommandOptions): string[] {
-  const { staticDir, upstream } = resolveContent(options);
+function contentWarnings({ "static-dir": staticDir, upstream }: CommandOptions): string[] {
   if (staticDir !== undefined || upstream !== undefined) return [];
   return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
 }

@@ -1,4 +1,5 @@
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
+import type { CommandName } from "../../../src/cli/commands/command_names.ts";
 import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import type { Environment } from "../../../src/config/classify.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -25,12 +26,13 @@ export function run(
 /** Runs a command in this process with parts of its outside world. Without `openStore`, opening the store fails. */
 export async function runWith(args: readonly string[], io: Partial<CommandIo>): Promise<Outcome> {
   const [out, err]: [string[], string[]] = [[], []];
-  const code = await runCommand(args, {
+  const [command, ...rest] = args;
+  const code = await runCommand(command as CommandName, rest, {
     environment: {},
     openStore: () => Promise.reject(new Error("The store was opened")),
     columns: 80,
-    print: (text) => out.push(...text.split("\n")),
-    printError: (text) => err.push(text),
+    print: (text) => void out.push(...text.split("\n")),
+    printError: (text) => void err.push(text),
     stopped: () => Promise.reject(new Error("Only a watch can be stopped")),
     clock: new FakeClock(START),
     random: () => 0,

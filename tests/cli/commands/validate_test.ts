@@ -42,6 +42,15 @@ Deno.test("validate prints the effective values with their sources, and hides th
   });
 });
 
+Deno.test("validate reads the list of REP_GATEWAY_ENV_FILE, as the gateway does", async () => {
+  await using project = await makeProject();
+  const paths = ["one.env", "two.env"].map((name) => project.at(name));
+  const { out } = await run(["validate", "--json"], { REP_GATEWAY_ENV_FILE: paths.join(",") });
+  const { variables }: { variables: { name: string; source: string }[] } = JSON.parse(out.join("\n"));
+  const sources = variables.map(({ name, source }) => [name, source]);
+  assertEquals(sources, [["API_URL", paths[1]], ["KEY", paths[0]], ["OLD", paths[0]]]);
+});
+
 Deno.test("validate prints a table, and the result to standard error", async () => {
   await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
   const environment = { REP_PUBLIC_API_URL: "https://a.example", REP_SENSITIVE_KEY: "UA-s3cret" };

@@ -171,6 +171,11 @@ Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
   );
 });
 
+Deno.test("readCommand() treats a health port of 0 as not set", async () => {
+  const { options, warnings } = await serve(["--health-port=0"], { REP_GATEWAY_HEALTH_PORT: "9" });
+  assertEquals([options["health-port"], warnings], [undefined, []]);
+});
+
 Deno.test("readCommand() treats a health port that equals the port as not set, and warns", async () => {
   for (const args of [["--health-port=9000", "--port=9000"], ["--health-port=8080"]]) {
     const { options: { port, "health-port": healthPort }, warnings } = await serve(args);

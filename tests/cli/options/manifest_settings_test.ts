@@ -130,7 +130,7 @@ const INVALID_SETTINGS: readonly (readonly [setting: string, expected: string, .
   ["session_key_max_rate", "an integer from 1 to 10000", "10", 0, 1.5, 10_001, -1],
   [
     "allowed_origins",
-    "origins such as https://app.example.com",
+    "origins such as https://app.example.com, without wildcards",
     "https://a.example",
     [1],
     [""],
@@ -152,7 +152,7 @@ for (const [setting, expected, ...values] of INVALID_SETTINGS) {
 Deno.test("parseCommandManifest() reports the value of an invalid setting", () => {
   const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/x"] };
   assertEquals(issuesOf(withSettings(settings)), [
-    'settings.allowed_origins: expected origins such as https://app.example.com, got "https://a.example/x"',
+    'settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got "https://a.example/x"',
     'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
     "settings.session_key_max_rate: expected an integer from 1 to 10000, got 0",
   ]);
@@ -162,8 +162,8 @@ Deno.test("parseCommandManifest() normalizes origins, and rejects wildcards", ()
   const settings = { allowed_origins: ["https://A.example:443/"] };
   assertEquals(manifestOf(withSettings(settings)).settings, { allowed_origins: ["https://a.example"] });
   assertEquals(issuesOf(withSettings({ allowed_origins: ["https://*.example.com"] })), [
-    "settings.allowed_origins: expected origins such as https://app.example.com, none of them with a wildcard such as " +
-    'https://*.example.com, got "https://*.example.com"',
+    "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, " +
+    'got "https://*.example.com"',
   ]);
 });
 
@@ -180,6 +180,6 @@ Deno.test("parseCommandManifest() accepts false", () => {
 
 Deno.test("parseCommandManifest() rejects circular aliases", () => {
   assertEquals(issuesOf('version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n'), [
-    "settings.allowed_origins: expected origins such as https://app.example.com, got a list",
+    "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got a list",
   ]);
 });

@@ -1,5 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
+import { assertEquals } from "@std/assert";
+import { parseCommandLine, readOptions } from "../../../src/cli/options/read_options.ts";
 import { checkPermissions } from "../../../src/cli/start/check_permissions.ts";
 
 /** Checks the permissions for a command line. */
@@ -113,7 +113,3 @@ Deno.test(
     assertEquals(await issuesOf("--upstream=127.0.0.1:3000"), []);
   },
 );
-
-Deno.test("checkPermissions() rejects a directory together with an upstream", { permissions: {} }, async () => {
-  await assertRejects(() => issuesOf("--static-dir=dist", "--upstream=up.example"), UsageError, "Cannot serve both");
-});

@@ -2,17 +2,15 @@ import { isRepName } from "../../config/environment.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { secretPaths } from "../sources/secret_files.ts";
 import { resolveEnvPaths } from "../sources/sources.ts";
-import { resolveContent } from "./resolve_content.ts";
 import { tlsPaths } from "./tls.ts";
 
 /**
  * Returns the paths of what the command reads or stores: env files and directories, the manifest, the store, the
  * certificate with its key, and secrets in files. They are never served, even if they are in the served directory.
  */
-export async function neverServed(options: CommandOptions): Promise<string[]> {
-  const { staticDir } = resolveContent(options);
+export async function ownFiles(options: CommandOptions): Promise<string[]> {
+  const { kv, manifest, "static-dir": staticDir } = options;
   if (staticDir === undefined) return [];
-  const { kv, manifest } = options;
   const envPaths = await Promise.all(resolveEnvPaths(options).paths.map((path) => envFiles(path, staticDir)));
   const fixed = [manifest, ...tlsPaths(options), ...secretPaths()].filter((path) => path !== undefined);
   return [...envPaths.flat(), ...await storeFiles(kv), ...fixed];

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { parseCommandLine, readOptions } from "../../../src/cli/options/read_options.ts";
-import { neverServed } from "../../../src/cli/start/never_served.ts";
+import { ownFiles } from "../../../src/cli/start/own_files.ts";
 import { startCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -9,7 +9,7 @@ Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Den
 /** Returns the paths for arguments in which `%` is the path of a directory, relative to that. */
 async function pathsFor(directory: TempDirectory, ...args: string[]): Promise<string[]> {
   const { flags } = parseCommandLine(args.map((arg) => arg.replaceAll("%", directory.path)));
-  const paths = await neverServed(readOptions({ flags, environment: {}, manifest: {} }));
+  const paths = await ownFiles(readOptions({ flags, environment: {}, manifest: {} }));
   return paths.map((path) => path.replace(directory.path, "%"));
 }
 
@@ -39,7 +39,7 @@ const CASES: readonly (readonly [args: string[], paths: string[]])[] = [
 ];
 
 for (const [args, expected] of CASES) {
-  Deno.test(`neverServed() returns ${expected.join(", ") || "nothing"} for ${args.join(" ")}`, async () => {
+  Deno.test(`ownFiles() returns ${expected.join(", ") || "nothing"} for ${args.join(" ")}`, async () => {
     await using directory = await TempDirectory.make();
     for (const folder of ["env/app", "site"]) await Deno.mkdir(directory.at(folder), { recursive: true });
     for (const [name, text] of Object.entries(FILES)) await directory.write(name, text);

@@ -63,8 +63,13 @@ function showChange(name, value) {
 }
 
 function announceChange(name, value) {
-  byId("last-change").textContent = new Date().toLocaleTimeString();
-  byId("news").textContent = value === undefined ? `${name} was deleted` : `${name} is now ${value || "empty"}`;
+  const news = value === undefined ? `${name} was deleted` : `${name} is now ${value || "empty"}`;
+  byId("news").textContent = `${news} (${new Date().toLocaleTimeString()})`;
+}
+
+/** A variable of the SERVER tier is in no page, and so is its name: the client does not know it. */
+function showServerVariable() {
+  byId("server").textContent = get("DATABASE_URL") ?? "absent from this page";
 }
 
 async function decrypt(event) {
@@ -93,6 +98,7 @@ function subscribe() {
 function start() {
   showGreeting();
   showStatus(status());
+  showServerVariable();
   for (const [name, value] of Object.entries(getAll())) showValue(createRow(name), value);
   byId("sensitive").addEventListener("submit", decrypt);
   if (!meta()) showProblem("This page has no configuration: it must be served by the gateway.");

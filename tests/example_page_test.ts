@@ -1,0 +1,184 @@
+/** Opens the example page in a browser: `examples/page`, as `deno task start` serves it. */
+import { assertEquals } from "@std/assert";
+import type { Page } from "playwright-core";
+import { testBrowser } from "./_browser.ts";
+import { type RunningCommand, startCommand } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const ENV = await Deno.readTextFile("examples/example.env");
+
+/** The example on a copy of its env file. */
+class RunningExample implements AsyncDisposable {
+  readonly #directory: TempDirectory;
+  readonly gateway: RunningCommand;
+
+  constructor(directory: TempDirectory, gateway: RunningCommand) {
+    this.#directory = directory;
+    this.gateway = gateway;
+  }
+
+  static async start(): Promise<RunningExample> {
+    const directory = await TempDirectory.make({ "app.env": ENV });
+    const files = ["--manifest", "examples/rep.yaml", "--env-file", directory.at("app.env")];
+    const args = ["--static-dir", "examples/page", "--allowed-hosts", "127.0.0.1", "--kv", ":memory:", ...files];
+    return new RunningExample(directory, await startCommand(args));
+  }
+
+  async save(text: string): Promise<void> {
+    await Deno.writeTextFile(this.#directory.at("app.env"), text);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.gateway[Symbol.asyncDispose]();
+    await this.#directory[Symbol.asyncDispose]();
+  }
+}
+
+async function isLive(page: Page): Promise<void> {
+  await page.locator('#state[data-state="open"]').waitFor();
+}
+
+/** Observes what moves from the first paint on. */
+const OBSERVE_SHIFTS = `globalThis.shifts = [];
+new PerformanceObserver((list) => shifts.push(...list.getEntries().map(({ value }) => value)))
+  .observe({ type: "layout-shift", buffered: true });`;
+
+for (const width of [360, 1280]) {
+  testBrowser(
+    `the example page moves nothing while it loads and when news appears, at ${width} px`,
+    async (browser) => {
+      await using example = await RunningExample.start();
+      const page = await browser.open("about:blank", { viewport: { width, height: 900 } });
+      await page.addInitScript(OBSERVE_SHIFTS);
+      await page.goto(example.gateway.url);
+      await isLive(page);
+      const positions = () =>
+        page.locator("section, table, tbody tr").evaluateAll((elements) =>
+          elements.map((element) => element.getBoundingClientRect().top)
+        );
+      const before = await positions();
+      await example.save(ENV.replace("https://api.example.com", "https://api.example.net"));
+      await page.locator("#news", { hasText: "API_URL is now https://api.example.net" }).waitFor();
+      assertEquals([await positions(), before.length > 8], [before, true]);
+      await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
+      assertEquals(await page.evaluate("shifts"), []);
+    },
+  );
+}
+
+/** Returns where what is at the left begins: headings, texts, the first column of the table, labels. */
+const LEFT_EDGES =
+  `[...document.querySelectorAll("h1, h2, p, div:first-child > dt, .wide > *, tr > :first-child, label, li")]
+  .filter((element) => element.innerText !== "")
+  .map((element) => element.getBoundingClientRect().left + parseFloat(getComputedStyle(element).paddingLeft))`;
+
+testBrowser("everything in the example page begins at one left edge", async (browser) => {
+  await using example = await RunningExample.start();
+  const page = await browser.open(example.gateway.url);
+  await isLive(page);
+  const edges: number[] = await page.evaluate(LEFT_EDGES);
+  assertEquals([new Set(edges.map(Math.round)).size, edges.length > 20], [1, true]);
+});
+
+testBrowser(
+  "the example page shows PUBLIC values, a SENSITIVE one on demand, and that a SERVER one is absent",
+  async (browser) => {
+    await using example = await RunningExample.start();
+    const page = await browser.open(example.gateway.url);
+    await isLive(page);
+    assertEquals(await page.locator("tbody tr").allInnerTexts(), [
+      "API_URL\thttps://api.example.com",
+      "FEATURE_FLAGS\tnew-checkout,gift-cards",
+      "GREETING\tHello from the gateway",
+      "LOG_LEVEL\tinfo",
+      "SUPPORT_EMAIL\thelp@example.com",
+    ]);
+    await page.getByRole("button", { name: "Decrypt" }).click();
+    await page.locator("#secret", { hasText: "example-analytics-key" }).waitFor();
+    assertEquals(await page.locator("#server").innerText(), "absent from this page");
+    const [, server = ""] = /^REP_SERVER_DATABASE_URL=(.+)$/m.exec(ENV) ?? [];
+    assertEquals([server === "", (await page.content()).includes(server)], [false, false]);
+  },
+);
+
+testBrowser("what the example page proposes to do next works", async (browser) => {
+  await using example = await RunningExample.start();
+  const page = await browser.open(example.gateway.url);
+  const links = await page.locator("main a").evaluateAll((elements) => elements.map((a) => a.getAttribute("href")));
+  const statuses: number[] = [];
+  for (const link of links) {
+    const response = await fetch(new URL(link ?? "", example.gateway.url));
+    statuses.push(response.status);
+    await response.body?.cancel();
+  }
+  assertEquals(statuses, [200, 200]);
+  const line = await page.locator("li code", { hasText: "=" }).innerText();
+  await example.save(`${ENV}\n${line}\n`);
+  await example.gateway.logged(({ msg, issues }) =>
+    msg === "rep.config.rejected" && JSON.stringify(issues).includes("LOG_LEVEL")
+  );
+});
+
+/** The colors of an element; those of the border only if it has one, and of the text only if it has some. */
+interface Colors {
+  readonly name: string;
+  readonly text?: string;
+  readonly border?: string;
+  readonly background: string;
+  readonly outside: string;
+}
+
+/** Returns the colors of all elements that are visible. A button has no border: its edge is where its background ends. */
+const COLORS = `(() => {
+  const behind = (element) => {
+    const { backgroundColor } = getComputedStyle(element ?? document.body);
+    return element && /, 0\\)$/.test(backgroundColor) ? behind(element.parentElement) : backgroundColor;
+  };
+  const hasText = ({ childNodes }) => [...childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
+  return [...document.body.querySelectorAll("*")].filter((element) => element.checkVisibility()).map((element) => {
+    const { color, borderTopColor, borderTopWidth } = getComputedStyle(element);
+    const background = behind(element);
+    const border = element.tagName === "BUTTON" ? background : borderTopWidth === "0px" ? undefined : borderTopColor;
+    const text = hasText(element) || element.tagName === "INPUT" ? color : undefined;
+    return { name: element.outerHTML, text, border, background, outside: behind(element.parentElement) };
+  });
+})()`;
+
+/** The relative luminance of a color of CSS (WCAG 2.2). */
+function luminance(color: string): number {
+  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => {
+    const value = Number(part) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** The contrast ratio of two colors (WCAG 2.2). */
+function contrast(one: string, other: string): number {
+  const [darker, lighter] = [luminance(one), luminance(other)].toSorted((a, b) => a - b) as [number, number];
+  return (lighter + 0.05) / (darker + 0.05);
+}
+
+function isFaint({ text, border, background, outside }: Colors): boolean {
+  const hasFaintText = text !== undefined && contrast(text, background) < 4.5;
+  return hasFaintText || (border !== undefined && contrast(border, outside) < 3);
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  testBrowser(`texts of the example page have a contrast of 4.5:1, borders of 3:1, ${colorScheme}`, async (browser) => {
+    await using example = await RunningExample.start();
+    const page = await browser.open(example.gateway.url, { colorScheme });
+    await isLive(page);
+    await page.getByRole("button", { name: "Decrypt" }).click();
+    await page.locator("#secret", { hasText: "example" }).waitFor();
+    const colors: Colors[] = await page.evaluate(COLORS);
+    const bordered = colors.filter(({ border }) => border !== undefined);
+    assertEquals([colors.length > 40, bordered.length > 10], [true, true]);
+    assertEquals(colors.filter(isFaint), []);
+  });
+}
+
+Deno.test("contrast() is that of WCAG", () => {
+  assertEquals(contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)"), 21);
+  assertEquals(contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)").toFixed(2), "4.48");
+});

@@ -4,6 +4,7 @@ import type { GatewayOptions } from "../src/gateway_options.ts";
 import { testBrowser } from "./_browser.ts";
 import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import { Tabs } from "./_tabs.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** A page that loads the client module, and records every change once `listen()` is called. */
@@ -240,6 +241,28 @@ testBrowser("a page closes its stream on pagehide, and on pageshow receives the 
   await gate.set({ REP_PUBLIC_A: "2" });
   assertEquals(await stateAfter("pageshow"), "connecting");
   assertEquals(await seenBy(page, 1), [["A", "2"]]);
+});
+
+testBrowser("of eight tabs only the shown one has a stream, and a hidden one catches up when it is shown", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  await using browser = await Tabs.start();
+  const open = async () => {
+    const tab = await browser.open(gate.url);
+    await tab.until("globalThis.isReady");
+    await tab.evaluate("listen()");
+    return tab;
+  };
+  const first = await open();
+  const others = [];
+  while (others.length < 6) others.push(await open());
+  const last = await open();
+  for (const tab of [first, ...others]) await tab.until("rep.status().state === 'closed'");
+  await gate.set({ REP_PUBLIC_A: "2" });
+  await last.until("seen.length === 1");
+  assertEquals(await first.evaluate("JSON.stringify(seen)"), "[]");
+  await first.show();
+  await first.until("seen.length === 1");
+  assertEquals(await first.evaluate("JSON.stringify(seen)"), '[["A","2"]]');
 });
 
 testBrowser("an id-only message fires no event and becomes the Last-Event-ID of the next request", async (browser) => {

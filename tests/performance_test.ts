@@ -59,18 +59,31 @@ Deno.test("withResults() says which goals are met, missed, and not measured", ()
   assertEquals(now("idle_memory"), "55 MiB: met");
 });
 
-Deno.test("withResults() writes the run, all figures and the growth", () => {
+Deno.test("withResults() writes the run, the CPU time and the growth", () => {
   const row = rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100] });
   const lines = linesWith(resultsOf({ ...row, cpuUs: { gateway: [16, 17, 18], floor: [8, 8, 8] } }));
   for (
     const line of [
       "Measured on 2026-11-21 20:15 UTC with Deno 2.9.6 (linux x86_64, 2 cores, load 0.1 before).",
       "- Skipped: mercure: it is missing",
-      "| health, requests/s | 85 (80 to 90) | 100 |",
       "| health | 17 (16 to 18) | 8 |",
       "| publish | 1: 3 ms, 2: 6 ms, 4: 12 ms, 8: 24 ms | 1 | 1 | change: 3 ms |",
     ]
   ) assertEquals(lines.includes(line), true, line);
+});
+
+Deno.test("withResults() writes the medians of what can be compared", async () => {
+  const row = rowOf("health", { gateway: [90, 80, 85], floor: [100, 100, 100], fetch: [1], nginx: [300, 200, 400] });
+  const text = withResults(
+    await Deno.readTextFile("docs/performance.md"),
+    resultsOf(row, rowOf("alone", { gateway: [1] })),
+  );
+  const rows = text.split("\n").filter((line) => line.startsWith("|"));
+  assertEquals(rows, [
+    "| work, unit | gateway | floor | Go gateway | mercure | nginx |",
+    "| --- | --- | --- | --- | --- | --- |",
+    "| health, requests/s | 85 | 100 |  |  | 300 |",
+  ]);
 });
 
 Deno.test("mergeResults() replaces and adds rows, says when, and skips the part no more", () => {

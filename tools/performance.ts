@@ -36,7 +36,6 @@ export function withResults(document: string, results: Results): string {
     run: runBlock,
     costs: costBlock,
     goals: goalBlock,
-    figures: figureBlock,
     cpu: cpuBlock,
     growth: growthBlock,
   };
@@ -99,10 +98,6 @@ function valueText(row: Row, goal: Goal): string {
   if (values.length === 0) return `${by ?? "gateway"} not measured`;
   const text = formatFigure(figure("", by === undefined ? row.unit : "", values));
   return by === undefined ? text : `${text} × ${by}`;
-}
-
-function figureBlock({ rows }: Results): string {
-  return subjectTable("work, unit", rows.map(({ work, unit, rounds }) => ({ name: `${work}, ${unit}`, rounds })));
 }
 
 function cpuBlock({ rows }: Results): string {

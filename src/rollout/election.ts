@@ -45,7 +45,7 @@ export const MAX_REPRESENTATIVES = 8;
 /** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
 const MAX_CLEAN_UPS = 8;
 
-/** Decides which configuration is active, and what this process has to write; see `docs/rollouts.md`. */
+/** Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. */
 export function elect(input: ElectionInput, maxRepresentatives: number): ElectionResult {
   const { id, hash, observations } = input;
   const others = observations.filter((other) => other.id !== id);

@@ -31,7 +31,7 @@ const JITTER = 0.2;
 
 /**
  * Makes a process a member of the rollout: decides which of several configurations with living processes is active. The
- * rules and their reasons are in `docs/rollouts.md`.
+ * rules and their reasons are in `docs/development/rollouts.md`.
  */
 export class Rollout {
   readonly #options: RolloutOptions;

@@ -1,10 +1,8 @@
-import type { Changes, ChangesOptions } from "./changes/changes.ts";
-import { handleStoreChange, saveCounts } from "./changes/recovery.ts";
-import type { ActiveConfiguration } from "./changes/replica.ts";
+import type { ActiveConfiguration, Changes, ChangesOptions } from "./changes/changes.ts";
 import { Configuration } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
+import { VARIABLES_HEAD_KEY } from "./config/stored_variables.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
-import { reloadOnWrites } from "./config/watch_stored_variables.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
@@ -16,6 +14,8 @@ import { waitAtMost } from "./values/clock.ts";
 
 /** How often a store that has failed is probed, and what was counted in memory is stored. */
 const PROBE_MS = 1_000;
+/** How often new writes to the variables in the store are looked for. */
+const POLL_MS = 1_000;
 /**
  * How long a shutdown waits for the store, and for a reload, whose sources may never answer: the other replicas notice a
  * missing heartbeat as well.
@@ -35,7 +35,6 @@ export class Engine {
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
-  #watching: Promise<void> = Promise.resolve();
 
   /** @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload. */
   constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
@@ -59,8 +58,6 @@ export class Engine {
     await this.#loadMasterKey();
     await changes?.publisher.publishOrRetry(configuration.snapshot);
     this.#startTasks();
-    changes?.polling.start();
-    this.#watching = reloadOnWrites({ ...this.#parts, poll: changes?.polling.pollNewestWrite });
   }
 
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
@@ -90,8 +87,8 @@ export class Engine {
     changes?.leave();
     await changes?.hub.close(0);
     this.#closing.abort();
-    const ending = [configuration.close(), changes?.close(), this.#watching];
-    await waitAtMost(LEAVE_TIMEOUT_MS, Promise.all(ending), this.#options.clock);
+    const ending = Promise.all([configuration.close(), changes?.close()]);
+    await waitAtMost(LEAVE_TIMEOUT_MS, ending, this.#options.clock);
     await changes?.tail.close();
   }
 
@@ -105,10 +102,19 @@ export class Engine {
   }
 
   #startTasks(): void {
-    const { tasks, store, rateLimit } = this.#parts;
+    const { tasks, store, rateLimit, changes, storedVariables } = this.#parts;
     tasks.repeat(WINDOW_MS, "sweep", () => rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => store.probe());
-    tasks.repeat(PROBE_MS, "save", () => saveCounts(rateLimit, this.#options.log));
+    tasks.repeat(PROBE_MS, "save", () => this.#saveCounts());
+    tasks.runOnHint(VARIABLES_HEAD_KEY, "reload", () => storedVariables.poll());
+    if (changes === undefined) tasks.repeat(POLL_MS, "reload", () => storedVariables.poll());
+    else changes.start(); // polls for both the events and the variables
+  }
+
+  /** Stores the session keys that were counted in memory. */
+  async #saveCounts(): Promise<void> {
+    const clients = await this.rateLimit.save();
+    if (clients > 0) this.#options.log.info("rep.rate_limit.saved", { clients });
   }
 }
 
@@ -121,14 +127,11 @@ function createParts(options: ResolvedOptions, createChanges: CreateChanges | un
   const { clock, random, metrics, masterKey } = options;
   const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
   const store: CircuitBreaker = new CircuitBreaker(options.store, { clock, metrics, onChange });
-  const tasks = new BackgroundTasks({ ...options, signal });
-  const storedVariables = new StoredVariablesSource(store);
-  const common = { ...options, store, tasks, signal, storedVariables };
-  const changes = createChanges?.({
-    ...common,
-    snapshot: () => configuration.snapshot,
-    reload: () => configuration.reloadStored(),
-  });
+  const tasks = new BackgroundTasks({ ...options, store, signal });
+  const reload = () => configuration.reload().catch(() => {}); // its issues have been logged
+  const storedVariables = new StoredVariablesSource({ store, clock, random, reload, signal });
+  const common = { ...options, store, tasks, storedVariables };
+  const changes = createChanges?.({ ...common, reload });
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
   const publish = async (snapshot: Snapshot) => await changes?.publisher.publishOrRetry(snapshot);
   const configuration: Configuration = new Configuration({ ...common, publish });
@@ -141,4 +144,18 @@ function createParts(options: ResolvedOptions, createChanges: CreateChanges | un
   });
   const parts = { ...common, changes, configuration, rateLimit, epochs };
   return parts;
+}
+
+/**
+ * Called when the store fails, and when it is available again. Meanwhile, what needs it fails at once
+ * ({@linkcode CircuitBreaker}), and then all repeated tasks make up for that: they read what was missed, publish what
+ * could not be published, and store what was counted in memory.
+ */
+function handleStoreChange(failure: Error | undefined, { log, tasks }: Pick<Parts, "log" | "tasks">): void {
+  if (failure === undefined) {
+    log.info("rep.store.up", { detail: "the store is available again" });
+    tasks.runAll();
+  } else {
+    log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
+  }
 }

@@ -48,9 +48,10 @@ class World {
     const store = memoryStore();
     const eventLog = this.eventLog = createEventLog(store, clock);
     const tail = this.#tail = new Tail(eventLog, () => {});
-    const storedVariables = new StoredVariablesSource(store);
+    const source = { store, clock, random: () => 0, reload: () => Promise.resolve(), signal: AbortSignal.abort() };
+    const storedVariables = new StoredVariablesSource(source);
     const common = { storedVariables, clock, random: () => 0, log: this.#log(), metrics: noMetrics };
-    const publisher = this.publisher = new Publisher({ ...common, replica: this.#replica(), eventLog, tail });
+    const publisher = this.publisher = new Publisher({ ...common, rollout: this.#rollout(), eventLog, tail });
     const publish = (snapshot: Snapshot) => publisher.publishOrRetry(snapshot);
     this.configuration = new Configuration({ ...common, read: () => this.#read(), publish });
   }
@@ -78,15 +79,19 @@ class World {
     return snapshotInput({ environment, manifest, strict });
   }
 
-  #replica() {
+  #rollout() {
     return {
-      join: async (snapshot: Snapshot) => {
+      hash: undefined,
+      active: undefined,
+      join: () => Promise.resolve(),
+      fencingChecks: async () => {
+        const target = this.configuration.snapshot.public;
         await this.publishing;
         if (this.outage) throw this.outage;
-        if (!this.isSuperseded) this.published.push(Object.fromEntries(snapshot.public));
+        if (this.isSuperseded) return undefined;
+        this.published.push(Object.fromEntries(target));
+        return [];
       },
-      configurations: {},
-      fencingChecks: () => Promise.resolve(this.isSuperseded ? undefined : []),
     };
   }
 
@@ -337,7 +342,7 @@ Deno.test("reload() goes on after one that was rejected", async () => {
   assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
 });
 
-Deno.test("what could not be published is in force, and tried again after 1, 2, 4 … and at most 30 seconds", async () => {
+Deno.test("what could not be published is in force, and published by the first retry that succeeds", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
   const configuration = await world.load();
@@ -345,19 +350,13 @@ Deno.test("what could not be published is in force, and tried again after 1, 2, 
   assertEquals(world.linesOf("rep.config.not_published"), [
     'error rep.config.not_published {"detail":"Error: no answer; retrying"}',
   ]);
-  const tries = () => world.linesOf("rep.config.not_published").length - 1;
-  const counted: number[] = [];
-  for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
-    await world.clock.tick(seconds * 1_000 - 1);
-    counted.push(tries());
-    await world.clock.tick(1);
-    counted.push(tries());
-  }
-  assertEquals(counted, [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7]);
-
+  await world.publisher.retry();
+  assertEquals(world.linesOf("rep.config.not_published").slice(1), [
+    'debug rep.config.not_published {"detail":"Error: no answer; retrying"}',
+  ]);
   world.outage = undefined;
-  await world.clock.tick(30_000);
-  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
+  for (let retries = 0; retries < 2; retries++) await world.publisher.retry();
+  assertEquals(world.published, [{ A: "1" }]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
   await world.close();
 });
@@ -371,8 +370,7 @@ Deno.test("names whose values were replaced before they were published get an ev
     await configuration.reload();
   }
   world.outage = undefined;
-  world.publisher.retryNow();
-  await world.clock.tick(0);
+  await world.publisher.retry();
   const events: [string, string | undefined][] = [["A", "1"], ["B", "1"], ["A", "1"], ["C", undefined]];
   assertEquals(await world.events(), events);
   await configuration.reload();
@@ -396,23 +394,6 @@ Deno.test("values of a superseded process need no event, since no page had them"
   assertEquals([world.published, await world.events()], [[{ A: "2" }], [["A", "2"]]]);
 });
 
-Deno.test("retryNow() publishes at once what waits for its next try, and nothing else", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.outage = new Error("no answer");
-  await world.load();
-  world.publisher.retryNow(); // too early: the next try waits twice as long, as after any other
-  await world.clock.tick(0);
-  world.outage = undefined;
-  assertEquals([world.published, world.clock.waiting], [[], 1]);
-  world.publisher.retryNow();
-  await world.clock.tick(0);
-  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]); // without any time passing
-  world.publisher.retryNow();
-  await world.clock.tick(60_000);
-  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
-  await world.close();
-});
-
 Deno.test("a retry publishes what is in force by then", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
@@ -420,7 +401,7 @@ Deno.test("a retry publishes what is in force by then", async () => {
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   world.outage = undefined;
-  await world.clock.tick(1_000);
+  await world.publisher.retry();
   await world.close();
   assertEquals(world.published, [{ A: "2" }]);
 });
@@ -432,13 +413,14 @@ Deno.test("a retry that is under way does not bring an older snapshot back", asy
   world.outage = undefined;
   const gate = Promise.withResolvers<void>();
   world.publishing = gate.promise;
-  await world.clock.tick(1_000); // the retry holds "1", and waits
+  const retry = world.publisher.retry();
+  await settle(); // the retry holds "1", and waits
   world.publishing = Promise.resolve();
   world.environment = { REP_PUBLIC_A: "2" };
   const reload = configuration.reload();
   await settle();
   gate.resolve();
-  await reload;
+  await Promise.all([retry, reload]);
   await world.close();
   assertEquals(world.published, [{ A: "1" }, { A: "2" }]);
 });
@@ -450,24 +432,20 @@ Deno.test("a later failure is retried as the first one was", async () => {
     world.outage = new Error("no answer");
     world.environment = { REP_PUBLIC_A: value };
     await configuration.reload();
-    assertEquals(world.clock.waiting, 1);
     world.outage = undefined;
-    await world.clock.tick(1_000);
+    await world.publisher.retry();
   }
   await world.close();
-  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }, { A: "2" }, { A: "3" }], 0]);
+  assertEquals(world.published, [{ A: "1" }, { A: "2" }, { A: "3" }]);
 });
 
 Deno.test("close() ends the retries", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
   await world.load();
-  await world.clock.tick(1_000);
-  assertEquals(world.clock.waiting, 1);
   await world.close();
-  assertEquals(world.clock.waiting, 0);
   world.outage = undefined;
-  await world.clock.tick(60_000);
+  await world.publisher.retry();
   assertEquals(world.published, []);
 });
 
@@ -489,7 +467,7 @@ Deno.test("close() waits for the reload that is under way, and lets none begin a
   assertEquals([world.reads, publicOf(configuration)], [2, { A: "2" }]);
 });
 
-Deno.test("close() does not start to retry what a last reload could not publish", async () => {
+Deno.test("close() waits for the publication of a last reload, and does not repeat it", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
   const gate = Promise.withResolvers<void>();
@@ -500,6 +478,7 @@ Deno.test("close() does not start to retry what a last reload could not publish"
   const closed = world.close();
   gate.resolve();
   await Promise.all([running, closed]);
-  await settle();
-  assertEquals(world.clock.waiting, 0);
+  world.outage = undefined;
+  await world.publisher.retry();
+  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
 });

@@ -31,12 +31,12 @@ Deno.test("when the store returns, a change that waits is published within a sec
   await stream.pull();
   state.isDown = true;
   await gate.set({ REP_PUBLIC_A: "2" });
-  await clock.tick(20_000); // the retries are at 1, 3, 7 and 15 s, the next one is at 31 s
+  await clock.tick(21_000); // the retries are at 5, 10, 15 and 20 s, the next one is at 25 s
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
   state.isDown = false;
   await clock.tick(1_000);
   const [message] = await stream.take(1);
-  assertEquals([message?.data.value, message?.id], ["2", (T + 21_000) * 1_000]);
+  assertEquals([message?.data.value, message?.id], ["2", (T + 22_000) * 1_000]);
   assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
   await stream.close();
 });

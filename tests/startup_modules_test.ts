@@ -53,7 +53,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],
-  ["the event log, streams and the rollout", /src\/(changes\/(?!recovery|stream_rejections)|rollout\/)/],
+  ["the event log, streams and the rollout", /src\/(changes\/(?!stream_rejections)|rollout\/)/],
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
 ];
 

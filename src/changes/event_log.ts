@@ -99,11 +99,6 @@ export class EventLog {
     return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
   }
 
-  /** Calls `hint` when there may be new events. */
-  watch(hint: () => void): () => void {
-    return this.#store.watch(EVENTS_HEAD_KEY, hint);
-  }
-
   /**
    * Appends changes to the state that was read.
    *

@@ -2,18 +2,19 @@ import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
 import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { StoreUnavailableError } from "../store/store.ts";
-import { type Clock, sleep } from "../values/clock.ts";
+import type { Clock } from "../values/clock.ts";
+import { shortHash } from "../values/hash.ts";
 import { commitDifference } from "./commit_difference.ts";
 import type { EventLog } from "./event_log.ts";
 import type { LogEvent } from "./log_event.ts";
-import type { Replica } from "./replica.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  replica: Pick<Replica, "join" | "fencingChecks" | "configurations">;
+  rollout: Pick<Rollout, "hash" | "active" | "join" | "fencingChecks">;
   eventLog: EventLog;
   tail: Tail;
   storedVariables: Pick<StoredVariablesSource, "isKnown">;
@@ -24,13 +25,9 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
-/** The first and the longest pause before a failed publication is retried, in milliseconds. */
-const RETRY_MS = [1_000, 30_000] as const;
-
 /** Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`). */
 export class Publisher {
   readonly #options: PublisherOptions;
-  readonly #stop = new AbortController();
   #target = EMPTY_SNAPSHOT;
   /** The last target that needed no further publication. */
   #settled = EMPTY_SNAPSHOT;
@@ -38,10 +35,14 @@ export class Publisher {
    * Names whose values pages may have, since they were served, although the store was unavailable until they changed.
    */
   #unpublished: ReadonlySet<string> = new Set();
+  #isJoining = false;
+  /** The hashes that the log last named as those of this process's configuration and of the active one. */
+  #logged: string | undefined;
   #cursor = 0;
   #queue: Promise<unknown> = Promise.resolve();
-  #retrying: Promise<void> | undefined;
-  #retryPause = new AbortController();
+  /** Whether the last publication has failed. */
+  #hasFailed = false;
+  #isClosed = false;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -57,28 +58,42 @@ export class Publisher {
 
   /**
    * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
-   * store is unavailable, it returns, and retries in the background.
+   * store fails meanwhile, it returns: pages have the new values, streams get them with the next {@linkcode retry}.
    */
   async publishOrRetry(target: Snapshot): Promise<void> {
     this.#replaceTarget(target);
-    if (this.#stop.signal.aborted) return;
+    await this.#publish("error");
+  }
+
+  /** Repeats the last publication if it has failed. What it has committed until then is published already. */
+  async retry(): Promise<void> {
+    if (this.#hasFailed) await this.#publish("debug");
+  }
+
+  /** Called when another configuration becomes active: this process's own has to be published again, or is superseded. */
+  onActiveChanged(): void {
+    if (this.#isJoining) return; // which precedes a publication
+    const { rollout } = this.#options;
+    this.#logActive();
+    if (rollout.active === rollout.hash) void this.#publish("error");
+  }
+
+  /** Waits for a publication that is under way. No other begins. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#queue;
+  }
+
+  /** @param level At which a failure is logged. */
+  async #publish(level: "error" | "debug"): Promise<void> {
+    if (this.#isClosed) return;
     try {
       await this.#enqueue(() => this.#publishIfActive());
+      this.#hasFailed = false;
     } catch (error) {
-      this.#logFailure(error);
-      this.#retrying ??= this.#retry().finally(() => this.#retrying = undefined);
+      this.#hasFailed = true;
+      this.#logFailure(error, level);
     }
-  }
-
-  /** Retries a failed publication now, if there is one, instead of after its pause. */
-  retryNow(): void {
-    this.#retryPause.abort();
-  }
-
-  /** Ends the retries. */
-  async close(): Promise<void> {
-    this.#stop.abort();
-    await this.#retrying;
   }
 
   /** Pages had the values of a target that is replaced before it was published. */
@@ -99,15 +114,16 @@ export class Publisher {
   }
 
   async #publishIfActive(): Promise<void> {
-    const { replica, eventLog, tail, storedVariables } = this.#options;
+    const { rollout, eventLog, tail, storedVariables } = this.#options;
     const [target, unpublished] = [this.#target, this.#unpublished];
     if (!storedVariables.isKnown) {
       throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
     }
-    await replica.join(target);
+    if (rollout.hash !== target.hash) await this.#join(target.hash);
     const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
     const { head } = await retryConflicts(async () => {
-      const checks = await replica.fencingChecks();
+      const checks = await rollout.fencingChecks();
+      this.#logActive();
       if (checks === undefined) return { head: undefined }; // another configuration is active
       const options = { checks, delivered: tail.state, unpublished, onCommit };
       const head = await commitDifference(target, eventLog, options);
@@ -120,26 +136,36 @@ export class Publisher {
     this.#cursor = head;
   }
 
-  async #retry(): Promise<void> {
-    const { clock, log } = this.#options;
-    const { signal } = this.#stop;
-    for (let pauseMs: number = RETRY_MS[0];; pauseMs = Math.min(2 * pauseMs, RETRY_MS[1])) {
-      this.#retryPause = new AbortController();
-      await sleep(pauseMs, clock, { signal: AbortSignal.any([signal, this.#retryPause.signal]) });
-      if (signal.aborted) return;
-      try {
-        return await this.#enqueue(() => this.#publishIfActive());
-      } catch (error) {
-        log.debug("rep.config.not_published", { detail: String(error) });
-      }
-    }
+  async #join(hash: string): Promise<void> {
+    this.#isJoining = true;
+    await this.#options.rollout.join(hash).finally(() => this.#isJoining = false);
   }
 
-  #logFailure(error: unknown): void {
-    const { log, replica: { configurations } } = this.#options;
+  /** Logs which configuration is active, unless the log says so already. */
+  #logActive(): void {
+    const { configuration, active } = this.#configurations;
+    const logged = `${configuration} ${active}`;
+    if (logged === this.#logged) return;
+    this.#logged = logged;
+    const { log } = this.#options;
+    if (configuration === active) return log.info("rep.rollout.active", { configuration });
+    const detail = "another configuration is active; pages and streams use it";
+    log.info("rep.rollout.superseded", { configuration, active, detail });
+  }
+
+  #logFailure(error: unknown, level: "error" | "debug"): void {
+    const configurations = this.#configurations;
     const isActive = configurations.configuration === configurations.active;
     const effect = isActive ? "" : "the previous configuration stays active until this succeeds; ";
-    log.error("rep.config.not_published", { ...configurations, detail: `${effect}${error}; retrying` });
+    const detail = `${effect}${error}; retrying`;
+    this.#options.log[level]("rep.config.not_published", { ...configurations, detail });
+  }
+
+  /** This process's configuration and the active one, for the log. */
+  get #configurations(): { configuration?: string; active?: string } {
+    const { hash, active } = this.#options.rollout;
+    if (hash === undefined || active === undefined) return {};
+    return { configuration: shortHash(hash), active: shortHash(active) };
   }
 
   #logEvents(events: readonly LogEvent[]): void {

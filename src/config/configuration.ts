@@ -105,16 +105,6 @@ export class Configuration {
     return this.#queuedReload;
   }
 
-  /**
-   * Reloads after writes to the stored variables. The log has the issues of an invalid configuration.
-   *
-   * @throws {StoreUnavailableError} If they could not be read, so that this has to be repeated.
-   */
-  async reloadStored(): Promise<void> {
-    await this.reload().catch(() => {}); // see above
-    this.#options.storedVariables.throwIfStale();
-  }
-
   async #reload(): Promise<void> {
     const before = this.#snapshot;
     try {

@@ -1,18 +1,42 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
+import { type Clock, sleep } from "../values/clock.ts";
 import type { Environment } from "./classify.ts";
-import { storedEnvironment } from "./stored_variables.ts";
+import { newestWrite, storedEnvironment } from "./stored_variables.ts";
+
+/** Options of {@linkcode StoredVariablesSource}. */
+interface StoredVariablesOptions {
+  store: Store;
+  clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+  /** Reloads the configuration, which reads the variables. It must not reject. */
+  reload: () => Promise<void>;
+  /** Ends {@linkcode StoredVariablesSource.follow} when it is aborted. */
+  signal: AbortSignal;
+}
+
+/**
+ * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
+ * before it reloads, so that most find the change published (`docs/scale.md`).
+ */
+const MAX_RELOAD_DELAY_MS = 500;
 
 /**
  * The variables in the store as one of the gateway's sources. It keeps what it has read, so that the values of the
  * environment or the manifest do not become active again while the store is unavailable.
  */
 export class StoredVariablesSource {
-  readonly #store: Store;
+  readonly #options: StoredVariablesOptions;
   #environment: Environment | undefined;
+  /** Why the last read failed. */
   #failure: StoreUnavailableError | undefined;
+  /** The id of the newest write that is known, and of the one with which a reload has read the variables. */
+  #newest = 0;
+  #followed = 0;
+  #following: Promise<void> | undefined;
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(options: StoredVariablesOptions) {
+    this.#options = options;
   }
 
   /** Whether the variables have ever been read. Until then, a snapshot without them must not be published. */
@@ -26,7 +50,7 @@ export class StoredVariablesSource {
    */
   async read(): Promise<Environment> {
     try {
-      this.#environment = await storedEnvironment(this.#store);
+      this.#environment = await storedEnvironment(this.#options.store);
       this.#failure = undefined;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
@@ -35,12 +59,33 @@ export class StoredVariablesSource {
     return this.#environment ?? {};
   }
 
+  /** Looks whether there are new writes, and reloads after them. */
+  async poll(): Promise<void> {
+    await this.follow(await newestWrite(this.#options.store));
+  }
+
   /**
-   * Throws if the last {@linkcode read} returned what had been read before.
+   * Reloads after writes, once for all since the last reload, and also if the variables have never been read. A call
+   * during a call shares it.
    *
-   * @throws {StoreUnavailableError} If the store was unavailable.
+   * @param newest The id of the newest write.
+   * @throws {StoreUnavailableError} If they could not be read. The next call tries again.
    */
-  throwIfStale(): void {
-    if (this.#failure !== undefined) throw this.#failure;
+  async follow(newest: number): Promise<void> {
+    this.#newest = newest;
+    if (newest === this.#followed && this.isKnown) return; // not `<=`: ids start again if the database is emptied
+    await (this.#following ??= this.#reload().finally(() => this.#following = undefined));
+  }
+
+  async #reload(): Promise<void> {
+    const { clock, random, reload, signal } = this.#options;
+    do {
+      await sleep(random() * MAX_RELOAD_DELAY_MS, clock, { signal, isBackground: true });
+      if (signal.aborted) return;
+      const newest = this.#newest;
+      await reload();
+      if (this.#failure !== undefined) throw this.#failure;
+      this.#followed = newest;
+    } while (this.#newest !== this.#followed);
   }
 }

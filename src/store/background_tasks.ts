@@ -1,9 +1,10 @@
 import { type Log, logTaskError } from "../observe/log.ts";
 import { type Clock, every } from "../values/clock.ts";
-import { StoreUnavailableError } from "./store.ts";
+import { type Key, type Store, StoreUnavailableError } from "./store.ts";
 
 /** Options of {@linkcode BackgroundTasks}. */
 interface BackgroundTasksOptions {
+  store: Store;
   clock: Clock;
   log: Log;
   /** Ends the repetitions when it is aborted. */
@@ -13,6 +14,8 @@ interface BackgroundTasksOptions {
 /** Runs tasks that need the store, in the background. Their errors are logged, but for an outage, which is logged once. */
 export class BackgroundTasks {
   readonly #options: BackgroundTasksOptions;
+  /** Run the repeated tasks. */
+  readonly #repeated: (() => Promise<void>)[] = [];
 
   constructor(options: BackgroundTasksOptions) {
     this.#options = options;
@@ -27,10 +30,23 @@ export class BackgroundTasks {
     }
   }
 
-  /** Runs a task every `ms` milliseconds. */
+  /** Runs a task every `ms` milliseconds, and in {@linkcode runAll}, but never twice at the same time. */
   repeat(ms: number, name: string, task: () => Promise<unknown>): void {
     const { clock, log, signal } = this.#options;
-    const stop = every(ms, () => this.run(name, task), { clock, onError: logTaskError(log, name) });
-    signal.addEventListener("abort", stop);
+    let running: Promise<void> | undefined;
+    const run = () => running ??= this.run(name, task).finally(() => running = undefined);
+    this.#repeated.push(run);
+    signal.addEventListener("abort", every(ms, run, { clock, onError: logTaskError(log, name) }));
+  }
+
+  /** Runs a task when the store hints that a key may have been written. */
+  runOnHint(key: Key, name: string, task: () => Promise<unknown>): void {
+    const { store, signal } = this.#options;
+    signal.addEventListener("abort", store.watch(key, () => void this.run(name, task)));
+  }
+
+  /** Runs all repeated tasks now: when the store is available again, they make up for what has failed meanwhile. */
+  runAll(): void {
+    for (const run of this.#repeated) void run();
   }
 }

@@ -21,6 +21,30 @@ function interruptedStore(beforeSecond: (store: Store) => Promise<unknown>): Sto
   };
 }
 
+Deno.test("a publication whose commits all conflict is repeated every 5 s, until one does not", async () => {
+  const clock = new FakeClock();
+  const inner = memoryStore();
+  let isContended = false;
+  const commit: Store["commit"] = (checks, writes) =>
+    isContended && writes.some(({ key }) => key[0] === "event")
+      ? Promise.resolve(undefined)
+      : inner.commit(checks, writes);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...delegate(inner), commit }, clock });
+  const failures = () => gate.lines.filter(({ msg }) => msg === "rep.config.not_published").length;
+  isContended = true;
+  const reload = gate.set({ REP_PUBLIC_A: "2" });
+  for (const expected of [1, 2, 3]) {
+    while (failures() < expected) await clock.tick(0); // random() is 0, and so is the pause after a conflict
+    await clock.tick(4_999);
+    assertEquals(failures(), expected);
+    isContended = expected < 3;
+    await clock.tick(1);
+  }
+  await reload;
+  const changes = gate.lines.filter(({ msg }) => msg === "rep.config.changed");
+  assertEquals([failures(), changes.length], [3, 2]);
+});
+
 /** Writes the head of the log, as any commit of another process does. */
 async function writeHead(store: Store): Promise<void> {
   const head = await store.get(["head"]);

@@ -1,69 +1,181 @@
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { writeVariables } from "../../src/config/stored_variables.ts";
 import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { delegate } from "../_store.ts";
 
-/** A store whose lists reject with `error` while that is set. */
-class FailingStore implements Store {
-  readonly #store = memoryStore();
-  readonly maxChecks = this.#store.maxChecks;
-  error: Error | undefined;
-  get: Store["get"] = (key) => this.#store.get(key);
-  getMany: Store["getMany"] = (keys) => this.#store.getMany(keys);
-  commit: Store["commit"] = (checks, writes) => this.#store.commit(checks, writes);
-  watch: Store["watch"] = (key, hint) => this.#store.watch(key, hint);
-  close: Store["close"] = () => this.#store.close();
-  list: Store["list"] = (prefix, options) =>
-    this.error ? Promise.reject(this.error) : this.#store.list(prefix, options);
-}
-
-function setUp() {
-  const failing = new FailingStore();
-  const options = { clock: new FakeClock(), random: () => 0, ifId: undefined };
-  return { failing, set: (value: string) => writeVariables(failing, new Map([["A", value]]), options) };
-}
-
+const START = 1_700_000_000_000;
 const DOWN = new StoreUnavailableError("gone");
 
+/** A source, and a store whose lists reject with `error` while that is set. */
+class World {
+  readonly clock = new FakeClock(START);
+  readonly stop = new AbortController();
+  readonly store = memoryStore();
+  readonly source: StoredVariablesSource;
+  /** What each reload has read. */
+  readonly reloads: Record<string, string>[] = [];
+  error: Error | undefined;
+  /** Awaited by every reload before it reads. */
+  reloading: Promise<unknown> = Promise.resolve();
+
+  constructor(random: () => number = () => 0) {
+    const { clock, stop: { signal } } = this;
+    const list: Store["list"] = (...args) => this.error ? Promise.reject(this.error) : this.store.list(...args);
+    const reload = async () => {
+      await this.reloading;
+      this.reloads.push({ ...await this.source.read() });
+    };
+    this.source = new StoredVariablesSource({
+      store: { ...delegate(this.store), list },
+      clock,
+      random,
+      reload,
+      signal,
+    });
+  }
+
+  /** Writes a variable, and returns the id of the write. */
+  async set(value: string): Promise<number> {
+    const options = { clock: this.clock, random: () => 0, ifId: undefined };
+    const [write] = await writeVariables(this.store, new Map([["A", value]]), options);
+    return write?.id ?? 0;
+  }
+
+  /** Follows a write, with whatever timers that takes. */
+  async follow(newest: number): Promise<void> {
+    const following = this.source.follow(newest);
+    following.catch(() => {}); // awaited below
+    await this.clock.tick(0);
+    await following;
+  }
+}
+
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
-  const { failing, set } = setUp();
-  const source = new StoredVariablesSource(failing);
+  const world = new World();
+  const { source } = world;
   assertEquals([source.isKnown, await source.read(), source.isKnown], [false, {}, true]);
-  await set("1");
+  await world.set("1");
   assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
 });
 
 Deno.test("StoredVariablesSource.read() returns the variables that were read last while the store is unavailable", async () => {
-  const { failing, set } = setUp();
-  const source = new StoredVariablesSource(failing);
-  await set("1");
-  await source.read();
-  await set("2");
-  failing.error = DOWN;
-  assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
-  failing.error = undefined;
-  assertEquals(await source.read(), { REP_PUBLIC_A: "2" });
+  const world = new World();
+  await world.set("1");
+  await world.source.read();
+  await world.set("2");
+  world.error = DOWN;
+  assertEquals(await world.source.read(), { REP_PUBLIC_A: "1" });
+  world.error = undefined;
+  assertEquals(await world.source.read(), { REP_PUBLIC_A: "2" });
 });
 
 Deno.test("StoredVariablesSource.read() returns no variables until the store has been available once", async () => {
-  const { failing, set } = setUp();
-  const source = new StoredVariablesSource(failing);
-  await set("1");
-  failing.error = DOWN;
-  assertEquals([await source.read(), source.isKnown], [{}, false]);
-  failing.error = undefined;
-  assertEquals([await source.read(), source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
+  const world = new World();
+  await world.set("1");
+  world.error = DOWN;
+  assertEquals([await world.source.read(), world.source.isKnown], [{}, false]);
+  world.error = undefined;
+  assertEquals([await world.source.read(), world.source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
 });
 
-Deno.test("StoredVariablesSource.throwIfStale() throws if the store was unavailable, StoredVariablesSource.read() rejects on other errors only", async () => {
-  const { failing } = setUp();
-  const source = new StoredVariablesSource(failing);
-  failing.error = DOWN;
-  await source.read();
-  assertEquals(assertThrows(() => source.throwIfStale()), DOWN);
-  failing.error = new TypeError("a bug");
-  await assertRejects(() => source.read(), TypeError, "a bug");
-  assertEquals(source.isKnown, false);
+Deno.test("StoredVariablesSource.read() rejects on other errors than that the store is unavailable", async () => {
+  const world = new World();
+  world.error = new TypeError("a bug");
+  await assertRejects(() => world.source.read(), TypeError, "a bug");
+  assertEquals(world.source.isKnown, false);
+});
+
+Deno.test("StoredVariablesSource.follow() reloads once for a write, and not for one that is known", async () => {
+  const world = new World();
+  await world.source.read();
+  await world.follow(0);
+  const id = await world.set("1");
+  for (let calls = 0; calls < 2; calls++) await world.follow(id);
+  assertEquals(world.reloads, [{ REP_PUBLIC_A: "1" }]);
+});
+
+Deno.test("StoredVariablesSource.poll() follows the newest write", async () => {
+  const world = new World();
+  await world.source.read();
+  await world.set("1");
+  await world.set("2");
+  for (let polls = 0; polls < 2; polls++) {
+    const polling = world.source.poll();
+    await settle();
+    await world.clock.tick(0);
+    await polling;
+  }
+  assertEquals(world.reloads, [{ REP_PUBLIC_A: "2" }]);
+});
+
+Deno.test("StoredVariablesSource.follow() reloads if the variables have never been read, even if there are none", async () => {
+  const world = new World();
+  world.error = DOWN;
+  await world.source.read();
+  await assertRejects(() => world.follow(0), StoreUnavailableError, "gone");
+  world.error = undefined;
+  for (let calls = 0; calls < 2; calls++) await world.follow(0);
+  assertEquals(world.reloads, [{}, {}]); // the first one could not read them
+});
+
+Deno.test("StoredVariablesSource.follow() reloads again after one that could not read the variables", async () => {
+  const world = new World();
+  await world.source.read();
+  const id = await world.set("1");
+  world.error = DOWN;
+  for (let calls = 0; calls < 2; calls++) await assertRejects(() => world.follow(id), StoreUnavailableError, "gone");
+  world.error = undefined;
+  for (let calls = 0; calls < 2; calls++) await world.follow(id);
+  assertEquals(world.reloads, [{}, {}, { REP_PUBLIC_A: "1" }]);
+});
+
+Deno.test("StoredVariablesSource.follow() reloads for a database that was emptied", async () => {
+  const world = new World();
+  await world.source.read();
+  await world.follow(await world.set("1"));
+  await world.store.commit([], [{ key: ["variables"] }, { key: ["variable", "A"] }]);
+  await world.follow(0);
+  assertEquals(world.reloads, [{ REP_PUBLIC_A: "1" }, {}]);
+});
+
+Deno.test("StoredVariablesSource.follow() waits for a random time before it reloads, once for all writes meanwhile", async () => {
+  const world = new World(() => 0.5);
+  await world.source.read();
+  const first = world.source.follow(await world.set("1"));
+  await world.clock.tick(249);
+  const second = world.source.follow(await world.set("2"));
+  assertEquals(world.reloads, []);
+  await world.clock.tick(1);
+  await Promise.all([first, second]);
+  await world.clock.tick(60_000);
+  assertEquals(world.reloads, [{ REP_PUBLIC_A: "2" }]);
+});
+
+Deno.test("StoredVariablesSource.follow() reloads once more for all writes during a reload", async () => {
+  const world = new World();
+  await world.source.read();
+  const gate = Promise.withResolvers<void>();
+  world.reloading = gate.promise;
+  const following = [world.source.follow(await world.set("1"))];
+  await world.clock.tick(0);
+  for (const value of ["2", "3"]) following.push(world.source.follow(await world.set(value)));
+  gate.resolve();
+  await settle();
+  await world.clock.tick(0);
+  await Promise.all(following);
+  assertEquals(world.reloads, [{ REP_PUBLIC_A: "3" }, { REP_PUBLIC_A: "3" }]);
+});
+
+Deno.test("StoredVariablesSource.follow() does not reload once its signal is aborted, and leaves no timer behind", async () => {
+  const world = new World(() => 0.5);
+  await world.source.read();
+  const following = world.source.follow(await world.set("1"));
+  await settle();
+  world.stop.abort();
+  await following;
+  await world.source.follow(await world.set("2"));
+  assertEquals([world.reloads, world.clock.waiting], [[], 0]);
 });

@@ -5,12 +5,13 @@ import {
   readHistory,
   readWrites,
   type StoredWrite,
+  VARIABLES_HEAD_KEY,
   writeVariables,
 } from "../../config/stored_variables.ts";
-import { watchStoredVariables } from "../../config/watch_stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError, withTimeout } from "../../store/store.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readTextFile } from "../sources/sources.ts";
@@ -22,6 +23,9 @@ import { publicName, validateAssignments } from "./validate_assignments.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
+
+/** How often a watch looks for new writes. */
+const POLL_MS = 1_000;
 
 type Run = (line: CommandLine, io: CommandIo) => Promise<void>;
 
@@ -72,10 +76,31 @@ async function watch(line: CommandLine, io: CommandIo): Promise<void> {
       }
     };
     io.printError("Watching the variables in the store");
-    const { clock } = io;
-    const options = { clock, signal: stop.signal, after: last, poll: undefined, isBackground: false };
-    await watchStoredVariables(store, printNew, options);
+    await pollUntilStopped(store, printNew, { clock: io.clock, signal: stop.signal });
   });
+}
+
+/** Runs a task once a second, and when the store hints at a write, until the signal is aborted. */
+async function pollUntilStopped(
+  store: Store,
+  task: () => Promise<void>,
+  { clock, signal }: { clock: Clock; signal: AbortSignal },
+): Promise<void> {
+  let pause = new AbortController();
+  const stopWatching = store.watch(VARIABLES_HEAD_KEY, () => pause.abort());
+  try {
+    while (!signal.aborted) {
+      pause = new AbortController(); // before the task, so that a hint meanwhile ends the pause
+      await task().catch(ignoreUnavailable);
+      await sleep(POLL_MS, clock, { signal: AbortSignal.any([signal, pause.signal]) });
+    }
+  } finally {
+    stopWatching();
+  }
+}
+
+function ignoreUnavailable(error: unknown): void {
+  if (!(error instanceof StoreUnavailableError)) throw error; // the outage has been printed
 }
 
 async function write(

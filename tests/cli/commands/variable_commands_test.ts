@@ -473,8 +473,11 @@ Deno.test("watch reports when the store becomes unavailable and available again,
   const memory = memoryStore();
   const { run } = setUp({}, memory);
   let isDown = false;
-  const get: Store["get"] = (key) => isDown ? Promise.reject(new StoreUnavailableError("gone")) : memory.get(key);
-  const { out, err, clock, stop, running } = await startWatch({ ...countedStore(memory), get, watch: () => () => {} });
+  const gone = new StoreUnavailableError("gone");
+  const get: Store["get"] = (key) => isDown ? Promise.reject(gone) : memory.get(key);
+  const list: Store["list"] = (...args) => isDown ? Promise.reject(gone) : memory.list(...args);
+  const store = { ...countedStore(memory), get, list, watch: () => () => {} };
+  const { out, err, clock, stop, running } = await startWatch(store);
   isDown = true;
   await clock.tick(10_000);
   await run("set", "A=1");

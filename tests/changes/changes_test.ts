@@ -17,7 +17,7 @@ function superseded(lines: readonly Record<string, unknown>[]): number {
   return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
 }
 
-Deno.test("Replica logs that another configuration is active, and publishes its own again afterwards", async () => {
+Deno.test("a replica logs that another configuration is active, and publishes its own again afterwards", async () => {
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
   await using own = await setUp({ REP_PUBLIC_A: "own" }, options);
   const stream = await own.listen();
@@ -34,7 +34,7 @@ Deno.test("Replica logs that another configuration is active, and publishes its 
   await stream.close();
 });
 
-Deno.test("Replica logs once that another configuration is active if it is already when it joins", async () => {
+Deno.test("a replica logs once that another configuration is active if it is already when it joins", async () => {
   const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
   await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
   await using _next = await setUp({ REP_PUBLIC_A: "next" }, options);
@@ -56,7 +56,7 @@ async function statusOf({ gateway }: Pick<TestGateway, "gateway">): Promise<unkn
   return [problems, /^rep_rollout_active.*$/m.exec(await (await ask("/metrics")).text())?.[0]];
 }
 
-Deno.test("Replica does not say that a new configuration is superseded while the store is unavailable, but that the previous one stays active", async () => {
+Deno.test("a replica does not say that a new configuration is superseded while the store is unavailable, but that the previous one stays active", async () => {
   const clock = new FakeClock();
   let isDown = false;
   const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
@@ -81,7 +81,7 @@ Deno.test("Replica does not say that a new configuration is superseded while the
   assertEquals(await statusOf(gate), [undefined, `rep_rollout_active{configuration="${next}"} 1`]);
 });
 
-Deno.test("Replica says that a configuration is superseded once it could be announced", async () => {
+Deno.test("a replica says that a configuration is superseded once it could be announced", async () => {
   const clock = new FakeClock();
   let isDown = false;
   const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
@@ -102,7 +102,7 @@ Deno.test("Replica says that a configuration is superseded once it could be anno
   ]);
 });
 
-Deno.test("Replica announces its instance ID, if it has one", async () => {
+Deno.test("a replica announces its instance ID, if it has one", async () => {
   for (const instanceId of ["host:8080", undefined]) {
     const store = memoryStore();
     await using _gate = await setUp({}, { store, clock: new FakeClock(), instanceId });
@@ -111,7 +111,7 @@ Deno.test("Replica announces its instance ID, if it has one", async () => {
   }
 });
 
-Deno.test("Replica logs an unexpected error of a heartbeat", async () => {
+Deno.test("a replica logs an unexpected error of a heartbeat", async () => {
   const clock = new FakeClock();
   const inner = memoryStore();
   let isBroken = false;

@@ -1,10 +1,7 @@
 import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import {
-  type Check,
-  type Entry,
-  type Key,
-  type ListOptions,
+  OPERATION_TIMEOUT_MS,
   type Store,
   StoreUnavailableError,
   toUnavailableError,
@@ -20,12 +17,10 @@ interface CircuitBreakerOptions {
   metrics: Metrics;
 }
 
-/** How long an operation may take. Remote stores end theirs after the same time. */
-const TIMEOUT_MS = 5_000;
-/** How long the circuit stays open after a failure. */
+/** How long operations fail at once after a failure. */
 const PAUSE_MS = 1_000;
 
-/** Reads and writes have separate circuits: on a full disk, only writes fail. */
+/** Reads and writes fail and recover separately: on a full disk, only writes fail. */
 export const STORE_OPERATIONS = ["read", "write"] as const;
 type Operation = (typeof STORE_OPERATIONS)[number];
 
@@ -36,68 +31,55 @@ const MAX_VALUE_BYTES = 60_000;
 const MAX_COMMIT_BYTES = 600_000;
 
 /**
- * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately for
- * a second, then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
+ * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause, that is they
+ * fail immediately, for a second; then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
  * and each pending one keeps writing to standard error.
  */
 export class CircuitBreaker implements Store {
+  readonly maxChecks: number;
   readonly #store: Store;
   readonly #options: CircuitBreakerOptions;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
-  readonly #openUntil = new Map<Operation, number>();
+  readonly #pausedUntil = new Map<Operation, number>();
   /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
   #failedBytes = 0;
 
   constructor(store: Store, options: CircuitBreakerOptions) {
     this.#store = store;
+    this.maxChecks = store.maxChecks;
     this.#options = options;
     options.metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
   /** Whether the last read and the last write both succeeded. */
   get isAvailable(): boolean {
-    return this.#openUntil.size === 0;
+    return this.#pausedUntil.size === 0;
   }
 
-  get maxChecks(): number {
-    return this.#store.maxChecks;
-  }
+  readonly get: Store["get"] = (key) => this.#run("read", () => this.#store.get(key));
 
-  get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return this.#run("read", () => this.#store.get<T>(key));
-  }
+  readonly getMany: Store["getMany"] = (keys) => this.#run("read", () => this.#store.getMany(keys));
 
-  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return this.#run("read", () => this.#store.getMany<T>(keys));
-  }
+  readonly list: Store["list"] = (prefix, options) => this.#run("read", () => this.#store.list(prefix, options));
 
-  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    return this.#run("read", () => this.#store.list<T>(prefix, options));
-  }
+  readonly commit: Store["commit"] = (checks, writes) =>
+    this.#run("write", () => this.#store.commit(checks, writes), writes);
 
-  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    return this.#run("write", () => this.#store.commit(checks, writes), writes);
-  }
+  readonly watch: Store["watch"] = (key, hint) => this.#store.watch(key, hint);
 
-  watch(key: Key, hint: () => void): () => void {
-    return this.#store.watch(key, hint);
-  }
-
-  close(): void {
-    this.#store.close();
-  }
+  readonly close: Store["close"] = () => this.#store.close();
 
   /**
    * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
    */
   async probe(): Promise<void> {
-    const due = this.#openUntil.keys().filter((kind) => !this.#isOpen(kind));
+    const due = this.#pausedUntil.keys().filter((kind) => !this.#isPaused(kind));
     await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome
   }
 
   async #run<T>(kind: Operation, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
-    if (this.#isOpen(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
-    if (this.#openUntil.has(kind)) await this.#probe(kind);
+    if (this.#isPaused(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
+    if (this.#pausedUntil.has(kind)) await this.#probe(kind);
     try {
       return await this.#attempt(kind, operation);
     } catch (error) {
@@ -106,9 +88,9 @@ export class CircuitBreaker implements Store {
     }
   }
 
-  /** Half-open: after the pause, one probe runs while the circuit stays open for all others. */
+  /** After the pause, one probe runs while all others still pause. */
   async #probe(kind: Operation): Promise<void> {
-    this.#openUntil.set(kind, this.#options.clock.monotonic() + TIMEOUT_MS + PAUSE_MS);
+    this.#pausedUntil.set(kind, this.#options.clock.monotonic() + OPERATION_TIMEOUT_MS + PAUSE_MS);
     await this.#attempt<unknown>(kind, () => {
       return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
     });
@@ -119,7 +101,7 @@ export class CircuitBreaker implements Store {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
     try {
-      return await withTimeout(operation(), TIMEOUT_MS, clock);
+      return await withTimeout(operation(), OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
       metrics.count("rep.store.errors", 1, kind);
       throw this.#recordFailure(kind, error);
@@ -128,26 +110,26 @@ export class CircuitBreaker implements Store {
     }
   }
 
-  #isOpen(kind: Operation): boolean {
-    return (this.#openUntil.get(kind) ?? 0) > this.#options.clock.monotonic();
+  #isPaused(kind: Operation): boolean {
+    return (this.#pausedUntil.get(kind) ?? 0) > this.#options.clock.monotonic();
   }
 
   #recordRecovery(kind: Operation): void {
     if (kind === "write") this.#failedBytes = 0;
-    if (this.#openUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
+    if (this.#pausedUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
   }
 
   #recordFailure(kind: Operation, error: unknown): Error {
     const failure = toUnavailableError(error);
     const { clock, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
-    this.#openUntil.set(kind, clock.monotonic() + PAUSE_MS);
+    this.#pausedUntil.set(kind, clock.monotonic() + PAUSE_MS);
     if (wasAvailable) onChange(failure);
     return failure;
   }
 }
 
-/** Writes about as much as the commit that failed, which no engine can compress, and deletes it again. */
+/** Writes about as much as the commit that failed, which no store can compress, and deletes it again. */
 function probeWrites(bytes: number): Write[] {
   const size = Math.min(bytes, MAX_COMMIT_BYTES);
   const parts = Math.ceil(size / MAX_VALUE_BYTES);

@@ -1,16 +1,13 @@
 import { sleep } from "../values/clock.ts";
 import type { RetryOptions } from "./retry.ts";
 import {
-  type Check,
-  type Entry,
   type Key,
-  type ListOptions,
+  OPERATION_TIMEOUT_MS,
   type Store,
   StoreFullError,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
-  type Write,
 } from "./store.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
@@ -22,9 +19,6 @@ interface RemoteStoreOptions extends RetryOptions {
   /** How many checks a commit on the server may have. */
   maxChecks: number;
 }
-
-/** How long an operation, or connecting, may take. The circuit breaker waits as long for an operation. */
-const TIMEOUT_MS = 5_000;
 
 /** The initial and the maximum backoff before reconnecting; half of it is random. */
 const BACKOFF_MS = [250, 2_000] as const;
@@ -51,6 +45,7 @@ interface Watch {
 }
 
 class RemoteStore implements Store {
+  readonly maxChecks: number;
   readonly #options: RemoteStoreOptions;
   readonly #closed = new AbortController();
   readonly #watches = new Set<Watch>();
@@ -60,6 +55,7 @@ class RemoteStore implements Store {
 
   constructor(options: RemoteStoreOptions) {
     this.#options = options;
+    this.maxChecks = options.maxChecks;
   }
 
   /** Connects for the first time. After a transient error, it reconnects in the background. */
@@ -72,25 +68,13 @@ class RemoteStore implements Store {
     }
   }
 
-  get maxChecks(): number {
-    return this.#options.maxChecks;
-  }
+  readonly get: Store["get"] = (key) => this.#run((connection) => connection.get(key));
 
-  get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return this.#run((connection) => connection.get<T>(key));
-  }
+  readonly getMany: Store["getMany"] = (keys) => this.#run((connection) => connection.getMany(keys));
 
-  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return this.#run((connection) => connection.getMany<T>(keys));
-  }
+  readonly list: Store["list"] = (prefix, options) => this.#run((connection) => connection.list(prefix, options));
 
-  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    return this.#run((connection) => connection.list<T>(prefix, options));
-  }
-
-  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    return this.#run((connection) => connection.commit(checks, writes));
-  }
+  readonly commit: Store["commit"] = (checks, writes) => this.#run((connection) => connection.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
     const watch: Watch = { key, hint, stop: this.#connection?.watch(key, hint) ?? (() => {}) };
@@ -110,7 +94,7 @@ class RemoteStore implements Store {
     const connection = this.#connection;
     if (connection === undefined) throw this.#failure;
     try {
-      return await withTimeout(operation(connection), TIMEOUT_MS, this.#options.clock);
+      return await withTimeout(operation(connection), OPERATION_TIMEOUT_MS, this.#options.clock);
     } catch (error) {
       if (!keepsConnection(error) && connection === this.#connection) this.#reconnect(error);
       throw error;
@@ -147,7 +131,7 @@ class RemoteStore implements Store {
     const { open, clock } = this.#options;
     const opening = open();
     try {
-      return await withTimeout(opening, TIMEOUT_MS, clock);
+      return await withTimeout(opening, OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
       opening.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
       throw error;

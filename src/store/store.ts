@@ -95,6 +95,9 @@ export function toUnavailableError(error: unknown): StoreUnavailableError {
   return new StoreUnavailableError(`Cannot use the store: ${messageOf(error)}`, { cause: error });
 }
 
+/** How long an operation may take, and connecting to a server. */
+export const OPERATION_TIMEOUT_MS = 5_000;
+
 /**
  * Waits for a store operation, or for a store to open, with a timeout. A result that arrives later is ignored.
  *

@@ -1,7 +1,7 @@
 import { readFile as readFileAt } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../observe/log.ts";
-import { StoreUnavailableError } from "../store.ts";
+import { OPERATION_TIMEOUT_MS, StoreUnavailableError } from "../store.ts";
 import { type Client, loadPostgresDriver, type Row, type Statement } from "./driver.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
 
@@ -11,8 +11,6 @@ export class RejectedError extends Error {
   override name = "RejectedError";
 }
 
-/** How long the server may work on one statement: as long as `openRemoteStore()` and the circuit breaker wait. */
-const STATEMENT_TIMEOUT_MS = 5_000;
 /** How long connecting may take, all hosts together: less than `openRemoteStore()` waits. */
 const CONNECT_TIMEOUT_MS = 4_000;
 /** After this time without traffic, the kernel asks whether the server still exists. */
@@ -119,8 +117,8 @@ async function createClient(host: PostgresHost, target: PostgresTarget): Promise
     ssl: target.isEncrypted ? await readTlsOptions(target) : false,
     application_name: "rep-gateway",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS / target.hosts.length,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: STATEMENT_TIMEOUT_MS,
+    statement_timeout: OPERATION_TIMEOUT_MS,
+    query_timeout: OPERATION_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   });

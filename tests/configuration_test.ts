@@ -125,6 +125,7 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{ A: "1" }]]);
   assertEquals(world.log, [
     `info rep.config.loaded ${await described({ A: "1" }, 1, 1)},"warnings":0}`,
+    "info rep.rollout.active {}",
     `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID}}`,
   ]);
 });

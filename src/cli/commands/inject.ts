@@ -4,8 +4,6 @@ import { environmentName } from "../../config/tier.ts";
 import { type ConfigScript, renderConfigScript } from "../../pages/config_script.ts";
 import { makePayload, type Payload } from "../../pages/payload.ts";
 import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
-import { parseCommandManifest } from "../options/manifest_settings.ts";
-import { readOptions } from "../options/read_options.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandLine } from "./command_line.ts";
@@ -39,14 +37,9 @@ async function listPages(build: string, { printError }: CommandIo): Promise<stri
 }
 
 async function readSnapshot(line: CommandLine, io: CommandIo): Promise<Snapshot> {
-  const { environment, manifest, manifestPath, issues, warnings } = await readSources(line, io.environment);
-  const parsed = manifest === undefined ? undefined : parseCommandManifest(manifest, manifestPath);
-  const allIssues = [...issues, ...parsed?.issues ?? []];
-  if (allIssues.length > 0) throw new ConfigurationError(allIssues);
-  const flags = new Map(line.strict ? [["strict", "true"] as const] : []);
-  const { strict } = readOptions({ flags, environment: io.environment, manifest: parsed?.manifest.settings ?? {} });
-  const tiers = { requiredTiers: ["public"], loadPatternLibrary: undefined } as const;
-  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict, ...tiers });
+  const { issues, warnings, ...sources } = await readSources(line, io.environment);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  const snapshot = await buildSnapshot({ ...sources, requiredTiers: ["public"], loadPatternLibrary: undefined });
   const secrets = snapshot.warnings.map(({ name, detail }) =>
     `${environmentName({ name, tier: "public" })}: ${detail}`
   );

@@ -1,6 +1,9 @@
 import type { Environment } from "../../config/classify.ts";
+import type { Manifest, ManifestResult } from "../../config/manifest.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { isGranted } from "../../values/permissions.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import { environmentWarnings, readOptions, UsageError } from "../options/read_options.ts";
 import { DEFAULT_MANIFEST, findDefaultManifest, readEnvPath, readTextFile } from "../sources/sources.ts";
 import type { CommandLine } from "./command_line.ts";
 
@@ -9,57 +12,66 @@ export interface CommandSources {
   /** The text of the manifest, if there is one. */
   readonly manifest: string | undefined;
   readonly manifestPath: string | undefined;
+  /** The valid parts of the manifest. */
+  readonly parsed: Manifest;
   /** The variables of all sources. */
   readonly environment: Environment;
   /** Where each of them is set: the path of an env file, or `environment`. */
   readonly setIn: ReadonlyMap<string, string>;
-  /** The files that cannot be read. */
+  readonly strict: boolean;
+  /** The files that cannot be read, and what is invalid in the manifest and the options. */
   readonly issues: readonly string[];
-  /** What is not read for want of a permission. */
+  /** What is not read. */
   readonly warnings: readonly string[];
 }
 
-/** Returns the manifest of a command: by default the one in the current directory, if there is one. */
-export async function findManifest({ manifest }: Pick<CommandLine, "manifest">): Promise<string | undefined> {
-  return manifest ?? await findDefaultManifest();
-}
+const NO_MANIFEST: ManifestResult = {
+  manifest: { name: "no manifest", variables: new Map(), settings: {} },
+  issues: [],
+};
 
 /** Reads the sources of a command, and goes on if one of them cannot be read. */
-export async function readSources(
-  line: Pick<CommandLine, "manifest" | "env-file">,
-  processEnvironment: Environment,
-): Promise<CommandSources> {
+export async function readSources(line: CommandLine, processEnvironment: Environment): Promise<CommandSources> {
   const issues: string[] = [];
-  const manifestPath = await findManifest(line);
-  const manifest = manifestPath && await orIssue(readTextFile(manifestPath, "--manifest"), issues);
+  const manifestPath = line.manifest ?? await findDefaultManifest();
+  const text = manifestPath && await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
   const files = await Promise.all(line["env-file"].map(async (path) => {
-    return [path, await orIssue(readEnvPath(path, "--env-file"), issues) ?? {}] as const;
+    return [path, await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {}] as const;
   }));
+  const { manifest, issues: manifestIssues } = text === undefined
+    ? NO_MANIFEST
+    : parseCommandManifest(text, manifestPath);
+  issues.push(...manifestIssues);
+  const flags = new Map(line.strict ? [["strict", "true"]] : []);
+  const sources = { flags, environment: processEnvironment, manifest: manifest.settings };
+  const options = await orIssues(() => readOptions(sources), issues);
   const all = [...files, ["environment", processEnvironment] as const];
+  const environment = Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment)));
   return {
-    manifest,
+    manifest: text,
     manifestPath,
-    environment: Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment))),
+    parsed: manifest,
+    environment,
     setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
+    strict: options?.strict ?? false,
     issues,
-    warnings: permissionWarnings(line),
+    warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
   };
 }
 
-function permissionWarnings({ manifest }: Pick<CommandLine, "manifest">): string[] {
-  const isManifestMissing = manifest === undefined && !isGranted({ name: "read", path: DEFAULT_MANIFEST });
-  return [
-    ...(isGranted({ name: "env" }) ? [] : ["without --allow-env, environment variables are not read"]),
-    ...(isManifestMissing ? [`without --allow-read, ${DEFAULT_MANIFEST} is not read`] : []),
-  ];
+function manifestWarnings({ manifest }: CommandLine): string[] {
+  if (manifest !== undefined || isGranted({ name: "read", path: DEFAULT_MANIFEST })) return [];
+  return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
-async function orIssue<T>(reading: Promise<T>, issues: string[]): Promise<T | undefined> {
+/** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
+export async function orIssues<T>(read: () => T | Promise<T>, issues: string[]): Promise<T | undefined> {
   try {
-    return await reading;
+    return await read();
   } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    issues.push(...error.issues);
+    if (error instanceof ConfigurationError) issues.push(...error.issues);
+    else if (error instanceof UsageError) issues.push(...error.message.split("\n"));
+    else throw error;
     return undefined;
   }
 }

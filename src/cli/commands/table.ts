@@ -1,25 +1,26 @@
 import { escapeCodeUnit } from "../../observe/log.ts";
-
-/** Options of {@linkcode formatTable}. */
-interface TableOptions {
-  /** Maximum width of a line in terminal columns. */
-  width: number;
-  /** Index of the column that is truncated if a line is too wide. */
-  flexible: number;
-}
+import type { CommandIo } from "./command_io.ts";
 
 const GAP = "  ";
 /** Minimum width of the truncated column. */
 const MIN_WIDTH = 10;
 
-/** Formats rows as a table with one line per row. The first row is the heading. */
-export function formatTable(rows: readonly (readonly string[])[], { width, flexible }: TableOptions): string[] {
+/**
+ * Prints rows as a table with one line per row. The first row is the heading.
+ *
+ * @param flexible Index of the column that is truncated if a line is too wide for the terminal.
+ */
+export function printTable(
+  rows: readonly (readonly string[])[],
+  flexible: number,
+  { columns, print }: Pick<CommandIo, "columns" | "print">,
+): void {
   const cells = rows.map((row) => row.map(escapeInvisible));
   const widths = (rows[0] ?? []).map((_, index) => Math.max(...cells.map((row) => widthOf(row[index] ?? ""))));
   const others = widths.reduce((sum, column, index) => index === flexible ? sum : sum + column + GAP.length, 0);
-  widths[flexible] = Math.min(widths[flexible] ?? 0, Math.max(MIN_WIDTH, width - others));
+  widths[flexible] = Math.min(widths[flexible] ?? 0, Math.max(MIN_WIDTH, columns - others));
   const fit = (cell: string, index: number) => pad(truncate(cell, widths[index] ?? 0), widths[index] ?? 0);
-  return cells.map((row) => row.map(fit).join(GAP).trimEnd());
+  print(cells.map((row) => row.map(fit).join(GAP).trimEnd()).join("\n"));
 }
 
 /** Control and format characters, surrogates and line separators, which may change what a terminal displays. */

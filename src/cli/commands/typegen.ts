@@ -1,20 +1,17 @@
 import { ConfigurationError } from "../../config/snapshot.ts";
-import { parseCommandManifest } from "../options/manifest_settings.ts";
-import { readTextFile } from "../sources/sources.ts";
+import { findDefaultManifest, readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandLine } from "./command_line.ts";
-import { findManifest } from "./read_sources.ts";
 import { generateTypes } from "../../config/generate_types.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
 export async function typegen(line: CommandLine, io: CommandIo): Promise<void> {
-  const path = await findManifest(line);
+  const path = line.manifest ?? await findDefaultManifest();
   if (path === undefined) {
     throw new ConfigurationError(["Cannot find the manifest: expected --manifest, or .rep.yaml in this directory"]);
   }
-  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"), path);
-  if (issues.length > 0) throw new ConfigurationError(issues);
+  const { manifest } = await readManifest(path);
   const types = generateTypes(manifest.variables);
   if (line.out === undefined) io.print(types.trimEnd());
   else if (await writeFile("--out", line.out, types)) io.printError(`Wrote ${line.out}`);

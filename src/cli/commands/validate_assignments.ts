@@ -2,19 +2,15 @@ import { applyManifest } from "../../config/apply_manifest.ts";
 import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
-import type { Manifest, ManifestResult } from "../../config/manifest.ts";
+import type { Manifest } from "../../config/manifest.ts";
 import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../config/snapshot.ts";
 import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
-import { parseCommandManifest } from "../options/manifest_settings.ts";
 
 /** Options of {@linkcode validateAssignments}. */
 interface ValidateOptions {
   /** Environment of the command: a name that is SENSITIVE or SERVER there cannot be PUBLIC. */
   environment: Environment;
-  /** Text of the manifest. */
-  manifest: string | undefined;
-  /** The path of the manifest, for messages. */
-  manifestPath: string | undefined;
+  manifest: Manifest | undefined;
   /** Whether to accept values that look like secrets. */
   force: boolean;
 }
@@ -35,9 +31,7 @@ export async function validateAssignments(
     rejectIfAny(secrets.map((secret) => `Cannot set ${secret}; anyone could read it; use --force to set it anyway`));
   }
   await checkSizesAndTiers(variables, options.environment);
-  const deprecated = options.manifest === undefined
-    ? []
-    : await checkManifest(variables, parseCommandManifest(options.manifest, options.manifestPath));
+  const deprecated = options.manifest === undefined ? [] : await checkManifest(variables, options.manifest);
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
     ...deprecated.map((variable) => `Deprecated: ${variable}`),
@@ -84,11 +78,7 @@ async function checkSizesAndTiers(variables: readonly Variable[], environment: E
 const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
 
 /** Applies the declarations of these variables only: others may be set in the environment of the gateway. */
-async function checkManifest(
-  variables: readonly Variable[],
-  { manifest, issues }: ManifestResult,
-): Promise<readonly string[]> {
-  rejectIfAny(issues);
+async function checkManifest(variables: readonly Variable[], manifest: Manifest): Promise<readonly string[]> {
   const names = new Set(variables.map(({ name }) => name));
   const declared = [...manifest.variables].filter(([name]) => names.has(name));
   const relevant: Manifest = { ...manifest, variables: new Map(declared) };

@@ -14,11 +14,11 @@ import { type Store, StoreUnavailableError, withTimeout } from "../../store/stor
 import { type Clock, sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
-import { readTextFile } from "../sources/sources.ts";
+import { readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandLine } from "./command_line.ts";
 import type { StoreCommandName } from "./command_names.ts";
-import { escapeInvisible, formatTable, terminalJson, truncate } from "./table.ts";
+import { escapeInvisible, printTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
@@ -34,9 +34,8 @@ export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set,
 
 async function set(line: CommandLine, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
-  const manifest = line.manifest === undefined ? undefined : await readTextFile(line.manifest, "--manifest");
-  const { manifest: manifestPath, force } = line;
-  const warnings = await validateAssignments(values, { environment: io.environment, manifest, manifestPath, force });
+  const manifest = line.manifest === undefined ? undefined : (await readManifest(line.manifest)).manifest;
+  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
   await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
 }
@@ -151,10 +150,6 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
     values.set(name, arg.slice(index + 1));
   }
   return values;
-}
-
-function printTable(rows: readonly (readonly string[])[], flexible: number, { columns, print }: CommandIo): void {
-  print(formatTable(rows, { width: columns, flexible }).join("\n"));
 }
 
 function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {

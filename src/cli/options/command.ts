@@ -1,18 +1,16 @@
 import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
-import type { ManifestSettings } from "../../config/manifest.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { readSecret } from "../sources/secret_files.ts";
-import { readTextFile } from "../sources/sources.ts";
+import { readManifest } from "../sources/sources.ts";
 import { type CommandOptions, type OptionName, OPTIONS } from "./option_table.ts";
 import {
+  environmentWarnings,
   isSet,
   MASTER_KEY_VARIABLE,
   parseCommandLine,
   readOptions,
-  unknownVariables,
   UsageError,
 } from "./read_options.ts";
 
@@ -49,8 +47,8 @@ export async function readCommand(
   const { flags, help, version } = parseCommandLine(args);
   if (help) return { kind: "help" };
   if (version) return { kind: "version" };
-  const withoutManifest = readOptions({ flags, environment, manifest: {} });
-  const manifest = await readManifestSettings(withoutManifest.manifest);
+  const { manifest: path } = readOptions({ flags, environment, manifest: {} });
+  const manifest = path === undefined ? {} : (await readManifest(path)).manifest.settings;
   const options = readOptions({ flags, environment, manifest });
   const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
@@ -65,15 +63,6 @@ export async function readCommand(
 /** Whether the process runs on Deno Deploy, which sets this variable. */
 export function isOnDeploy(): boolean {
   return isGranted({ name: "env", variable: "DENO_DEPLOY" }) && Deno.env.get("DENO_DEPLOY") === "true";
-}
-
-/** The declarations of variables are applied later, when the first snapshot is built. */
-async function readManifestSettings(path: string | undefined): Promise<ManifestSettings> {
-  if (path === undefined) return {};
-  const { parseCommandManifest } = await import("./manifest_settings.ts");
-  const { manifest, issues } = parseCommandManifest(await readTextFile(path, "--manifest"), path);
-  if (issues.length > 0) throw new ConfigurationError(issues);
-  return manifest.settings;
 }
 
 async function readMasterKey(environment: Environment): Promise<Uint8Array<ArrayBuffer> | undefined> {
@@ -101,12 +90,4 @@ function portWarnings({ port, "health-port": healthPort }: CommandOptions): stri
 function drainWarnings(requested: number, drain: number): string[] {
   if (requested === drain || requested === OPTIONS.drain.default) return []; // the default was not requested
   return [`--drain is limited to ${drain / 1_000} s: Deno Deploy ends the process 5 s after SIGINT`];
-}
-
-function environmentWarnings(environment: Environment): string[] {
-  const noEnvironment = "without --allow-env, environment variables are not read: neither REP_* variables nor options";
-  return [
-    ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
-    ...unknownVariables(environment).map((name) => `${name} is not an option and is ignored`),
-  ];
 }

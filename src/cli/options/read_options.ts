@@ -2,6 +2,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
 import type { ManifestSettings } from "../../config/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
+import { isGranted } from "../../values/permissions.ts";
 import { redactUrl } from "../../values/redact_url.ts";
 import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
 import {
@@ -225,12 +226,17 @@ function variableOf(name: string, environment: OptionSources["environment"]): st
   return name === "port" && variable?.startsWith("tcp://") ? undefined : variable;
 }
 
-/** Returns the names of `REP_GATEWAY_…` variables that are not options and so probably misspelled. */
-export function unknownVariables(environment: Readonly<Record<string, string>>): string[] {
+/** Returns what is not read from the environment: all of it, or `REP_GATEWAY_…` variables that are probably misspelled. */
+export function environmentWarnings(environment: Readonly<Record<string, string>>): string[] {
+  const noEnvironment = "without --allow-env, environment variables are not read: neither REP_* variables nor options";
   const known = new Set([...OPTION_NAMES.map(environmentVariable), MASTER_KEY_VARIABLE, `${MASTER_KEY_VARIABLE}_FILE`]);
-  return Object.keys(environment)
+  const unknown = Object.keys(environment)
     .filter((name) => name.startsWith("REP_GATEWAY_") && !known.has(name))
     .filter((name) => !/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)); // service links, as above
+  return [
+    ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
+    ...unknown.map((name) => `${name} is not an option and is ignored`),
+  ];
 }
 
 /** The only setting without a flag, since any user of the machine can read command lines. */

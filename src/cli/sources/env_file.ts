@@ -1,5 +1,6 @@
 import type { Environment } from "../../config/classify.ts";
 import { isRepName, pickRepVariables } from "../../config/environment.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { readBoundedFile } from "./bounded_file.ts";
 import { type EnvFileIssue, lineAt, parseEnvFile } from "../../config/parse_env_file.ts";
@@ -14,52 +15,27 @@ export interface EnvFile {
   readonly isTerminated: boolean;
 }
 
-/** An issue, and where it is: a path, or `path:line`. */
-export interface LocatedIssue {
-  readonly where: string;
-  readonly detail: string;
-}
-
-/** Env files that cannot be read or are invalid. The issues never contain a value. */
-export class EnvFileError extends SyntaxError {
-  /** The name of the class. */
-  override name = "EnvFileError";
-  /** All issues of all files. */
-  readonly issues: readonly LocatedIssue[];
-
-  /** Creates an error with all issues. */
-  constructor(issues: readonly LocatedIssue[]) {
-    super(issues.map(({ where, detail }) => `${where}: ${detail}`).join("\n"));
-    this.issues = issues;
-  }
-}
-
 /**
  * Reads several env files or directories, in order.
  *
- * @throws {EnvFileError} If any of them cannot be read or is invalid; the error has the issues of all.
+ * @throws {ConfigurationError} If any of them cannot be read or is invalid. Each issue of all of them begins with the
+ * place; the caller knows which option names it.
  */
 export async function readEnvFiles(paths: readonly string[]): Promise<readonly EnvFile[]> {
-  const issues: LocatedIssue[][] = [];
-  const files = await Promise.all(paths.map(async (path, index) => {
-    try {
-      return await readEnvFile(path);
-    } catch (error) {
-      issues[index] = [...issuesOf(error, path)]; // in the order of the paths, not of the failures
-    }
-  }));
-  if (issues.length > 0) throw new EnvFileError(issues.flat());
-  return files.filter((file) => file !== undefined);
+  const reads = await Promise.allSettled(paths.map(readEnvFile));
+  const issues = reads.flatMap((read, index) => read.status === "rejected" ? issuesOf(read.reason, paths[index]) : []);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  return reads.flatMap((read) => read.status === "fulfilled" ? [read.value] : []);
 }
 
-function issuesOf(error: unknown, path: string): readonly LocatedIssue[] {
-  return error instanceof EnvFileError ? error.issues : [{ where: path, detail: messageOf(error) }];
+function issuesOf(error: unknown, path = ""): readonly string[] {
+  return error instanceof ConfigurationError ? error.issues : [`"${path}": ${messageOf(error)}`];
 }
 
 /** Creates an error about the file at a path, which may be in a directory of variables. */
-function invalidFile(path: string, issues: readonly EnvFileIssue[]): EnvFileError {
-  return new EnvFileError(issues.map(({ line, detail }) => {
-    return { where: line === undefined ? path : `${path}:${line}`, detail };
+function invalidFile(path: string, issues: readonly EnvFileIssue[]): ConfigurationError {
+  return new ConfigurationError(issues.map(({ line, detail }) => {
+    return `"${line === undefined ? path : `${path}:${line}`}": ${detail}`;
   }));
 }
 
@@ -68,7 +44,7 @@ function invalidFile(path: string, issues: readonly EnvFileIssue[]): EnvFileErro
  * mounts a ConfigMap or a Secret.
  *
  * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the path cannot be read.
- * @throws {EnvFileError} If it is not UTF-8, or not an env file.
+ * @throws {ConfigurationError} If it is not UTF-8, or not an env file.
  */
 export async function readEnvFile(path: string): Promise<EnvFile> {
   const { isDirectory } = await Deno.stat(path);
@@ -107,31 +83,16 @@ async function readValue(path: string): Promise<string> {
 async function readText(path: string): Promise<string> {
   const bytes = await readBoundedFile(path);
   try {
-    return decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
     throw invalidFile(path, [{ line: firstInvalidLine(bytes), detail: "expected UTF-8" }]);
   }
 }
 
-function decode(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-}
-
-/** A line feed is never part of another character in UTF-8, so that each line can be decoded on its own. */
+/** What cannot be decoded becomes U+FFFD, which has other bytes, or more of them if the file ends with it. */
 function firstInvalidLine(bytes: Uint8Array): number {
-  let start = 0;
-  for (let line = 1;; line++) {
-    const end = bytes.indexOf(0x0a, start);
-    if (end < 0 || !isValid(bytes.subarray(start, end))) return line;
-    start = end + 1;
-  }
-}
-
-function isValid(bytes: Uint8Array): boolean {
-  try {
-    decode(bytes);
-    return true;
-  } catch {
-    return false; // a TypeError is the answer to the question
-  }
+  const replaced = new TextEncoder().encode(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
+  const position = bytes.findIndex((byte, index) => byte !== replaced[index]);
+  const valid = position === -1 ? bytes : bytes.subarray(0, position);
+  return valid.filter((byte) => byte === 0x0a).length + 1;
 }

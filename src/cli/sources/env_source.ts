@@ -1,6 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
+import { ConfigurationError } from "../../config/snapshot.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import { type EnvFile, EnvFileError, type LocatedIssue, readEnvFiles } from "./env_file.ts";
+import { type EnvFile, readEnvFiles } from "./env_file.ts";
 
 /** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;
@@ -30,13 +31,13 @@ export class EnvSource {
   /**
    * Reads the variables. Each file overrides the ones before it.
    *
-   * @throws {EnvFileError} If a file cannot be read, is invalid, has become empty, or does not stay the same for half a
-   * second.
+   * @throws {ConfigurationError} If a file cannot be read, is invalid, has become empty, or does not stay the same for
+   * half a second. Each issue begins with the place.
    */
   async read(): Promise<Environment> {
     const current = await this.#readStable();
     const issues = this.#paths.flatMap((where, index) => emptinessIssues(where, this.#last?.[index], current[index]));
-    if (issues.length > 0) throw new EnvFileError(issues);
+    if (issues.length > 0) throw new ConfigurationError(issues);
     this.#last = current;
     return Object.assign({}, ...current.map(({ variables }) => variables));
   }
@@ -46,7 +47,7 @@ export class EnvSource {
     let current = await readEnvFiles(this.#paths);
     let changed: readonly string[] = [];
     for (let reads = 1; this.#hasLost(current); reads++) {
-      if (reads === MAX_READS) throw new EnvFileError(changed.map(unstableIssue));
+      if (reads === MAX_READS) throw new ConfigurationError(changed.map(unstableIssue));
       await sleep(CONFIRM_MS, this.#clock);
       const next = await readEnvFiles(this.#paths);
       changed = this.#changedPaths(current, next);
@@ -65,13 +66,13 @@ export class EnvSource {
   }
 }
 
-function emptinessIssues(where: string, before: EnvFile | undefined, after: EnvFile | undefined): LocatedIssue[] {
+function emptinessIssues(where: string, before: EnvFile | undefined, after: EnvFile | undefined): string[] {
   if (before === undefined || before.isEmpty || !after?.isEmpty) return [];
-  return [{ where, detail: BECAME_EMPTY[after.kind] }];
+  return [`"${where}": ${BECAME_EMPTY[after.kind]}`];
 }
 
-function unstableIssue(where: string): LocatedIssue {
-  return { where, detail: `expected a file that stays the same, but it changed in ${MAX_READS} reads` };
+function unstableIssue(where: string): string {
+  return `"${where}": expected a file that stays the same, but it changed in ${MAX_READS} reads`;
 }
 
 /**

@@ -7,20 +7,13 @@ import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { readBoundedFile } from "./bounded_file.ts";
-import { EnvFileError, readEnvFile } from "./env_file.ts";
+import { readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
 /** A network file system may never answer. Env files that change take up to five seconds to be believed. */
 const READ_TIMEOUT_MS = 15_000;
-
-/** Sources of the variables. Both functions are called at startup and at every reload. */
-interface Sources {
-  readonly variables: () => Promise<Environment>;
-  readonly manifest: (() => Promise<string>) | undefined;
-  readonly manifestPath: string | undefined;
-}
 
 /** What sources use besides their options. */
 export interface SourcesContext {
@@ -32,20 +25,21 @@ export interface SourcesContext {
 export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
 
 /**
- * Creates the sources. The environment of the process overrides the env files (REP-RFC-0001 §4.2), and each of them the
- * ones before it.
+ * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
+ * files (REP-RFC-0001 §4.2), and each of them the ones before it.
  */
-export function createSources(options: SourceOptions, { clock, log }: SourcesContext): Sources {
-  const readFiles = createEnvReader(resolveEnvPaths(options), clock);
+export function createSources(options: SourceOptions, { clock, log }: SourcesContext) {
+  const envPaths = resolveEnvPaths(options);
+  const source = new EnvSource(envPaths.paths, clock);
   const logIneffective = createIneffectiveLog(log);
   const { manifest } = options;
   return {
-    async variables() {
-      const [files, environment] = [await readFiles(), readEnvironment()];
+    async variables(): Promise<Environment> {
+      const [files, environment] = [await readPaths(envPaths, () => source.read(), clock), readEnvironment()];
       logIneffective(files, environment);
       return { ...files, ...environment };
     },
-    manifest: manifest === undefined ? undefined : () => readManifest(manifest, clock),
+    manifest: manifest === undefined ? undefined : async () => (await readManifest(manifest, clock)).text,
     manifestPath: manifest,
   };
 }
@@ -70,13 +64,17 @@ const NO_OPTION =
   "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
 const OVERRIDDEN = "the environment of the process overrides the env files: change these variables there, and restart";
 
-/** Returns the text of a manifest after validating its `settings`, which the gateway itself ignores. */
-async function readManifest(path: string, clock: Clock): Promise<string> {
+/**
+ * Reads a manifest. The gateway itself ignores the `settings` in it, which are options of the command.
+ *
+ * @throws {ConfigurationError} If it cannot be read or is invalid.
+ */
+export async function readManifest(path: string, clock: Clock = systemClock) {
   const text = await readTextFile(path, "--manifest", clock);
   const { parseCommandManifest } = await import("../options/manifest_settings.ts");
-  const { issues } = parseCommandManifest(text, path);
+  const { manifest, issues } = parseCommandManifest(text, path);
   if (issues.length > 0) throw new ConfigurationError(issues);
-  return text;
+  return { text, manifest };
 }
 
 /** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */
@@ -120,11 +118,6 @@ export async function readEnvPath(path: string, flag: string): Promise<Environme
   return variables;
 }
 
-function createEnvReader(envPaths: FlagPaths, clock: Clock): () => Promise<Environment> {
-  const source = new EnvSource(envPaths.paths, clock);
-  return () => readPaths(envPaths, () => source.read(), clock);
-}
-
 /**
  * Reads a file that an option names.
  *
@@ -154,11 +147,8 @@ export async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promi
       return new Error(`expected to be read within ${READ_TIMEOUT_MS / 1000} s`);
     });
   } catch (cause) {
-    throw new ConfigurationError(issuesOf(cause, paths).map((issue) => `Cannot read ${flag} ${issue}`), { cause });
+    const isComplete = cause instanceof ConfigurationError; // its issues name the env files
+    const issues = isComplete ? cause.issues : paths.map((path) => `"${path}": ${messageOf(cause)}`);
+    throw new ConfigurationError(issues.map((issue) => `Cannot read ${flag} ${issue}`), { cause });
   }
-}
-
-function issuesOf(error: unknown, paths: readonly string[]): readonly string[] {
-  if (error instanceof EnvFileError) return error.issues.map(({ where, detail }) => `"${where}": ${detail}`);
-  return paths.map((path) => `"${path}": ${messageOf(error)}`);
 }

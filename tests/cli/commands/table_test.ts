@@ -1,24 +1,28 @@
 import { assertEquals } from "@std/assert";
-import { escapeInvisible, formatTable, terminalJson, truncate } from "../../../src/cli/commands/table.ts";
+import { escapeInvisible, printTable, terminalJson, truncate } from "../../../src/cli/commands/table.ts";
+
+/** Returns the lines that a table prints. */
+function linesOf(rows: readonly string[][], flexible: number, columns: number): string[] {
+  const lines: string[] = [];
+  printTable(rows, flexible, { columns, print: (text) => void lines.push(...text.split("\n")) });
+  return lines;
+}
 
 const HOSTILE = "a\nb\r\tc\x1b[31m\0\x7f\x9b1m\u2028\u202eevil\u200b\ufeff\u{e0001}";
 const ESCAPED = "a\\nb\\r\\tc\\u{1b}[31m\\u{0}\\u{7f}\\u{9b}1m\\u{2028}\\u{202e}evil\\u{200b}\\u{feff}\\u{e0001}";
 
-Deno.test("escapeInescapeInvisible() escapes what a terminal interprets or does not display", () => {
+Deno.test("escapeInvisible() escapes what a terminal interprets or does not display", () => {
   assertEquals(escapeInvisible(HOSTILE), ESCAPED);
   assertEquals(escapeInvisible("half \ud83d here"), "half \\u{d83d} here");
 });
 
-Deno.test("escapeInescapeInvisible() does not change visible characters", () => {
+Deno.test("escapeInvisible() does not change visible characters", () => {
   const text = "https://example.com/?a=b&c=[d] \\ 'quoted' äöü 日本 \u{1f600} e\u0301";
   assertEquals(escapeInvisible(text), text);
 });
 
-Deno.test("formatTable() formats a row with any characters as one line", () => {
-  const lines = formatTable([["NAME", "VALUE", "ID"], ["A", HOSTILE, "1"], ["BCDEF", "", "22"]], {
-    width: 200,
-    flexible: 1,
-  });
+Deno.test("printTable() prints a row with any characters as one line", () => {
+  const lines = linesOf([["NAME", "VALUE", "ID"], ["A", HOSTILE, "1"], ["BCDEF", "", "22"]], 1, 200);
   assertEquals(lines, [
     `NAME   ${"VALUE".padEnd(ESCAPED.length)}  ID`,
     `A      ${ESCAPED}  1`,
@@ -26,25 +30,25 @@ Deno.test("formatTable() formats a row with any characters as one line", () => {
   ]);
 });
 
-Deno.test("formatTable() truncates one column only", () => {
+Deno.test("printTable() truncates one column only", () => {
   const rows = [["NAME", "VALUE", "ID"], ["SHORT", "x".repeat(50), "1234567890"]];
-  assertEquals(formatTable(rows, { width: 40, flexible: 1 }), [
+  assertEquals(linesOf(rows, 1, 40), [
     "NAME   VALUE                  ID",
     `SHORT  ${"x".repeat(20)}…  1234567890`,
   ]);
-  assertEquals(formatTable(rows, { width: 5, flexible: 1 }), [
+  assertEquals(linesOf(rows, 1, 5), [
     "NAME   VALUE       ID",
     `SHORT  ${"x".repeat(9)}…  1234567890`,
   ]);
 });
 
-Deno.test("formatTable() makes columns as narrow as their cells", () => {
-  assertEquals(formatTable([["NAME", "VALUE"], ["A", "1"]], { width: 80, flexible: 1 }), ["NAME  VALUE", "A     1"]);
+Deno.test("printTable() makes columns as narrow as their cells", () => {
+  assertEquals(linesOf([["NAME", "VALUE"], ["A", "1"]], 1, 80), ["NAME  VALUE", "A     1"]);
 });
 
-Deno.test("formatTable() counts wide characters as two columns, and combining marks as none", () => {
+Deno.test("printTable() counts wide characters as two columns, and combining marks as none", () => {
   assertEquals(
-    formatTable([["VALUE", "ID"], ["日本", "1"], ["\u{1f600}", "2"], ["e\u0301", "3"]], { width: 80, flexible: 0 }),
+    linesOf([["VALUE", "ID"], ["日本", "1"], ["\u{1f600}", "2"], ["e\u0301", "3"]], 0, 80),
     [
       "VALUE  ID",
       "日本   1",

@@ -152,7 +152,7 @@ Deno.test("validate warns of what it may not read", { permissions: { env: false,
     code: 0,
     out: [],
     err: [
-      "Warning: without --allow-env, environment variables are not read",
+      "Warning: without --allow-env, environment variables are not read: neither REP_* variables nor options",
       "Warning: without --allow-read, .rep.yaml is not read",
       "Valid: 0 variables",
     ],

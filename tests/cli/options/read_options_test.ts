@@ -7,10 +7,10 @@ import {
   OPTIONS,
 } from "../../../src/cli/options/option_table.ts";
 import {
+  environmentWarnings,
   type OptionSources,
   parseCommandLine,
   readOptions,
-  unknownVariables,
   UsageError,
 } from "../../../src/cli/options/read_options.ts";
 import { redactUrl } from "../../../src/values/redact_url.ts";
@@ -532,7 +532,7 @@ Deno.test("parseCommandLine() does not repeat the value of an unknown flag", () 
   assertEquals(messageOf(() => parseCommandLine(["--master-key=s3cret"])).includes("s3cret"), false);
 });
 
-Deno.test("unknownVariables() returns misspelled names, but no option, master key or service link", () => {
+Deno.test("environmentWarnings() names what is misspelled, but no option, master key or service link", () => {
   const names = [
     ...OPTION_NAMES.map(variableOf),
     "REP_GATEWAY_MASTER_KEY",
@@ -547,11 +547,10 @@ Deno.test("unknownVariables() returns misspelled names, but no option, master ke
     "REP_GATEWAY_hot_reload",
     "REP_GATEWAY_",
   ];
-  assertEquals(unknownVariables(Object.fromEntries(names.map((name) => [name, "x"]))), [
-    "REP_GATEWAY_PROT",
-    "REP_GATEWAY_hot_reload",
-    "REP_GATEWAY_",
-  ]);
+  assertEquals(
+    environmentWarnings(Object.fromEntries(names.map((name) => [name, "x"]))),
+    ["PROT", "hot_reload", ""].map((name) => `REP_GATEWAY_${name} is not an option and is ignored`),
+  );
 });
 
 Deno.test("no message about options contains the credentials of a URL", () => {

@@ -1,7 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EnvFileError, readEnvFile } from "../../../src/cli/sources/env_file.ts";
+import { readEnvFile } from "../../../src/cli/sources/env_file.ts";
 import type { Environment } from "../../../src/config/classify.ts";
 import { pickRepVariables } from "../../../src/config/environment.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 async function variablesAt(path: string): Promise<Environment> {
@@ -73,16 +74,11 @@ Deno.test("readEnvFile() reads a file with a byte order mark", async () => {
 Deno.test("readEnvFile() names file and line of every issue, and no value", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nCANARY\nREP_A=CANARY" });
   const path = directory.at("app.env");
-  const error = await assertRejects(() => readEnvFile(path), EnvFileError);
-  assertEquals(error.issues, [
-    { where: `${path}:2`, detail: "expected NAME=value, a comment or a blank line" },
-    { where: `${path}:3`, detail: "expected each name once, but REP_A is already in line 1" },
+  const { issues } = await assertRejects(() => readEnvFile(path), ConfigurationError);
+  assertEquals(issues, [
+    `"${path}:2": expected NAME=value, a comment or a blank line`,
+    `"${path}:3": expected each name once, but REP_A is already in line 1`,
   ]);
-  assertEquals(
-    error.message,
-    `${path}:2: expected NAME=value, a comment or a blank line\n` +
-      `${path}:3: expected each name once, but REP_A is already in line 1`,
-  );
 });
 
 /** Bytes that are not UTF-8, and the line that is reported. */
@@ -91,6 +87,8 @@ const INVALID_UTF8: Record<string, readonly [bytes: readonly number[], line: num
   "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
   "a character that is cut off": [[...ascii("REP_A=1\n\nREP_B="), 0xf0, 0x9f, 0x98], 3],
   "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
+  "a byte after U+FFFD": [[...ascii("REP_A=\uFFFD\nREP_B="), 0xff, 0x0a], 2],
+  "a U+FFFD that is cut off after a blank line": [[...ascii("\n"), 0xef, 0xbf], 2],
   "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
 };
 
@@ -104,18 +102,18 @@ for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
     const path = directory.at("REP_A");
     await Deno.writeFile(path, new Uint8Array(bytes));
     for (const read of [path, directory.path]) {
-      const { issues } = await assertRejects(() => readEnvFile(read), EnvFileError);
-      assertEquals(issues, [{ where: `${path}:${line}`, detail: "expected UTF-8" }]);
+      const { issues } = await assertRejects(() => readEnvFile(read), ConfigurationError);
+      assertEquals(issues, [`"${path}:${line}": expected UTF-8`]);
     }
   });
 }
 
 Deno.test("readEnvFile() rejects a NUL byte in a directory", async () => {
   await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
-  const { issues } = await assertRejects(() => readEnvFile(directory.path), EnvFileError);
-  assertEquals(issues, [{ where: `${directory.at("REP_B")}:2`, detail: "expected text, got a NUL byte" }]);
+  const { issues } = await assertRejects(() => readEnvFile(directory.path), ConfigurationError);
+  assertEquals(issues, [`"${directory.at("REP_B")}:2": expected text, got a NUL byte`]);
   await directory.write("REP_B", "\0");
-  await assertRejects(() => readEnvFile(directory.path), EnvFileError);
+  await assertRejects(() => readEnvFile(directory.path), ConfigurationError);
 });
 
 Deno.test("readEnvFile() fails for a path that does not exist", async () => {

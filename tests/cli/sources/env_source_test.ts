@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EnvFileError } from "../../../src/cli/sources/env_file.ts";
 import { EnvSource } from "../../../src/cli/sources/env_source.ts";
 import type { Environment } from "../../../src/config/classify.ts";
+import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 
@@ -28,8 +28,8 @@ async function openSource(...paths: string[]) {
   };
 }
 
-async function issueOf(result: Promise<Environment>): Promise<unknown> {
-  return (await assertRejects(() => result, EnvFileError)).issues;
+async function issuesOf(result: Promise<Environment>): Promise<readonly string[]> {
+  return (await assertRejects(() => result, ConfigurationError)).issues;
 }
 
 Deno.test("EnvSource.read() returns updates and additions at once", async () => {
@@ -125,7 +125,7 @@ Deno.test("EnvSource.read() rejects a file that is different in each of ten read
     await source.clock.tick(500);
   }
   const detail = "expected a file that stays the same, but it changed in 10 reads";
-  assertEquals(await issueOf(result), [{ where: path, detail }]);
+  assertEquals(await issuesOf(result), [`"${path}": ${detail}`]);
 });
 
 Deno.test("EnvSource.read() rejects a file that became empty, however often it is read", async () => {
@@ -138,7 +138,7 @@ Deno.test("EnvSource.read() rejects a file that became empty, however often it i
     await directory.write("app.env", empty);
     const { result } = await source.beginRead();
     await source.clock.tick(500);
-    assertEquals(await issueOf(result), [{ where: path, detail }]);
+    assertEquals(await issuesOf(result), [`"${path}": ${detail}`]);
   }
   await directory.write("app.env", "# none\n");
   const { result } = await source.beginRead();
@@ -155,7 +155,7 @@ Deno.test("EnvSource.read() rejects a directory that became empty", async () => 
   const { result } = await source.beginRead();
   await source.clock.tick(500);
   const detail = "expected files, got an empty directory that was not empty before";
-  assertEquals(await issueOf(result), [{ where: directory.at("mount"), detail }]);
+  assertEquals(await issuesOf(result), [`"${directory.at("mount")}": ${detail}`]);
 });
 
 Deno.test("EnvSource.read() accepts a file that is empty from the beginning", async () => {
@@ -170,7 +170,7 @@ Deno.test("EnvSource.read() compares with the last valid file after an invalid o
   await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=1\nREP_B");
-  await assertRejects(() => source.readAtOnce(), EnvFileError);
+  await assertRejects(() => source.readAtOnce(), ConfigurationError);
   await directory.write("app.env", "REP_A=1\n");
   const { result } = await source.beginRead();
   await source.clock.tick(500);
@@ -206,13 +206,13 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
   await directory.write("a.env", "REP_A\n");
   await Deno.remove(b);
   const detail = `No such file or directory (os error 2): stat '${b}'`;
-  assertEquals(await issueOf(source.readAtOnce()), [
-    { where: `${a}:1`, detail: "expected NAME=value, a comment or a blank line" },
-    { where: b, detail },
+  assertEquals(await issuesOf(source.readAtOnce()), [
+    `"${a}:1": expected NAME=value, a comment or a blank line`,
+    `"${b}": ${detail}`,
   ]);
   await directory.write("a.env", "");
   await directory.write("b.env", "REP_B=2\n");
   const { result } = await source.beginRead();
   await source.clock.tick(500);
-  assertEquals((await issueOf(result) as { where: string }[]).map(({ where }) => where), [a]);
+  assertEquals((await issuesOf(result)).map((issue) => issue.split(": ")[0]), [`"${a}"`]);
 });

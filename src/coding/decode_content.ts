@@ -6,7 +6,10 @@ import { type BodyTransformer, transformBody } from "./transform_body.ts";
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
-type HeaderLength = (bytes: Uint8Array) => number | undefined;
+type HeaderLength = (bytes: Uint8Array) => number | "invalid" | undefined;
+
+/** Returns the error in which content ends that cannot be decoded. */
+type ToError = (error: unknown) => Error;
 
 /** How content in one coding is decoded. */
 interface Decoder {
@@ -42,38 +45,19 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * the body fail (except truncated Brotli, which Deno does not detect); an empty body is empty content.
  *
  * @param response Its body is consumed; use the returned response instead.
+ * @param toError Called once if the content is invalid; not if the body itself broke off.
  */
-export function decodeContent(response: Response): Response {
+export function decodeContent(response: Response, toError: ToError = decodingError): Response {
   const codings = contentCodings(response.headers);
   const [coding = ""] = codings;
   if (codings.length !== 1 || !Object.hasOwn(DECODERS, coding) || response.headers.has("content-range")) {
     return response;
   }
-  const { status, statusText } = response;
-  const body = response.body && decodeBody(response.body, DECODERS[coding]!);
-  return new Response(body, { status, statusText, headers: decodedHeaders(response.headers) });
-}
-
-function decodeBody(body: ReadableStream<Bytes>, { create, headerLength }: Decoder): ReadableStream<Bytes> {
-  const compressed = headerLength ? withoutHeader(body, headerLength) : body;
-  return transformBody(compressed, { transformer: create(), toError: decodingError });
-}
-
-function withoutHeader(body: ReadableStream<Bytes>, headerLength: HeaderLength): ReadableStream<Bytes> {
-  const reader = body.getReader();
-  let isPastHeader = false;
-  return new ReadableStream<Bytes>({
-    async pull(controller) {
-      if (!isPastHeader) {
-        isPastHeader = true;
-        return controller.enqueue(await readPastHeader(reader, headerLength));
-      }
-      const { done, value } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-    cancel: (reason) => reader.cancel(reason),
-  }, { highWaterMark: 0 });
+  const { body, status, statusText } = response;
+  const { create, headerLength } = DECODERS[coding]!;
+  const compressed = headerLength ? body?.pipeThrough(headerRemover(headerLength, toError)) : body;
+  const decoded = compressed ? transformBody(compressed, { transformer: create(), toError }) : null;
+  return new Response(decoded, { status, statusText, headers: decodedHeaders(response.headers) });
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -82,16 +66,25 @@ const MAX_HEADER_BYTES = 4_096;
 /** Compressed data without content: some servers send a coding with an empty body. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Returns the bytes that arrive with the end of the header. */
-async function readPastHeader(reader: ReadableStreamDefaultReader<Bytes>, headerLength: HeaderLength): Promise<Bytes> {
-  for (let bytes: Bytes = new Uint8Array();;) {
-    const { done, value } = await reader.read();
-    if (done && bytes.length === 0) return NO_CONTENT;
-    if (done || bytes.length > MAX_HEADER_BYTES) throw decodingError("expected a complete header");
-    bytes = joined(bytes, value);
-    const length = headerLength(bytes);
-    if (length !== undefined) return bytes.subarray(length);
-  }
+/** Returns a stream that removes the header before the compressed data. */
+function headerRemover(headerLength: HeaderLength, toError: ToError): TransformStream<Bytes, Bytes> {
+  let header: Bytes | undefined = new Uint8Array();
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (header === undefined) return controller.enqueue(chunk);
+      header = joined(header, chunk);
+      const length = headerLength(header);
+      if (length === undefined && header.length <= MAX_HEADER_BYTES) return;
+      if (length === undefined || length === "invalid") throw toError("expected a header");
+      controller.enqueue(header.subarray(length));
+      header = undefined;
+    },
+    flush(controller) {
+      if (header === undefined) return;
+      if (header.length > 0) throw toError("expected a complete header");
+      controller.enqueue(NO_CONTENT);
+    },
+  });
 }
 
 function joined(first: Bytes, second: Bytes): Bytes {
@@ -105,9 +98,9 @@ function joined(first: Bytes, second: Bytes): Bytes {
 /** Flags of a gzip header (RFC 1952 §2.3.1). */
 const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
 
-function gzipHeaderLength(bytes: Uint8Array): number | undefined {
+function gzipHeaderLength(bytes: Uint8Array): ReturnType<HeaderLength> {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
-  if (first !== 0x1f || second !== 0x8b || method !== 8) throw decodingError("expected a gzip header");
+  if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
   let length = 10;
   if (flags & HAS_EXTRA) length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
   for (const flag of [HAS_NAME, HAS_COMMENT]) {

@@ -1,6 +1,6 @@
-import { BytesContent, createResponse } from "../coding/bytes_content.ts";
 import { isEncoded } from "../coding/content_coding.ts";
 import type { BodyContent, CodedBody, Representation, StreamedBody } from "../coding/representations.ts";
+import { createResponse, type ResponseContent } from "../coding/response_content.ts";
 import { send, type SendRequest } from "../coding/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
 import { andThen } from "../values/and_then.ts";
@@ -36,7 +36,7 @@ const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
  * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
-  response: Response | BytesContent,
+  response: ResponseContent,
   request: SendRequest,
   getConfigScript: GetConfigScript,
   log: Log = silentLog,
@@ -69,10 +69,10 @@ function warnOfEncoding(log: Log): void {
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
-async function decodeIfEncoded(response: Response | BytesContent): Promise<Response | BytesContent> {
+async function decodeIfEncoded(response: ResponseContent): Promise<ResponseContent> {
   if (!isEncoded(response.headers)) return response;
   const { decodeContent } = await import("../coding/decode_content.ts");
-  return decodeContent(createResponse(response));
+  return decodeContent(createResponse(response), response.toDecodingError);
 }
 
 /** A page without the script is better than none. */
@@ -83,26 +83,21 @@ function withoutScript(response: Response, log: Log): Response {
 }
 
 /** Returns the representation of a page with the config script; without one, that of a fragment. */
-function representationOf(
-  response: Response | BytesContent,
-  script: ConfigScript | undefined,
-  log: Log,
-): Representation {
-  const statusText = response instanceof Response ? response.statusText : "";
+function representationOf(response: ResponseContent, script: ConfigScript | undefined, log: Log): Representation {
+  const { status, statusText = "", headers } = response;
   const body = bodyOf(response);
-  const injected = script ? withScript(body, script, log) : body;
-  return { ...pageHead(response.headers, script), status: response.status, statusText, body: injected };
+  return { ...pageHead(headers, script), status, statusText, body: script ? withScript(body, script, log) : body };
 }
 
-function bodyOf(response: Response | BytesContent): StreamedBody {
-  if (response instanceof BytesContent) return { length: undefined, read: () => response.content, cancel() {} };
-  const { body } = response;
-  const cancel = () => void body?.cancel().catch(() => {}); // it has failed already
+function bodyOf({ body }: ResponseContent): StreamedBody {
+  const cancel = () => {
+    if (body instanceof ReadableStream) void body.cancel().catch(() => {}); // it has failed already
+  };
   return { length: undefined, read: () => body, cancel };
 }
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */
-export function isPage(response: Pick<Response, "status" | "headers">): boolean {
+function isPage(response: Pick<Response, "status" | "headers">): boolean {
   return isHtml(response) && !contentType(response.headers).parameters.some(isUtf16);
 }
 

@@ -95,6 +95,21 @@ Deno.test("decodeContent() makes the stream fail for invalid and truncated conte
   }
 });
 
+Deno.test("decodeContent() reports invalid content once, and not a body that broke off", async () => {
+  const reported: string[] = [];
+  const toError = (error: unknown) => {
+    reported.push(String(error));
+    return new RangeError("reported");
+  };
+  const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
+  await assertRejects(() => decodeContent(response(broken, "gzip"), toError).text(), Error, "gone");
+  assertEquals(reported, []);
+  for (const bytes of [new Uint8Array(9).fill(7), (await encode(PLAIN, "gzip")).fill(7, 20)]) {
+    await assertRejects(() => decodeContent(response(bytes, "gzip"), toError).text(), RangeError, "reported");
+  }
+  assertEquals(reported.length, 2);
+});
+
 Deno.test("decodeContent() forwards an error of the body", async () => {
   const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
   await assertRejects(() => decodeContent(response(broken, "gzip")).text(), Error, "gone");

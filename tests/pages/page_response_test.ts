@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { BytesContent } from "../../src/coding/bytes_content.ts";
+import type { ResponseContent } from "../../src/coding/response_content.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import { captureLog } from "../_gateway.ts";
@@ -31,10 +31,8 @@ async function inject(
 }
 
 Deno.test("injectPage() inserts the script into a page in memory", async () => {
-  const response = new BytesContent(new TextEncoder().encode(HTML), {
-    status: 200,
-    headers: new Headers({ "content-type": "text/html" }),
-  });
+  const headers = new Headers({ "content-type": "text/html" });
+  const response = { status: 200, headers, body: new TextEncoder().encode(HTML) };
   const request = { method: "GET", headers: new Headers() };
   const page = await injectPage(response, request, () => Promise.resolve(SCRIPT));
   assertEquals(await page.text(), (await inject({})).body);
@@ -99,7 +97,7 @@ const UTF16_WARNING = {
 };
 
 /** Injects into a page, and returns whether it has changed, and the log. */
-async function injectWithLog(response: Response | BytesContent, requestHeaders: Record<string, string> = {}) {
+async function injectWithLog(response: ResponseContent, requestHeaders: Record<string, string> = {}) {
   const { log, lines } = captureLog();
   const request = { method: "GET", headers: new Headers(requestHeaders) };
   const page = await injectPage(response, request, () => Promise.resolve(SCRIPT), log);
@@ -120,7 +118,7 @@ for (const label of UTF16_LABELS) {
 Deno.test("injectPage() warns of a page with a UTF-16 byte order mark, which it does not change", async () => {
   const headers = { "content-type": "text/html; charset=utf-8" };
   for (const bytes of [[0xff, 0xfe, 0x3c, 0], [0xfe, 0xff, 0, 0x3c]].map((bytes) => Uint8Array.from(bytes))) {
-    const inMemory = new BytesContent(bytes, { status: 200, headers: new Headers(headers) });
+    const inMemory = { status: 200, headers: new Headers(headers), body: bytes };
     for (const page of [new Response(bytes, { headers }), inMemory]) {
       assertEquals(await injectWithLog(page), { isChanged: false, lines: [UTF16_WARNING] });
     }

@@ -1,9 +1,8 @@
-import type { BytesContent } from "../../coding/bytes_content.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest, mayExpectPage } from "../../pages/page_caching.ts";
-import { headersToOmit, injectPage, isPage } from "../../pages/page_response.ts";
+import { headersToOmit, injectPage } from "../../pages/page_response.ts";
 import { Transfers } from "../transfers.ts";
 import { ReverseProxy, type ReverseProxyOptions } from "./reverse_proxy.ts";
 
@@ -37,18 +36,13 @@ interface ProxiedRequest {
  * both a secret and text of an attacker (BREACH).
  */
 async function proxyPage(proxy: ReverseProxy, { request, context, getConfigScript, log }: ProxiedRequest) {
-  let coding: string | null = null;
-  const shouldDecode = (response: Response | BytesContent) => {
-    if (!isPage(response) || isFragmentRequest(request.headers)) return false;
-    coding = response.headers.get("content-encoding");
-    return true;
-  };
   const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-  const options = { shouldDecode, mayDecode: mayExpectPage(headers), omitHeaders: headersToOmit(request) };
+  const options = { mayDecode: mayExpectPage(headers), omitHeaders: headersToOmit(request) };
   const response = await proxy.forward(request, context, options);
+  const coding = response.headers.get("content-encoding");
   const page = await injectPage(response, request, getConfigScript, log);
-  const wasDecoded = coding !== null && !page.headers.has("content-encoding");
+  const wasDecoded = coding !== null && !page.headers.has("content-encoding") && !isFragmentRequest(headers);
   if (!wasDecoded) return page;
   const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
-  return encodeContent(page, { method, headers }, coding ?? "");
+  return encodeContent(page, { method, headers }, coding);
 }

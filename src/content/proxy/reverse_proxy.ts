@@ -1,21 +1,19 @@
 import http, { type IncomingMessage } from "node:http";
-import { type BytesContent, createResponse } from "../../coding/bytes_content.ts";
-import { isEncoded } from "../../coding/content_coding.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
+import type { ResponseContent } from "../../coding/response_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RequestUrl } from "../../http/request_urls.ts";
 import type { RequestContext } from "../../http/routes.ts";
-import type { Log } from "../../observe/log.ts";
+import { type Log, messageOf } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { Clock } from "../../values/clock.ts";
 import { InFlight } from "../in_flight.ts";
 import type { Transfer, Transfers } from "../transfers.ts";
-import { decodeResponse } from "./decode_response.ts";
 import { HeldBytes } from "./held_bytes.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
 import { TlsAgent } from "./tls_agent.ts";
-import type { UpstreamFailure } from "./upstream_failure.ts";
+import { BrokenBodyError, type UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
@@ -48,8 +46,6 @@ export interface ReverseProxyOptions {
 
 /** Settings of a single request. */
 export interface ProxyRequestOptions {
-  /** Selects the responses whose body is decoded. */
-  shouldDecode: (response: Response | BytesContent) => boolean;
   /** Whether the upstream is asked for supported content codings only, and not for all that the client accepts. */
   mayDecode: boolean;
   /** Names of request headers that are not forwarded. */
@@ -88,11 +84,7 @@ export class ReverseProxy {
    * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
    * invalid WebSocket handshake.
    */
-  async forward(
-    request: Request,
-    context: RequestContext,
-    options: ProxyRequestOptions,
-  ): Promise<Response | BytesContent> {
+  async forward(request: Request, context: RequestContext, options: ProxyRequestOptions): Promise<ResponseContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
     const transfer = this.#options.transfers.begin(context.client);
     const onEnd = (error?: Error) => {
@@ -150,7 +142,7 @@ export class ReverseProxy {
     });
   }
 
-  async #forward(request: Request, context: RequestContext, options: ForwardOptions): Promise<Response | BytesContent> {
+  async #forward(request: Request, context: RequestContext, options: ForwardOptions): Promise<ResponseContent> {
     const { clock, metrics } = this.#options;
     const { method, signal } = request;
     const target = this.#targetOf(context);
@@ -162,9 +154,8 @@ export class ReverseProxy {
     const message = await this.#send({ method, target, headers, body, signal });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {
-      const response = upstreamResponse(message, { method, transfer: options.transfer, onEnd: options.onEnd });
-      const isDecoded = options.shouldDecode(response) && isEncoded(response.headers);
-      return isDecoded ? decodeResponse(createResponse(response), options.onEnd) : response;
+      const { transfer, onEnd } = options;
+      return { ...upstreamResponse(message, { method, transfer, onEnd }), toDecodingError: decodingErrors(onEnd) };
     } catch (error) {
       message.destroy();
       throw error;
@@ -258,6 +249,15 @@ function forwardedHeaders(headers: Headers, { omitHeaders, mayDecode }: ProxyReq
   for (const name of omitHeaders) headers.delete(name);
   if (mayDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
   return headers;
+}
+
+/** Returns a function that reports a body that cannot be decoded, and returns the error in which it ends. */
+function decodingErrors(onEnd: ForwardOptions["onEnd"]): (error: unknown) => Error {
+  return (error) => {
+    const invalid = new BrokenBodyError(`Cannot decode the body: ${messageOf(error)}`);
+    onEnd(invalid);
+    return invalid;
+  };
 }
 
 function isDomException(error: unknown, name: string): boolean {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { BytesContent } from "../../coding/bytes_content.ts";
+import type { ResponseContent } from "../../coding/response_content.ts";
 import type { Transfer } from "../transfers.ts";
 import { BrokenBodyError } from "./upstream_failure.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";
@@ -38,32 +38,27 @@ interface UpstreamResponseOptions {
 export function upstreamResponse(
   message: IncomingMessage,
   { method, transfer, onEnd }: UpstreamResponseOptions,
-): Response | BytesContent {
+): ResponseContent {
   const { statusCode = 0 } = message;
   const headers = endToEndHeaders(message);
   const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
+  requireStatus(status);
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
-  // Before any stream: an invalid header must not leave one behind.
-  const complete = hasBody ? completeResponse(message, { status, headers }) : new Response(null, { status, headers });
-  if (complete === undefined) return new Response(bodyOf(message, transfer, onEnd), { status, headers });
+  if (hasBody && !hasArrived(message)) return { status, headers, body: bodyOf(message, transfer, onEnd) };
+  const body = hasBody ? readBuffered(message) : null;
   message.on("error", () => {}); // the response is complete without the rest of the message
   message.resume(); // reads the message to its end, so that the connection can be reused
   onEnd();
-  return complete;
+  return { status, headers, body };
 }
 
-/** Returns the response if its whole body has arrived together with the headers, as most small ones do. */
-function completeResponse(
-  message: IncomingMessage,
-  init: { status: number; headers: Headers },
-): BytesContent | undefined {
-  if (!message.complete || message.readableLength > READ_AHEAD_BYTES) return undefined;
-  requireStatus(init.status); // a Response would do that later
-  return new BytesContent(readBuffered(message), init);
+/** Returns whether the whole body has arrived together with the headers, as most small ones do. */
+function hasArrived({ complete, readableLength }: IncomingMessage): boolean {
+  return complete && readableLength <= READ_AHEAD_BYTES;
 }
 
-/** @throws {RangeError} As `Response` does. */
+/** @throws {RangeError} As `Response` does, but before there is a stream. */
 function requireStatus(status: number): void {
   if (status < 200 || status > 599) {
     throw new RangeError(`Cannot respond: expected a status of 200 to 599, got ${status}`);

@@ -1,4 +1,4 @@
-import { createResponse } from "../../../src/coding/bytes_content.ts";
+import { createResponse } from "../../../src/coding/response_content.ts";
 import {
   type ProxyRequestOptions,
   ReverseProxy,
@@ -50,7 +50,7 @@ export async function respond(
   context: RequestContext,
   options: Partial<ProxyRequestOptions> = {},
 ): Promise<Response> {
-  const all = { shouldDecode: () => false, mayDecode: true, omitHeaders: [], ...options };
+  const all = { mayDecode: true, omitHeaders: [], ...options };
   return createResponse(await proxy.forward(request, context, all));
 }
 

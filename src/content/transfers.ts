@@ -12,9 +12,8 @@ interface TransfersOptions {
   maxTransfers: number;
 }
 
-/** How often transfers that wait for their client are looked at, and after how many looks they end: within a minute. */
-const LOOK_MS = 10_000;
-const MAX_LOOKS = 6;
+/** How long a response waits for its client to read. */
+const MAX_WAIT_MS = 60_000;
 
 /**
  * The responses that hold a descriptor while they are sent: of files that are read from the disk, and of the upstream.
@@ -23,8 +22,6 @@ const MAX_LOOKS = 6;
 export class Transfers {
   readonly #clock: Clock;
   readonly #limits: ClientLimits<"max_transfers">;
-  readonly #waiting = new Set<Transfer>();
-  #cancelLook: (() => void) | undefined;
   readonly #inFlight = new InFlight();
 
   constructor({ clock, log, maxTransfers: max }: TransfersOptions) {
@@ -42,16 +39,11 @@ export class Transfers {
   begin(client: CountedClient): Transfer {
     const limit = this.#limits.rejection(client);
     if (limit !== undefined) throw tooMany(limit);
-    const release = this.#inFlight.add();
+    this.#inFlight.add();
     this.#limits.add(client.clientKey);
-    return new Transfer({
-      ended: (transfer) => {
-        this.#waiting.delete(transfer);
-        this.#limits.remove(client.clientKey);
-        release();
-      },
-      waits: (transfer) => this.#watch(transfer),
-      reads: (transfer) => void this.#waiting.delete(transfer),
+    return new Transfer(this.#clock, () => {
+      this.#inFlight.remove();
+      this.#limits.remove(client.clientKey);
     });
   }
 
@@ -60,40 +52,23 @@ export class Transfers {
     return this.#inFlight.idle();
   }
 
-  /** Logs the rejections that have only been counted so far, and ends no transfer any more. */
+  /** Logs the rejections that have only been counted so far. */
   close(): void {
-    this.#cancelLook?.();
     this.#limits.close();
   }
-
-  #watch(transfer: Transfer): void {
-    this.#waiting.add(transfer);
-    this.#cancelLook ??= this.#clock.after(LOOK_MS, () => this.#look(), true);
-  }
-
-  #look(): void {
-    this.#cancelLook = undefined;
-    for (const transfer of [...this.#waiting]) transfer.look();
-    if (this.#waiting.size > 0) this.#cancelLook = this.#clock.after(LOOK_MS, () => this.#look(), true);
-  }
-}
-
-/** What {@linkcode Transfers} hears of its transfers. */
-interface TransferEvents {
-  ended(transfer: Transfer): void;
-  waits(transfer: Transfer): void;
-  reads(transfer: Transfer): void;
 }
 
 /** A response that is being sent. */
 export class Transfer {
-  readonly #events: TransferEvents;
-  #cancel: (() => void) | undefined;
-  #looks = 0;
+  readonly #clock: Clock;
+  readonly #onEnd: () => void;
+  #cancelLook: (() => void) | undefined;
+  #waiting: { readonly since: number; readonly cancel: () => void } | undefined;
   #hasEnded = false;
 
-  constructor(events: TransferEvents) {
-    this.#events = events;
+  constructor(clock: Clock, onEnd: () => void) {
+    this.#clock = clock;
+    this.#onEnd = onEnd;
   }
 
   /**
@@ -102,26 +77,32 @@ export class Transfer {
    * @param cancel Called when that has lasted for a minute. It has to end the body.
    */
   waits(cancel: () => void): void {
-    this.#cancel = cancel;
-    this.#looks = 0;
-    this.#events.waits(this);
+    this.#waiting = { since: this.#clock.monotonic(), cancel };
+    if (this.#cancelLook === undefined) this.#lookAfter(MAX_WAIT_MS); // one timer for the whole body, not for each chunk
   }
 
   /** The client reads again. */
   reads(): void {
-    this.#events.reads(this);
+    this.#waiting = undefined;
   }
 
   /** The response has been sent, or was cancelled. Only the first call has an effect. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#events.ended(this);
+    this.#cancelLook?.();
+    this.#onEnd();
   }
 
-  /** Called every {@linkcode LOOK_MS} while it waits for its client. */
-  look(): void {
-    if (++this.#looks >= MAX_LOOKS) this.#cancel?.();
+  #lookAfter(ms: number): void {
+    this.#cancelLook = this.#clock.after(ms, () => this.#look(), true);
+  }
+
+  #look(): void {
+    const now = this.#clock.monotonic();
+    const { since, cancel } = this.#waiting ?? { since: now };
+    if (now - since < MAX_WAIT_MS) this.#lookAfter(since + MAX_WAIT_MS - now);
+    else cancel?.();
   }
 }
 

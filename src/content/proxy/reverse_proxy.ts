@@ -115,15 +115,15 @@ export class ReverseProxy {
 
   async #bridge(request: Request, context: RequestContext, transfer: Transfer): Promise<Response> {
     if (this.#options.rejectWebsockets) throw new Problem(501, { detail: "WebSockets are turned off" });
-    const releaseWebSocket = this.#webSockets.add();
+    this.#webSockets.add();
     const onClose = () => {
-      releaseWebSocket();
+      this.#webSockets.remove();
       transfer.end();
     };
     try {
       return await this.#connectWebSockets(request, context, onClose);
     } catch (error) {
-      releaseWebSocket();
+      onClose();
       throw error;
     }
   }

@@ -20,13 +20,13 @@ export function limitFigures(world: World): Figure[] {
 }
 
 function limitsOf(world: World): Limit[] {
-  const { clients, processes, streamKiB, memoryMiB, deliveryUs } = world;
+  const { clients, processes, streamKiB, idleMiB, memoryMiB, deliveryUs } = world;
   const streams = { unit: "streams per process", now: clients / processes };
   return [
     sweepLimit(world),
     keyLimit(world),
     { name: "store, polling", used: idleLoad(world), unit: "processes", now: processes },
-    { name: "process, memory", used: streams.now * streamKiB / 1_024 / memoryMiB, ...streams },
+    { name: "process, memory", used: streams.now * streamKiB / 1_024 / (memoryMiB - idleMiB), ...streams },
     { name: "process, one change a second", used: streams.now * deliveryUs / 1e6, ...streams },
   ];
 }

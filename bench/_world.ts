@@ -21,10 +21,12 @@ export const WORLD = {
   flushMs: 10,
   /** How many windows are counted in one commit: 10 on a `denokv` server, 50 on PostgreSQL, 100 elsewhere. */
   batch: 10,
-  /** A process's own time to deliver an event to a stream, and to open a stream. */
-  deliveryUs: 8,
-  openUs: 140,
-  streamKiB: 65,
+  /** A process's own time to deliver an event to a stream, and to open a stream: `deno task bench fan_out`. */
+  deliveryUs: 12.4,
+  openUs: 163,
+  /** What a stream takes, and a process without any: rounded as `tools/figures.ts` does. */
+  streamKiB: 64,
+  idleMiB: 60,
   /** The memory of a process; Deno Deploy's default. */
   memoryMiB: 768,
   /** How often an idle client asks for a session key. */

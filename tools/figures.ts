@@ -30,6 +30,7 @@ export async function readFigures(): Promise<Figure[]> {
         ["README.md", /(?<=takes another\s+)\d+ KiB/],
         ["docs/deploy.md", /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/],
         ["docs/operations.md", /(?<=add replicas or memory \()\d+ KiB/],
+        ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+ KiB/],
         ["src/cli/options/option_table.ts", /(?<=open streams; each takes )\d+ KiB/],
       ],
     },
@@ -42,10 +43,20 @@ export async function readFigures(): Promise<Figure[]> {
       ],
     },
     {
+      text: `${streamsIn(768, medianOf).toLocaleString("en")} open`,
+      places: [["docs/scale.md", /(?<=with 768 MiB, some )[\d,]+ open/]],
+    },
+    {
       text: `${CLIENT_BR.length.toLocaleString("en")} bytes`,
       places: [["README.md", /(?<=has\s+)[\d,]+ bytes(?= with Brotli)/]],
     },
   ];
+}
+
+/** Returns how many thousands of streams fit into so many MiB, beside the process itself. */
+function streamsIn(memoryMiB: number, medianOf: (row: string) => number): number {
+  const freeKiB = (memoryMiB - roundUp(medianOf("idle_memory"), STEP_MIB)) * 1_024;
+  return Math.floor(freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB) / 1_000) * 1_000;
 }
 
 function roundUp(value: number, step: number): number {

@@ -24,10 +24,11 @@ import {
   Router,
   type RouteTable,
 } from "./http/routes.ts";
+import { noMetrics } from "./observe/metrics.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
-
 import { waitAtMost } from "./values/clock.ts";
+import { VERSION } from "./values/version.ts";
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
@@ -171,10 +172,14 @@ class RunningGateway implements Gateway {
     const { clock, allowedHosts, basePath } = options;
     this.#health = new HealthEndpoint(clock);
     observeProblems(options.metrics, engine);
+    const runtime = globalThis.navigator?.userAgent ?? "unknown";
+    options.metrics.observe("rep.build.info", () => new Map([[`${VERSION} ${runtime}`, 1]]));
+    options.metrics.observe("rep.tls.not_after_timestamp_seconds", options.certificateNotAfter);
     const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
     const common = { ...options, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(options) });
-    this.#respondHealth = createResponder({ ...common, accessLog: false }); // probes and scrapes come every few seconds
+    // Probes and scrapes come every few seconds.
+    this.#respondHealth = createResponder({ ...common, accessLog: false, metrics: noMetrics });
     this.#sessionKey = new SessionKeyEndpoint({ ...options, epochs: engine.epochs, rateLimit: engine.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
     this.#router = new Router({ table: this.#portTable(options), fallback, basePath });

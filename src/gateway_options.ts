@@ -148,6 +148,13 @@ export interface GatewayOptions {
   accessLog?: boolean;
   /** Where measurements and routes are exported as well; `GET /metrics` needs none. @default {none} */
   telemetry?: Telemetry | undefined;
+  /**
+   * Returns the end of the TLS certificate, in seconds since the Unix epoch, for the metrics; `undefined` if it is not
+   * known.
+   *
+   * @default {a function that returns undefined}
+   */
+  certificateNotAfter?: () => number | undefined;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
   /** Source of numbers in [0, 1) for backoff and jitter; not used for secrets. @default {Math.random} */
@@ -227,6 +234,7 @@ export function resolveOptions(options: GatewayOptions) {
     registry,
     /** Receives measurements for both `registry` and `telemetry`. */
     metrics: combineMetrics(registry, telemetry.metrics),
+    certificateNotAfter: options.certificateNotAfter ?? (() => undefined),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     /** Reads the variables and the manifest. */

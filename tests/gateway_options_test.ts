@@ -103,6 +103,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   log: { ...silentLog },
   accessLog: true,
   telemetry: { ...noTelemetry },
+  certificateNotAfter: () => 1,
   clock: { ...systemClock },
   random: () => 0,
 };

@@ -42,10 +42,13 @@ Deno.test("docs/operations.md states the levels at which the code logs", async (
 Deno.test("docs/operations.md has a row for every metric, with its label, the label's values and its OpenTelemetry name", () => {
   const rows = new Map(rowsOf("Metrics").map(([name = "", ...cells]) => [name, cells]));
   for (const name of INSTRUMENT_NAMES) {
-    const { label = "", ...instrument }: Instrument = INSTRUMENTS[name];
+    const { labels = "", ...instrument }: Instrument = INSTRUMENTS[name];
     const values = LABEL_VALUES[name] ?? [];
     const [labelCell, meaning = "", action] = rows.get(`\`${prometheusName(name, instrument)}\` (\`${name}\`)`) ?? [];
-    assertEquals([name, labelCell], [name, label === "" ? "" : `\`${label}\``]);
+    assertEquals([name, labelCell], [
+      name,
+      labels.split(" ").filter(Boolean).map((label) => `\`${label}\``).join(", "),
+    ]);
     const missing = values.filter((value) => !meaning.includes(`\`${value}\``));
     assertEquals([name, missing, action === ""], [name, [], false]);
   }

@@ -1,5 +1,6 @@
 import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { type Environment, hasTier } from "./classify.ts";
 import {
@@ -23,6 +24,7 @@ interface ConfigurationOptions {
   publish: (snapshot: Snapshot) => Promise<void>;
   log: Log;
   metrics: Metrics;
+  clock: Pick<Clock, "now">;
 }
 
 /** What becomes of a reload. */
@@ -56,9 +58,12 @@ export class Configuration {
   #logsUnchanged = false;
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
+  #lastReloadAt = 0;
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
+    options.metrics.observe("rep.config.last_reload_success", () => Number(!this.isRejected));
+    options.metrics.observe("rep.config.last_reload_timestamp_seconds", () => this.#lastReloadAt / 1_000);
     this.listeners = new ValueListeners(options.log);
   }
 
@@ -69,6 +74,7 @@ export class Configuration {
    */
   async load(): Promise<void> {
     this.#snapshot = await this.#build();
+    this.#lastReloadAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", { ...describe(this.#snapshot), warnings: warnings.length });
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
@@ -156,6 +162,7 @@ export class Configuration {
   }
 
   #count(outcome: ReloadOutcome): void {
+    this.#lastReloadAt = this.#options.clock.now();
     this.#options.metrics.count("rep.config.reloads", 1, outcome);
   }
 

@@ -9,6 +9,7 @@ import { SESSION_KEY_REJECTIONS } from "./session_key.ts";
 
 /** The values of all labels that are known from the start. */
 export const LABEL_VALUES: LabelValues = {
+  "rep.requests": [], // known once the routes are
   "rep.streams.rejected": Object.keys(STREAM_REJECTIONS),
   "rep.session_keys.rejected": SESSION_KEY_REJECTIONS,
   "rep.config.reloads": RELOAD_OUTCOMES,

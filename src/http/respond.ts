@@ -1,6 +1,6 @@
 import { logAccess } from "../observe/access_log.ts";
 import { describeError, type Log, messageOf } from "../observe/log.ts";
-import type { Telemetry } from "../observe/metrics.ts";
+import type { Metrics, Telemetry } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
@@ -9,7 +9,7 @@ import { headResponse } from "./head_response.ts";
 import type { OriginContext } from "./origin.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import type { RequestUrl, RequestUrls } from "./request_urls.ts";
-import type { Route, RouteContext } from "./routes.ts";
+import { createRoute, notFound, type Route, type RouteContext } from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {
@@ -30,6 +30,8 @@ interface ResponderOptions {
   /** Whether to log every request. */
   accessLog: boolean;
   telemetry: Telemetry;
+  /** Counts the requests. */
+  metrics: Metrics;
   clock: Clock;
 }
 
@@ -45,14 +47,15 @@ export type Responder = (
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { urls, log, isAllowedHost, onRequest, accessLog, telemetry, clock } = options;
+  const { urls, log, isAllowedHost, onRequest, accessLog, telemetry, metrics, clock } = options;
   const exhaustion = new RejectionLog({ log, clock, summaryEvent: NO_DESCRIPTORS, summaryFields: () => ({}) });
   const fail = (error: unknown) => problemResponse(toProblem(error, log, exhaustion));
 
   function handle(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     const url = urls.read(request.url);
     if (url === undefined) throw invalidHost();
-    const { handler, pattern, isForAnyHost } = routeFor(url.path);
+    const { handler, pattern, series, isForAnyHost } = routeFor(url.path);
+    context.series = series;
     telemetry.nameSpan(request.method, pattern);
     // To read a header takes time that health does not have, and nothing there depends on the host. So `GET /health` with
     // `Host: x/rep` may be a request for health, too.
@@ -67,14 +70,20 @@ export function createResponder(options: ResponderOptions): Responder {
     if (isAllowedHost !== undefined) requireAllowedHost(context.client.origin, isAllowedHost);
   }
 
+  function count(response: Response, { series }: LazyContext): Response {
+    metrics.count("rep.requests", 1, series[Math.trunc(response.status / 100)]);
+    return response;
+  }
+
   function respond(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
     try {
       const response = handle(request, context, routeFor);
       const isHead = request.method === "HEAD";
-      if (response instanceof Promise) return (isHead ? response.then(headResponse) : response).catch(fail);
-      return isHead ? headResponse(response) : response;
+      if (!(response instanceof Promise)) return count(isHead ? headResponse(response) : response, context);
+      const pending = isHead ? response.then(headResponse) : response;
+      return pending.then((response) => count(response, context), (error) => count(fail(error), context));
     } catch (error) {
-      return fail(error);
+      return count(fail(error), context);
     }
   }
 
@@ -95,6 +104,8 @@ export function createResponder(options: ResponderOptions): Responder {
 /** The URL of a request before it is known to be valid. */
 const NO_URL: RequestUrl = { origin: "", path: "", search: "", isPlain: false };
 
+const NO_ROUTE = createRoute({ handler: notFound }, "");
+
 /** What is known about a request. Looking up the peer and the client takes time, so it is done once somebody asks. */
 class LazyContext implements RouteContext {
   readonly #request: Request;
@@ -105,6 +116,8 @@ class LazyContext implements RouteContext {
   #originContext: OriginContext | undefined;
   /** Set as soon as it is known to be valid. */
   url = NO_URL;
+  /** Those of the route, once it is found. */
+  series: Route["series"] = NO_ROUTE.series;
 
   constructor(request: Request, info: ConnectionInfo | undefined, options: ResponderOptions) {
     this.#request = request;

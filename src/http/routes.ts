@@ -43,6 +43,8 @@ export type RouteTable = Readonly<Record<string, Endpoint>>;
 export interface Route extends Pick<Endpoint, "handler" | "isForAnyHost"> {
   /** The pattern of the paths that the handler responds to, for spans: `/rep/health`, `/*`. */
   readonly pattern: string;
+  /** The labels of `rep.requests`, by class of status: put together once, and not for each request. */
+  readonly series: readonly string[];
 }
 
 /** Options of {@linkcode Router}. */
@@ -70,7 +72,7 @@ export class Router {
     const directory: RouteTable = basePath === "" ? {} : { "": { handler: redirectToDirectory } };
     this.#routes = createRoutes({ ...table, ...directory }, basePath);
     this.#fallback = createRoute(fallback, `${basePath}/*`);
-    this.#unknown = { handler: notFound, pattern: `${basePath}${OWN_PREFIX}*` };
+    this.#unknown = createRoute({ handler: notFound }, `${basePath}${OWN_PREFIX}*`);
   }
 
   /** Returns the route of a path. Outside of the base path nothing is found. */
@@ -96,8 +98,10 @@ export function createRoutes(table: RouteTable, basePath: string): Routes {
   return new Map(paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]));
 }
 
-function createRoute(endpoint: Endpoint, pattern: string): Route {
-  return { handler: checkingMethod(endpoint), pattern, isForAnyHost: endpoint.isForAnyHost ?? false };
+/** Creates the route of an endpoint. */
+export function createRoute(endpoint: Endpoint, pattern: string): Route {
+  const series = Array.from({ length: 6 }, (_, hundreds) => `${pattern} ${hundreds}xx`);
+  return { handler: checkingMethod(endpoint), pattern, series, isForAnyHost: endpoint.isForAnyHost ?? false };
 }
 
 /** Returns a handler that rejects other methods than those of the endpoint, before it looks at anything else. */
@@ -124,4 +128,4 @@ export function notFound(): never {
   throw new Problem(404, { detail: "Nothing found at this path" });
 }
 
-const OUTSIDE: Route = { handler: notFound, pattern: "/*" };
+const OUTSIDE: Route = createRoute({ handler: notFound }, "/*");

@@ -3,39 +3,32 @@ export interface Instrument {
   /** A counter only rises, a gauge is read when it is exported, and a histogram records durations in seconds. */
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
-  /** The name of the only label. */
-  readonly label?: string;
+  /** The names of its labels, separated by spaces; so are their values. */
+  readonly labels?: string;
 }
 
 /** All instruments of the gateway. `docs/operations.md` has a row for each. */
 export const INSTRUMENTS = {
+  "rep.build.info": { type: "gauge", help: "1; its labels say what is running", labels: "version runtime" },
+  "rep.requests": { type: "counter", help: "Requests to the public port", labels: "route status" },
   "rep.streams.open": { type: "gauge", help: "Open streams" },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
-  "rep.streams.rejected": { type: "counter", help: "Streams that were told to reconnect later", label: "reason" },
+  "rep.streams.rejected": { type: "counter", help: "Streams that were told to reconnect later", labels: "reason" },
   "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
   "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
   "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued" },
-  "rep.session_keys.rejected": {
-    type: "counter",
-    help: "Requests for a session key that were rejected",
-    label: "reason",
-  },
-  "rep.config.reloads": { type: "counter", help: "Reloads of the variables", label: "outcome" },
-  "rep.health.problem": { type: "gauge", help: "Whether the health report has this problem", label: "type" },
+  "rep.session_keys.rejected": { type: "counter", help: "Rejected requests for session keys", labels: "reason" },
+  "rep.config.reloads": { type: "counter", help: "Reloads of the variables", labels: "outcome" },
+  "rep.config.last_reload_success": { type: "gauge", help: "Whether the last reload, or else the start, succeeded" },
+  "rep.config.last_reload_timestamp_seconds": { type: "gauge", help: "The time of the last reload, or else the start" },
+  "rep.tls.not_after_timestamp_seconds": { type: "gauge", help: "The end of the TLS certificate" },
+  "rep.health.problem": { type: "gauge", help: "Whether the health report has this problem", labels: "type" },
   "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
-  "rep.store.errors": { type: "counter", help: "Operations of the store that failed or timed out", label: "operation" },
-  "rep.store.duration": { type: "histogram", help: "Duration of the operations of the store", label: "operation" },
-  "rep.rollout.active": {
-    type: "gauge",
-    help: "Whether the active configuration is this process's own; the label is the beginning of its hash",
-    label: "configuration",
-  },
-  "rep.upstream.errors": {
-    type: "counter",
-    help: "Proxied requests and responses that failed because of the upstream",
-    label: "reason",
-  },
+  "rep.store.errors": { type: "counter", help: "Store operations that failed or timed out", labels: "operation" },
+  "rep.store.duration": { type: "histogram", help: "Duration of the operations of the store", labels: "operation" },
+  "rep.rollout.active": { type: "gauge", help: "Whether the active configuration is its own", labels: "configuration" },
+  "rep.upstream.errors": { type: "counter", help: "Proxied requests that failed in the upstream", labels: "reason" },
   "rep.upstream.duration": { type: "histogram", help: "Time until the headers of the upstream's response" },
   "rep.pages.served": { type: "counter", help: "Pages that were served with the configuration, 304 included" },
 } as const satisfies Record<string, Instrument>;

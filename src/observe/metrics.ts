@@ -1,8 +1,8 @@
 import type { Clock } from "../values/clock.ts";
-import type { CounterName, GaugeName, HistogramName } from "./instruments.ts";
+import type { CounterName, GaugeName, HistogramName, Instrument } from "./instruments.ts";
 
-/** The value of a gauge, or its values by label. */
-export type GaugeValue = number | ReadonlyMap<string, number>;
+/** The value of a gauge, or its values by label; `undefined` if there is none. */
+export type GaugeValue = number | undefined | ReadonlyMap<string, number>;
 
 /** Receives measurements. The names and labels are those of `docs/operations.md`. */
 export interface MetricsSink {
@@ -54,6 +54,13 @@ export function combineMetrics(first: MetricsSink, second: MetricsSink): Metrics
       second.observe(name, read);
     },
   };
+}
+
+/** Returns the labels of a series, each with its value. */
+export function labelPairs({ labels }: Instrument, values: string | undefined): [name: string, value: string][] {
+  if (labels === undefined || values === undefined) return [];
+  const names = labels.split(" ");
+  return values.split(" ").map((value, index) => [names[index] ?? "", value]);
 }
 
 /** Returns the seconds since a time of the monotonic clock. */

@@ -1,6 +1,6 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
 import { BUCKETS, type Instrument, INSTRUMENT_NAMES, type InstrumentName, INSTRUMENTS } from "./instruments.ts";
-import type { GaugeValue, MetricsSink } from "./metrics.ts";
+import { type GaugeValue, labelPairs, type MetricsSink } from "./metrics.ts";
 
 /** The parts of a `Meter` that are used. */
 type MeterLike = Pick<api.Meter, "createCounter" | "createHistogram" | "createObservableGauge">;
@@ -27,7 +27,7 @@ export class OpenTelemetryMetrics implements MetricsSink {
     this.#gauges.get(name)?.addCallback((result) => {
       const value = read();
       if (typeof value === "number") return result.observe(value);
-      for (const [label, one] of value) result.observe(one, attributesOf(name, label));
+      for (const [label, one] of value ?? []) result.observe(one, attributesOf(name, label));
     });
   }
 
@@ -40,7 +40,6 @@ export class OpenTelemetryMetrics implements MetricsSink {
   }
 }
 
-function attributesOf(name: string, value: string | undefined): api.Attributes {
-  const { label }: Instrument = INSTRUMENTS[name as InstrumentName];
-  return label === undefined || value === undefined ? {} : { [label]: value };
+function attributesOf(name: string, label: string | undefined): api.Attributes {
+  return Object.fromEntries(labelPairs(INSTRUMENTS[name as InstrumentName], label));
 }

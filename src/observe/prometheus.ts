@@ -1,4 +1,5 @@
 import type { Instrument } from "./instruments.ts";
+import { labelPairs } from "./metrics.ts";
 
 /** The media type of the text format. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
@@ -6,7 +7,7 @@ export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 /** One line of the text format. */
 export interface Sample {
   readonly value: number;
-  /** The value of the instrument's label. */
+  /** The values of the instrument's labels. */
   readonly label?: string | undefined;
   /** Appended to the name of the instrument. */
   readonly suffix?: string;
@@ -27,13 +28,13 @@ export function prometheusName(name: string, { type }: Pick<Instrument, "type">)
 export function formatFamily(name: string, instrument: Instrument, samples: readonly Sample[]): string {
   if (samples.length === 0) return "";
   const full = prometheusName(name, instrument);
-  const lines = samples.map((sample) => formatSample(full, instrument.label, sample));
+  const lines = samples.map((sample) => formatSample(full, instrument, sample));
   return [`# HELP ${full} ${instrument.help}`, `# TYPE ${full} ${instrument.type}`, ...lines, ""].join("\n");
 }
 
-function formatSample(name: string, labelName: string | undefined, { value, label, suffix = "", le }: Sample): string {
+function formatSample(name: string, instrument: Instrument, { value, label, suffix = "", le }: Sample): string {
   const labels = [
-    ...(label === undefined ? [] : [`${labelName}="${escapeLabel(label)}"`]),
+    ...labelPairs(instrument, label).map(([label, value]) => `${label}="${escapeLabel(value)}"`),
     ...(le === undefined ? [] : [`le="${le}"`]),
   ];
   return `${name}${suffix}${labels.length === 0 ? "" : `{${labels.join(",")}}`} ${value}`;

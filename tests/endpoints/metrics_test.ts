@@ -27,7 +27,7 @@ Deno.test("GET /metrics is served by fetchHealth() only", async () => {
   assertEquals((await test.ask("/metrics")).status, 404);
   const response = await test.gateway.fetchHealth(new Request("http://health.test/metrics"));
   assertEquals([response.status, Object.fromEntries(response.headers)], [200, HEADERS]);
-  assertEquals((await response.text()).startsWith("# HELP rep_streams_open "), true);
+  assertEquals((await response.text()).startsWith("# HELP rep_build_info "), true);
   const head = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "HEAD" }));
   assertEquals([head.status, await head.text()], [200, ""]);
   const post = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "POST" }));
@@ -97,7 +97,7 @@ Deno.test("GET /metrics counts reloads by outcome, and has the problems of the h
   await test.set({ REP_PUBLIC_A: "1" });
   await test.set({ REP_PUBLIC_A: "2" });
   await test.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }).catch(() => {});
-  assertEquals(await pick(test, "rep_config"), {
+  assertEquals(await pick(test, "rep_config_reloads"), {
     'rep_config_reloads_total{outcome="unchanged"}': 1,
     'rep_config_reloads_total{outcome="applied"}': 1,
     'rep_config_reloads_total{outcome="rejected"}': 1,
@@ -133,6 +133,70 @@ Deno.test("GET /metrics names the active configuration, and says whether it is t
   assertEquals([/^rep_rollout_active\{configuration=".{12}"\}$/.test(name ?? ""), value], [true, 1]);
   const text = await (await older.gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
   assertEquals(text.includes(`\n${name} 0\n`), true);
+});
+
+Deno.test("GET /metrics says which version runs in which runtime", async () => {
+  await using test = await setUp({});
+  const { version } = JSON.parse(await Deno.readTextFile("deno.json"));
+  const series = `rep_build_info{version="${version}",runtime="Deno/${Deno.version.deno}"}`;
+  assertEquals(await pick(test, "rep_build"), { [series]: 1 });
+});
+
+Deno.test("GET /metrics has the time and the result of the last reload, which is the start at first", async () => {
+  const clock = new FakeClock(1_700_000_000_000);
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock });
+  const reload = async (variables: Record<string, string>) => {
+    await clock.tick(60_000);
+    await test.set(variables).catch(() => {});
+    const { rep_config_last_reload_success: success = 0, rep_config_last_reload_timestamp_seconds: time } = await pick(
+      test,
+      "rep_config_last",
+    );
+    return [success, time];
+  };
+  const start = await pick(test, "rep_config_last");
+  assertEquals(Object.values(start), [1, 1_700_000_000]);
+  assertEquals(await reload({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }), [0, 1_700_000_060]);
+  assertEquals(await reload({ REP_PUBLIC_A: "1" }), [1, 1_700_000_120]);
+});
+
+Deno.test("GET /metrics has the end of the certificate, if there is one", async () => {
+  await using test = await setUp({}, { certificateNotAfter: () => 1_900_000_000 });
+  assertEquals(await pick(test, "rep_tls"), { rep_tls_not_after_timestamp_seconds: 1_900_000_000 });
+  await using plain = await setUp({});
+  const text = await (await plain.gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
+  assertEquals(text.includes("rep_tls"), false);
+});
+
+Deno.test("GET /metrics counts requests to the public port by route and class of status, and no path of a client", async () => {
+  await using directory = await TempDirectory.make({ "index.html": "<head></head>", "app.js": "1" });
+  const options = { staticDir: directory.path, basePath: "/app", allowedHosts: ["gateway.test"] };
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, options);
+  const paths = ["/app/", "/app/app.js", "/app/missing.js", "/app", "/", "/app/rep/x", "/app/rep/health"];
+  for (const path of [...paths, ...paths]) await (await test.ask(path)).text();
+  await (await test.ask("/app/rep/health", { method: "POST" })).text();
+  await (await test.ask("/app/", { headers: { host: "a/b" } })).text();
+  await (await test.gateway.fetch(new Request("http://elsewhere.test/app/"))).text();
+  await (await test.gateway.fetchHealth(new Request("http://health.test/livez"))).text();
+  const { length } = paths;
+  assertEquals([length, await pick(test, "rep_requests")], [7, {
+    'rep_requests_total{route="/app/*",status="2xx"}': 4,
+    'rep_requests_total{route="/app/*",status="4xx"}': 4,
+    'rep_requests_total{route="/app",status="3xx"}': 2,
+    'rep_requests_total{route="/*",status="4xx"}': 2,
+    'rep_requests_total{route="/app/rep/*",status="4xx"}': 2,
+    'rep_requests_total{route="/app/rep/health",status="2xx"}': 2,
+    'rep_requests_total{route="/app/rep/health",status="4xx"}': 1,
+  }]);
+});
+
+Deno.test("GET /metrics counts a request that fails as 5xx, also after a wait", async () => {
+  const store = fallibleStore(memoryStore(), () => true);
+  await using test = await setUp({ REP_SENSITIVE_A: "1" }, { store, clock: new FakeClock() });
+  await (await test.ask("/rep/session-key")).text();
+  assertEquals(await pick(test, "rep_requests"), {
+    'rep_requests_total{route="/rep/session-key",status="5xx"}': 1,
+  });
 });
 
 /** Returns a gateway before an upstream. */

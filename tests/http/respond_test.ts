@@ -2,9 +2,9 @@ import { assertEquals, assertInstanceOf } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import { RequestUrls } from "../../src/http/request_urls.ts";
 import { createResponder, type Responder } from "../../src/http/respond.ts";
-import type { Route } from "../../src/http/routes.ts";
+import { createRoute, type Route } from "../../src/http/routes.ts";
 import { type Log, silentLog } from "../../src/observe/log.ts";
-import { noTelemetry } from "../../src/observe/metrics.ts";
+import { type Metrics, noMetrics, noTelemetry } from "../../src/observe/metrics.ts";
 import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -27,7 +27,9 @@ const INFO = {
   },
 };
 
-function responder({ log = silentLog, clock = systemClock }: { log?: Log; clock?: Clock } = {}): Responder {
+function responder(
+  { log = silentLog, clock = systemClock, metrics = noMetrics }: { log?: Log; clock?: Clock; metrics?: Metrics } = {},
+): Responder {
   return createResponder({
     urls: new RequestUrls(),
     isTrusted: () => false,
@@ -36,6 +38,7 @@ function responder({ log = silentLog, clock = systemClock }: { log?: Log; clock?
     onRequest: undefined,
     accessLog: false,
     telemetry: noTelemetry,
+    metrics,
     clock,
     log,
   });
@@ -50,7 +53,7 @@ Deno.test("GET /rep/health is answered without a promise, and without a look at 
 
 Deno.test("createResponder() returns a response as it is, and a promise only for a promise", async () => {
   const respond = responder();
-  const route = (handler: Route["handler"]): () => Route => () => ({ handler, pattern: "/*" });
+  const route = (handler: Route["handler"]): () => Route => () => createRoute({ handler }, "/*");
   const request = new Request("http://gateway.test/");
   assertInstanceOf(respond(request, undefined, route(() => new Response())), Response);
   assertInstanceOf(
@@ -75,7 +78,11 @@ Deno.test("createResponder() logs a lack of file descriptors once a minute, and 
   const messages = ["EMFILE: too many open files, open 'a.js'", "Too many open files (os error 24)", "ENFILE: x"];
   for (const message of messages) {
     const handler = () => Promise.reject(new Error(message));
-    const response = await respond(new Request("http://gateway.test/"), undefined, () => ({ handler, pattern: "/*" }));
+    const response = await respond(
+      new Request("http://gateway.test/"),
+      undefined,
+      () => createRoute({ handler }, "/*"),
+    );
     assertEquals([response.status, response.headers.get("retry-after")], [503, "1"]);
     await response.body?.cancel();
   }
@@ -91,7 +98,7 @@ Deno.test("createResponder() tells a handler the client and the URL", async () =
   const handler: Route["handler"] = (_request, context) =>
     Response.json([context.client.address, context.client.origin, context.url.search]);
   const request = new Request("http://gateway.test:8080/a?b=c");
-  const response = await responder()(request, info, () => ({ handler, pattern: "/*" }));
+  const response = await responder()(request, info, () => createRoute({ handler }, "/*"));
   assertEquals(await response.json(), ["192.0.2.1", "http://gateway.test:8080", "?b=c"]);
 });
 

@@ -34,12 +34,15 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
   assertEquals(described, INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help));
   metrics.count("rep.events.delivered", 3);
   metrics.count("rep.session_keys.rejected", 1, "origin_mismatch");
+  metrics.count("rep.requests", 1, "/* 4xx");
   metrics.record("rep.store.duration", 0.5, "read");
   metrics.observe("rep.streams.open", () => 7);
   metrics.observe("rep.rollout.active", () => new Map([["abc", 1]]));
+  metrics.observe("rep.tls.not_after_timestamp_seconds", () => undefined);
   assertEquals(measured, [
     ["counter", "rep.events.delivered", 3, {}],
     ["counter", "rep.session_keys.rejected", 1, { reason: "origin_mismatch" }],
+    ["counter", "rep.requests", 1, { route: "/*", status: "4xx" }],
     ["histogram", "rep.store.duration", 0.5, { operation: "read" }],
     ["gauge", "rep.streams.open", 7],
     ["gauge", "rep.rollout.active", 1, { configuration: "abc" }],

@@ -11,6 +11,7 @@ type NotFromCommand =
   | "store"
   | "log"
   | "telemetry"
+  | "certificateNotAfter"
   | "loadPatternLibrary"
   | "clock"
   | "random";

@@ -73,6 +73,11 @@ export class Listener {
     return this.#options.port;
   }
 
+  /** The end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
+  get certificateNotAfter(): number | undefined {
+    return this.#tls?.notAfter;
+  }
+
   /**
    * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
    * replace a certificate, so the port is bound again: for some milliseconds, connections are refused, and those that

@@ -6,9 +6,16 @@ import { createGateway, type Gateway } from "../../gateway.ts";
 import { Problem } from "../../http/problem.ts";
 import { RequestUrls } from "../../http/request_urls.ts";
 import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
-import { createRoutes, type Endpoint, READ_METHODS, type Routes, type RouteTable } from "../../http/routes.ts";
+import {
+  createRoute,
+  createRoutes,
+  type Endpoint,
+  READ_METHODS,
+  type Routes,
+  type RouteTable,
+} from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import { noTelemetry, type Telemetry } from "../../observe/metrics.ts";
+import { noMetrics, noTelemetry, type Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
 import { isMemoryStore } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
@@ -184,8 +191,10 @@ export class Service {
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
+    const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
     const process = { masterKey, instanceId, failure, store, neverServed, log, telemetry: this.#telemetry };
-    return await createGateway({ ...toGatewayOptions(options, { clock: this.#clock, log }), ...process });
+    const fromCommand = toGatewayOptions(options, { clock: this.#clock, log });
+    return await createGateway({ ...fromCommand, ...process, certificateNotAfter });
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
@@ -197,10 +206,11 @@ export class Service {
       onRequest: undefined,
       accessLog: false,
       telemetry: noTelemetry,
+      metrics: noMetrics,
       clock: this.#clock,
       log: this.#log,
     });
-    const other = { handler: () => this.#whenReady(fetch), pattern: "/*" };
+    const other = createRoute({ handler: () => this.#whenReady(fetch) }, "/*");
     return respond(request, undefined, (path) => routes.get(path) ?? other);
   }
 

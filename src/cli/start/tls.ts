@@ -8,6 +8,8 @@ export interface Tls {
   /** The paths of both, for messages. */
   readonly certFile: string;
   readonly keyFile: string;
+  /** When the certificate ends, in seconds since the Unix epoch; `undefined` if it cannot be read. */
+  readonly notAfter: number | undefined;
 }
 
 /** The options that name the files. */
@@ -23,7 +25,14 @@ export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
   const { "tls-cert": certFile, "tls-key": keyFile } = options;
   if (certFile === undefined || keyFile === undefined) return undefined;
   const [cert, key] = await Promise.all([readTextFile(certFile, "--tls-cert"), readTextFile(keyFile, "--tls-key")]);
-  return { cert, key, certFile, keyFile };
+  const notAfter = await readNotAfter(cert).catch(() => undefined); // whoever listens rejects what cannot be used
+  return { cert, key, certFile, keyFile, notAfter };
+}
+
+/** The Node layer is loaded only if there is a certificate. */
+async function readNotAfter(cert: string): Promise<number> {
+  const { X509Certificate } = await import("node:crypto");
+  return Date.parse(new X509Certificate(cert).validTo) / 1_000;
 }
 
 /** Returns the paths of the certificate and its key, to watch them for changes. */

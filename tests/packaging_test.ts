@@ -1,11 +1,21 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { parse, parseAll } from "@std/yaml/parse";
 import config from "../deno.json" with { type: "json" };
 import { readCommand } from "../src/cli/options/command.ts";
 import type { CommandOptions } from "../src/cli/options/option_table.ts";
 import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
 import { parseDuration } from "../src/values/duration.ts";
 import { RunningCommand } from "./_command.ts";
+import {
+  execForm,
+  imageEnvironment,
+  instructions,
+  kubernetesObjects,
+  ofKind,
+  type PodSpec,
+  readCompose,
+  readObjects,
+  unitSettings,
+} from "./_packaging.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
@@ -14,30 +24,11 @@ const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))?.[
 
 const DOCKERFILES = ["Dockerfile", "examples/docker/Dockerfile"];
 
-/** Returns the arguments of each instruction of this name; a line that ends with a backslash goes on. */
-async function instructions(path: string, name: string): Promise<string[]> {
-  const text = (await Deno.readTextFile(path)).replace(/^#.*\n/gm, "").replace(/\\\n\s*/g, "");
-  return text.split("\n").filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
-}
-
-/** Returns an instruction that occurs once and has the form of a JSON array. */
-async function execForm(path: string, name: string): Promise<string[]> {
-  const [only = "", ...others] = await instructions(path, name);
-  assertEquals(others, []);
-  return JSON.parse(only);
-}
-
 /** Returns the options that these arguments and variables set. @throws {UsageError} If one is invalid. */
 async function optionsOf(args: readonly string[], environment: Record<string, string> = {}): Promise<CommandOptions> {
   const command = await readCommand(args, environment, false);
   if (command.kind !== "serve") throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
   return command.options;
-}
-
-/** Returns the variables that an image sets for its command. */
-async function imageEnvironment(path: string): Promise<Record<string, string>> {
-  const assignments = (await instructions(path, "ENV")).flatMap((line) => line.trim().split(/\s+/));
-  return Object.fromEntries(assignments.map((assignment) => assignment.split("=") as [string, string]));
 }
 
 for (const path of DOCKERFILES) {
@@ -149,28 +140,8 @@ function gatewayUrl(line: string): string | undefined {
   return /"serves":"gateway","url":"([^"]+)"/.exec(line)?.[1];
 }
 
-/** The parts of a Compose file that are compared. */
-interface Compose {
-  services: {
-    gateway: {
-      command: string[];
-      environment: Record<string, string>;
-      secrets: string[];
-      volumes: string[];
-      read_only: boolean;
-      cap_drop: string[];
-      security_opt: string[];
-      stop_grace_period: string;
-      healthcheck: { test: string[] };
-    };
-  };
-  secrets: Record<string, { file: string }>;
-}
-
 Deno.test("examples/docker/compose.yaml: options exist, mounts are read, and the drain ends in time", async () => {
-  const { services: { gateway }, secrets } = parse(
-    await Deno.readTextFile("examples/docker/compose.yaml"),
-  ) as Compose;
+  const { services: { gateway }, secrets } = await readCompose();
   const image = await imageEnvironment("examples/docker/Dockerfile");
   const { REP_GATEWAY_MASTER_KEY_FILE: masterKey, ...environment } = { ...image, ...gateway.environment };
   const options = await optionsOf(gateway.command, environment);
@@ -194,14 +165,6 @@ Deno.test("examples/docker/compose.yaml: options exist, mounts are read, and the
   assertEquals(gateway.healthcheck.test, ["CMD", ...JSON.parse(check.slice(check.indexOf("[")))]);
 });
 
-const UNIT = await Deno.readTextFile("examples/systemd/rep-gateway.service");
-
-/** Returns the values of a setting of the unit. */
-function unitSettings(name: string): string[] {
-  const lines = UNIT.replace(/\\\n\s*/g, "").split("\n");
-  return lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
-}
-
 Deno.test("examples/systemd: options exist, credentials are read, and the drain ends in time", async () => {
   const [command = ""] = unitSettings("ExecStart");
   const [program, args = ""] = command.split(` jsr:@rep/gateway@${config.version} `);
@@ -217,51 +180,6 @@ Deno.test("examples/systemd: options exist, credentials are read, and the drain 
   assertEquals(timeout > options["stop-delay"] + options.drain, true);
   assertEquals(unitSettings("ExecReload"), ["/bin/kill -HUP $MAINPID"]);
 });
-
-/** The parts of Kubernetes objects that are compared. */
-interface KubernetesObject {
-  kind: string;
-  metadata: { name: string };
-  data?: Record<string, string>;
-  stringData?: Record<string, string>;
-  spec: {
-    selector?: unknown;
-    template: { metadata: { labels: unknown; annotations?: Record<string, string> }; spec: PodSpec };
-  };
-}
-
-interface PodSpec {
-  terminationGracePeriodSeconds: number;
-  securityContext: Record<string, unknown>;
-  containers: [{
-    args: string[];
-    env: { name: string; value: string }[];
-    ports: { name: string; containerPort: number }[];
-    securityContext: unknown;
-    volumeMounts: { name: string; mountPath: string }[];
-    startupProbe: Probe;
-    readinessProbe: Probe;
-    livenessProbe: Probe;
-  }];
-  volumes: { name: string; projected: { sources: Record<string, { name: string }>[] } }[];
-}
-
-interface Probe {
-  httpGet: { path: string; port: string };
-  periodSeconds: number;
-  failureThreshold: number;
-}
-
-async function kubernetesObjects(): Promise<KubernetesObject[]> {
-  const names = ["config", "secrets", "gateway", "denokv"];
-  const texts = await Promise.all(names.map((name) => Deno.readTextFile(`examples/kubernetes/${name}.yaml`)));
-  return texts.flatMap((text) => parseAll(text) as KubernetesObject[]);
-}
-
-/** Returns the objects of a kind. */
-function ofKind(objects: readonly KubernetesObject[], kind: string): KubernetesObject[] {
-  return objects.filter((object) => object.kind === kind);
-}
 
 async function gatewayPod(): Promise<{ pod: PodSpec; options: CommandOptions }> {
   const [deployment] = ofKind(await kubernetesObjects(), "Deployment");
@@ -323,7 +241,7 @@ Deno.test("examples/kubernetes: all pods are restricted as the Pod Security Stan
 
 Deno.test("examples/kubernetes: the PodDisruptionBudget, the Service and the PodMonitor select the pods", async () => {
   const objects = await kubernetesObjects();
-  const [monitor] = parseAll(await Deno.readTextFile("examples/kubernetes/pod_monitor.yaml")) as KubernetesObject[];
+  const [monitor] = await readObjects("pod_monitor");
   const [deployment] = ofKind(objects, "Deployment");
   const labels = deployment!.spec.template.metadata.labels;
   const [service] = ofKind(objects, "Service").filter(({ metadata }) => metadata.name === deployment!.metadata.name);

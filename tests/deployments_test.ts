@@ -117,17 +117,23 @@ async function testRestart(app: AppClient, { name }: ProxyProgram, proxy: Runnin
   await testPage(app, "sepia");
 }
 
+/** Whether the gateway is ready, for a deployment without a health check of its own. */
+async function isReady({ ports }: Deployment): Promise<boolean> {
+  return await statusOf(fetch(`http://127.0.0.1:${ports.get(8081)}/readyz`)) === 200;
+}
+
 /** Every file for one machine, with what makes it run. */
 const DEPLOYMENTS = [
-  { name: "examples/systemd", make: makeUnitDirectory, deploy: deployUnit },
-  { name: "examples/docker", make: makeComposeProject, deploy: deployCompose },
+  { name: "examples/systemd", make: makeUnitDirectory, deploy: deployUnit, isHealthy: isReady },
+  { name: "examples/docker", make: makeComposeProject, deploy: deployCompose, isHealthy },
 ];
 
-for (const { name, make, deploy } of DEPLOYMENTS) {
+for (const { name, make, deploy, isHealthy } of DEPLOYMENTS) {
   for (const program of PROXIES) {
     await testProxy(program, `examples/proxies/${program.config} in front of ${name}`, async (path, context) => {
       await using directory = await make();
       await using deployment = await deploy(directory);
+      assertEquals(await isHealthy(deployment), true);
       await using proxy = await start(program, path, deployment);
       const app = await proxy.client({});
       await context.step("pages have the configuration", () => testPage(app, "dark"));

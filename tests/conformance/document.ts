@@ -1,0 +1,44 @@
+import { rowsAfter } from "../_named_test.ts";
+
+/** What docs/conformance.md says of a clause. */
+interface Row {
+  readonly id: string;
+  readonly clause: string;
+  /** `yes`, or `departs: ` and the reason, or `in part: ` and what is missing of something optional. */
+  readonly here: string;
+}
+
+/** A row about a clause that a check asks for. */
+export interface VisibleRow extends Row {
+  /** The result of REP's Go gateway: `yes`, or `no: ` and what it does. */
+  readonly goGateway: string;
+}
+
+/** A row about a clause that only a test of this project shows. */
+export interface HiddenRow extends Row {
+  readonly test: string;
+}
+
+/** What docs/conformance.md says. */
+export interface ConformanceDocument {
+  readonly text: string;
+  readonly visible: readonly VisibleRow[];
+  readonly hidden: readonly HiddenRow[];
+}
+
+/** Reads docs/conformance.md. */
+export async function readDocument(): Promise<ConformanceDocument> {
+  const text = await Deno.readTextFile("docs/conformance.md");
+  const visible = rowsAfter("Seen from outside", text);
+  const hidden = rowsAfter("Seen by our tests only", text);
+  return {
+    text,
+    visible: visible.map(([id = "", clause = "", here = "", goGateway = ""]) => ({ id, clause, here, goGateway })),
+    hidden: hidden.map(([id = "", clause = "", here = "", test = ""]) => ({ id, clause, here, test })),
+  };
+}
+
+/** Whether a row says that this gateway departs from its clause. */
+export function departs({ here }: Row): boolean {
+  return here.startsWith("departs: ");
+}

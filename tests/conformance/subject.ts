@@ -1,0 +1,137 @@
+import { deadline } from "@std/async/deadline";
+import { delay } from "@std/async/delay";
+import { TextLineStream } from "../../tools/text_lines.ts";
+import { readSse, type SseReader } from "../_sse.ts";
+import { expect } from "./nonconformance.ts";
+import { type Page, parsePage } from "./page.ts";
+
+/** What a request may have besides its path. */
+export interface Question {
+  headers?: Record<string, string>;
+  method?: string;
+}
+
+/** A response with its body. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** How long a gateway may take for a start or an end. */
+const START_TIMEOUT_MS = 30_000;
+/** How long it may take for everything else. */
+const TIMEOUT_MS = 10_000;
+/** How often it is asked whether something has happened. */
+const RETRY_MS = 20;
+
+/** How a gateway is started. */
+interface SubjectOptions {
+  readonly command: readonly string[];
+  readonly env: Record<string, string>;
+  /** Where it will listen, without a slash at the end. */
+  readonly url: string;
+  /** Where its health report will be, without a slash at the end. */
+  readonly healthUrl: string;
+}
+
+/** A gateway as a process. */
+export class Subject implements AsyncDisposable {
+  /** All lines it has printed. */
+  readonly output: string[] = [];
+  readonly #url: string;
+  readonly #healthUrl: string;
+  readonly #child: Deno.ChildProcess;
+  readonly #ended: Promise<Deno.CommandStatus>;
+  #hasEnded = false;
+
+  constructor({ command, env, url, healthUrl }: SubjectOptions) {
+    this.#url = url;
+    this.#healthUrl = healthUrl;
+    const [program = "", ...args] = command;
+    const options = { args, env, clearEnv: true, stdin: "null", stdout: "piped", stderr: "piped" } as const;
+    this.#child = new Deno.Command(program, options).spawn();
+    const outputs = [this.#child.stdout, this.#child.stderr].map((stream) => this.#collect(stream));
+    this.#ended = Promise.all(outputs).then(() => this.#child.status);
+    void this.#ended.then(() => this.#hasEnded = true);
+  }
+
+  /** Waits until it serves its health report, or has ended; returns whether it serves. */
+  async hasStarted(): Promise<boolean> {
+    const isDecided = async () => this.#hasEnded || await this.#isHealthy();
+    await eventually("a health report, or the end of the process", isDecided, START_TIMEOUT_MS);
+    return !this.#hasEnded;
+  }
+
+  async #isHealthy(): Promise<boolean> {
+    return await this.ask(`${this.#healthUrl}/rep/health`).then(({ status }) => status === 200, () => false);
+  }
+
+  async ask(path: string, { headers = {}, method = "GET" }: Question = {}): Promise<Answer> {
+    const url = path.startsWith("http") ? path : `${this.#url}${path}`;
+    const request = async () => {
+      const response = await fetch(url, { headers, method, redirect: "manual" });
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    };
+    return await deadline(request(), TIMEOUT_MS);
+  }
+
+  /** Returns a page, which has to have the element. */
+  async page(path: string, question?: Question): Promise<Page> {
+    return parsePage((await this.ask(path, question)).text);
+  }
+
+  /** Returns a session key as a page requests it: without `Origin`, from where the payload says. */
+  async key({ payload }: Page): Promise<string> {
+    const { status, text } = await this.ask(String(payload._meta.key_endpoint));
+    expect(status === 200, `expected a key for the page, got ${status}`);
+    return JSON.parse(text).key;
+  }
+
+  /** Opens the stream that a page names, and waits for its first bytes. */
+  async changes({ payload }: Page): Promise<SseReader> {
+    const response = await fetch(`${this.#url}${payload._meta.hot_reload}`);
+    const stream = readSse(response);
+    await deadline(stream.pull(), TIMEOUT_MS);
+    return stream;
+  }
+
+  signal(signal: Deno.Signal): void {
+    this.#child.kill(signal);
+  }
+
+  /** The lines of the log that are JSON objects. */
+  lines(): Record<string, unknown>[] {
+    return this.output.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+  }
+
+  /** Waits for a line of the log with these fields. */
+  async logged(event: string, fields: readonly string[]): Promise<void> {
+    const isIt = (line: Record<string, unknown>) => line.msg === event && fields.every((field) => field in line);
+    await eventually(`${event} with ${fields.join(", ")} in the log`, () => this.lines().some(isIt));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#hasEnded) this.#child.kill("SIGTERM");
+    await deadline(this.#ended, START_TIMEOUT_MS).catch(() => this.#child.kill("SIGKILL"));
+    await this.#ended;
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+    const lines = stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
+    for await (const line of lines) this.output.push(line);
+  }
+}
+
+/** Waits for what another process does, about which nothing else tells. */
+export async function eventually(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  while (!await isSo()) {
+    expect(performance.now() < end, `expected ${what} within ${timeoutMs / 1_000} s`);
+    await delay(RETRY_MS);
+  }
+}

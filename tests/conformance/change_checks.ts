@@ -1,7 +1,7 @@
 import { deadline } from "@std/async/deadline";
 import type { SseReader } from "../_sse.ts";
 import { type Check, STANDARD } from "./check.ts";
-import type { Lab, Setup } from "./lab.ts";
+import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual, Nonconformance } from "./nonconformance.ts";
 
 /** How long a change may take, which the gateway finds by polling each second. */
@@ -15,8 +15,8 @@ const WITHOUT_GONE = "REP_PUBLIC_LIVE=first\n";
 export const CHANGE_CHECKS: readonly Check[] = [
   {
     id: "4.6-update",
-    async run(lab) {
-      const { stream, message } = await changeOf(lab, { ...STANDARD }, CHANGED);
+    async run(launcher) {
+      const { stream, message } = await changeOf(launcher, { ...STANDARD }, CHANGED);
       const data = { key: "LIVE", tier: "public", value: "second" };
       expectEqual("the event", [message.event, message.data], ["rep:config:update", data]);
       expect(Number.isInteger(message.id), "expected an id of digits");
@@ -25,14 +25,14 @@ export const CHANGE_CHECKS: readonly Check[] = [
   },
   {
     id: "4.6-delete",
-    async run(lab) {
-      const { message } = await changeOf(lab, { ...STANDARD }, WITHOUT_GONE);
+    async run(launcher) {
+      const { message } = await changeOf(launcher, { ...STANDARD }, WITHOUT_GONE);
       expectEqual("the event", [message.event, message.data], ["rep:config:delete", { key: "GONE", tier: "public" }]);
     },
   },
   {
     id: "4.6-modes",
-    async run(lab) {
+    async run(launcher) {
       const modes = {
         signal: {},
         file_watch: { "watch-path": "{dir}/app.env" },
@@ -40,7 +40,7 @@ export const CHANGE_CHECKS: readonly Check[] = [
       };
       for (const [mode, options] of Object.entries(modes)) {
         const setup = { ...STANDARD, options: { ...STANDARD.options, "hot-reload-mode": mode, ...options } };
-        const { message } = await changeOf(lab, setup, CHANGED, mode === "signal");
+        const { message } = await changeOf(launcher, setup, CHANGED, mode === "signal");
         expectEqual(`the value with ${mode}`, message.data.value, "second");
       }
     },
@@ -48,8 +48,8 @@ export const CHANGE_CHECKS: readonly Check[] = [
   { id: "S4.3", run: checkAuditEvents },
   {
     id: "S4.3-payload",
-    async run(lab) {
-      const subject = await lab.start(STANDARD);
+    async run(launcher) {
+      const subject = await launcher.start(STANDARD);
       await subject.page("/");
       const hasEvent = subject.lines().some(({ msg }) => msg === "rep.integrity.payload_generated");
       expect(hasEvent, "expected rep.integrity.payload_generated in the log");
@@ -58,11 +58,11 @@ export const CHANGE_CHECKS: readonly Check[] = [
 ];
 
 /** Changes the env file while a stream is open, and returns its first event. */
-async function changeOf(lab: Lab, setup: Setup, envFile: string, bySignal = true) {
-  const subject = await lab.start(setup);
+async function changeOf(launcher: Launcher, setup: Setup, envFile: string, bySignal = true) {
+  const subject = await launcher.start(setup);
   const stream = await subject.changes(await subject.page("/"));
   try {
-    await lab.writeEnvFile(envFile);
+    await launcher.writeEnvFile(envFile);
     if (bySignal) subject.signal("SIGHUP");
     return { subject, stream, message: await firstMessage(stream) };
   } finally {
@@ -77,10 +77,10 @@ async function firstMessage(stream: SseReader) {
   return message!;
 }
 
-async function checkAuditEvents(lab: Lab): Promise<void> {
+async function checkAuditEvents(launcher: Launcher): Promise<void> {
   const variables = { ...STANDARD.variables, REP_PUBLIC_AWS: "AKIA" + "IOSFODNN7EXAMPLE" };
   const options = { ...STANDARD.options, "allowed-origins": "https://app.example" };
-  const { subject } = await changeOf(lab, { ...STANDARD, variables, options }, CHANGED);
+  const { subject } = await changeOf(launcher, { ...STANDARD, variables, options }, CHANGED);
   await subject.logged("rep.guardrail.warning", ["variable_name", "detection_type"]);
   await subject.logged("rep.config.changed", ["key", "tier", "action"]);
   await subject.ask("/rep/session-key", { headers: { origin: "https://elsewhere.example" } });

@@ -1,11 +1,11 @@
 import type { VisibleClause } from "./clauses.ts";
-import type { Lab, Setup } from "./lab.ts";
+import type { Launcher, Setup } from "./launcher.ts";
 
 /** What a gateway is asked about one clause. */
 export interface Check {
   readonly id: VisibleClause;
   /** Throws a `Nonconformance` that says what was expected, and what was there. */
-  readonly run: (lab: Lab) => Promise<void>;
+  readonly run: (launcher: Launcher) => Promise<void>;
 }
 
 /** A value that would end the element, or the attribute of one, if it were written as it is. */

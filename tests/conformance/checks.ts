@@ -2,7 +2,7 @@ import { CHANGE_CHECKS } from "./change_checks.ts";
 import type { Check } from "./check.ts";
 import { VISIBLE_CLAUSES } from "./clauses.ts";
 import { KEY_CHECKS } from "./key_checks.ts";
-import { Lab, type Target } from "./lab.ts";
+import { Launcher, type Target } from "./launcher.ts";
 import { PAGE_CHECKS } from "./page_checks.ts";
 import { VARIABLE_CHECKS } from "./variable_checks.ts";
 
@@ -20,9 +20,9 @@ export interface Finding {
 
 /** Asks a gateway, one check after the other. */
 export async function* ask(target: Target, checks: readonly Check[] = CHECKS): AsyncGenerator<Finding> {
-  await using lab = new Lab(target);
+  await using launcher = new Launcher(target);
   for (const { id, run } of checks) {
-    const problem = await run(lab).then(() => undefined, (error: Error) => error.message);
+    const problem = await run(launcher).then(() => undefined, (error: Error) => error.message);
     yield { id, name: VISIBLE_CLAUSES[id], problem };
   }
 }

@@ -1,6 +1,6 @@
 import { decodeBase64 } from "@std/encoding/base64";
 import { type Check, PUBLIC, SENSITIVE, SERVER, STANDARD } from "./check.ts";
-import type { Lab, Setup } from "./lab.ts";
+import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual } from "./nonconformance.ts";
 
 const PATH = "/rep/session-key";
@@ -20,8 +20,8 @@ export const KEY_CHECKS: readonly Check[] = [
   { id: "4.4-key", run: checkKey },
   {
     id: "4.4-store",
-    async run(lab) {
-      const { headers } = await (await lab.start(STANDARD)).ask(PATH);
+    async run(launcher) {
+      const { headers } = await (await launcher.start(STANDARD)).ask(PATH);
       const directives = (headers.get("cache-control") ?? "").split(/, */);
       const missing = ["no-store", "no-cache", "must-revalidate"].filter((one) => !directives.includes(one));
       expect(missing.length === 0, `expected ${missing.join(", ")} in Cache-Control`);
@@ -29,16 +29,16 @@ export const KEY_CHECKS: readonly Check[] = [
   },
   {
     id: "4.4-audit",
-    async run(lab) {
-      const subject = await lab.start(STANDARD);
+    async run(launcher) {
+      const subject = await launcher.start(STANDARD);
       await subject.ask(PATH);
       await subject.logged("rep.session_key.issued", ["client_ip", "origin", "key_id"]);
     },
   },
   {
     id: "11.1.9",
-    async run(lab) {
-      const subject = await lab.start(STANDARD);
+    async run(launcher) {
+      const subject = await launcher.start(STANDARD);
       const page = await subject.page("/");
       expect(await subject.key(page) !== await subject.key(page), "expected another key for the same page");
     },
@@ -48,16 +48,19 @@ export const KEY_CHECKS: readonly Check[] = [
   { id: "4.4-cors", run: checkCors },
   {
     id: "4.4-own",
-    async run(lab) {
-      const subject = await lab.start({ variables: VARIABLES, options: { "allowed-origins": lab.target.url } });
+    async run(launcher) {
+      const subject = await launcher.start({
+        variables: VARIABLES,
+        options: { "allowed-origins": launcher.target.url },
+      });
       const { status } = await subject.ask(PATH, { headers: { "sec-fetch-site": "same-origin" } });
       expectEqual("the status for a page of the gateway, which has no Origin", status, 403);
     },
   },
   {
     id: "S2.3",
-    async run(lab) {
-      const { status } = await (await lab.start({ variables: VARIABLES })).ask(PATH, {
+    async run(launcher) {
+      const { status } = await (await launcher.start({ variables: VARIABLES })).ask(PATH, {
         headers: { referer: `${FOREIGN}/page` },
       });
       expectEqual("the status with a foreign Referer", status, 403);
@@ -65,44 +68,47 @@ export const KEY_CHECKS: readonly Check[] = [
   },
   {
     id: "4.4-ttl",
-    async run(lab) {
+    async run(launcher) {
       const manifest =
         `version: "0.1.0"\nvariables:\n  TOKEN:\n    tier: sensitive\nsettings:\n  session_key_ttl: "5m"\n`;
       const setup = { variables: VARIABLES, manifest };
-      const hasNotStarted = await lab.printsInstead("5m", setup).then(() => true, () => false);
-      if (!hasNotStarted) await checkExpiry(lab, { ...setup });
+      const hasNotStarted = await launcher.expectNoStart("5m", setup, "session_key_ttl").then(() => true, () => false);
+      if (!hasNotStarted) await checkExpiry(launcher, { ...setup });
     },
   },
   {
     id: "4.4-rate",
-    run: (lab) => checkRate(lab, () => ({})),
+    run: (launcher) => checkRate(launcher, () => ({})),
   },
   {
     id: "4.4-client",
-    run: (lab) => checkRate(lab, (index) => ({ "x-forwarded-for": `192.0.2.${index + 1}` })),
+    run: (launcher) => checkRate(launcher, (index) => ({ "x-forwarded-for": `192.0.2.${index + 1}` })),
   },
   {
     id: "S2.6",
-    async run(lab) {
-      const { healthUrl } = lab.target;
+    async run(launcher) {
+      const { healthUrl } = launcher.target;
       expect(healthUrl !== undefined, "not asked without --health-url");
-      const subject = await lab.start({ variables: VARIABLES, options: { "health-port": new URL(healthUrl).port } });
+      const subject = await launcher.start({
+        variables: VARIABLES,
+        options: { "health-port": new URL(healthUrl).port },
+      });
       expectEqual("the status of the report", (await subject.ask(`${healthUrl}/rep/health`)).status, 200);
     },
   },
 ];
 
-async function checkKey(lab: Lab): Promise<void> {
-  const { text, status } = await (await lab.start(STANDARD)).ask(PATH);
+async function checkKey(launcher: Launcher): Promise<void> {
+  const { text, status } = await (await launcher.start(STANDARD)).ask(PATH);
   expectEqual("the status", status, 200);
   const { key, expires_at } = JSON.parse(text);
   expectEqual("the bytes of the key", decodeBase64(key).length, 32);
   expect(/^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(expires_at), `expected a time, got ${expires_at}`);
-  await checkExpiry(lab, STANDARD);
+  await checkExpiry(launcher, STANDARD);
 }
 
-async function checkHealth(lab: Lab): Promise<void> {
-  const { text } = await (await lab.start(STANDARD)).ask("/rep/health");
+async function checkHealth(launcher: Launcher): Promise<void> {
+  const { text } = await (await launcher.start(STANDARD)).ask("/rep/health");
   const { version, uptime_seconds, ...report } = JSON.parse(text);
   const [publicCount, sensitive, server] = [PUBLIC, SENSITIVE, SERVER].map((tier) => Object.keys(tier).length);
   expectEqual("the report", sorted(report), {
@@ -113,26 +119,26 @@ async function checkHealth(lab: Lab): Promise<void> {
   expect(typeof version === "string" && Number.isInteger(uptime_seconds), "expected a version and whole seconds");
 }
 
-async function checkExpiry(lab: Lab, setup: Setup): Promise<void> {
-  const { text } = await (await lab.start(setup)).ask(PATH);
+async function checkExpiry(launcher: Launcher, setup: Setup): Promise<void> {
+  const { text } = await (await launcher.start(setup)).ask(PATH);
   const left = Date.parse(JSON.parse(text).expires_at) - Date.now();
   expect(left > 0 && left <= MAX_TTL_MS + TOLERANCE_MS, `expected a key for at most 30 s, got ${left} ms`);
 }
 
-async function checkOrigins(lab: Lab): Promise<void> {
-  const subject = await lab.start(ORIGINS);
+async function checkOrigins(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start(ORIGINS);
   const allowed = await subject.ask(PATH, { headers: { origin: ALLOWED } });
   expectEqual("the status for a configured origin", allowed.status, 200);
   expectEqual("its CORS header", allowed.headers.get("access-control-allow-origin"), ALLOWED);
   expectEqual("the status for another", (await subject.ask(PATH, { headers: { origin: FOREIGN } })).status, 403);
   expectEqual("the status without one", (await subject.ask(PATH)).status, 403);
-  const unrestricted = await lab.start({ variables: VARIABLES });
+  const unrestricted = await launcher.start({ variables: VARIABLES });
   expectEqual("the status without one if none is configured", (await unrestricted.ask(PATH)).status, 200);
 }
 
-async function checkCors(lab: Lab): Promise<void> {
+async function checkCors(launcher: Launcher): Promise<void> {
   for (const [what, setup] of [["one origin", ORIGINS], ["no origin", STANDARD]] as const) {
-    const subject = await lab.start(setup);
+    const subject = await launcher.start(setup);
     for (const method of ["GET", "OPTIONS"]) {
       const { headers } = await subject.ask(PATH, { method, headers: { origin: FOREIGN } });
       const header = headers.get("access-control-allow-origin");
@@ -141,8 +147,8 @@ async function checkCors(lab: Lab): Promise<void> {
   }
 }
 
-async function checkRate(lab: Lab, headersOf: (index: number) => Record<string, string>): Promise<void> {
-  const subject = await lab.start({ variables: VARIABLES });
+async function checkRate(launcher: Launcher, headersOf: (index: number) => Record<string, string>): Promise<void> {
+  const subject = await launcher.start({ variables: VARIABLES });
   const statuses = [];
   for (let index = 0; index <= MAX_KEYS; index++) {
     statuses.push((await subject.ask(PATH, { headers: headersOf(index) })).status);

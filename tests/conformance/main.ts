@@ -4,7 +4,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { ask, CHECKS, type Finding } from "./checks.ts";
-import type { Target } from "./lab.ts";
+import type { Target } from "./launcher.ts";
 
 /** What is asked of whom. */
 interface Request {

@@ -1,5 +1,5 @@
 import { type Check, PUBLIC, SENSITIVE, STANDARD } from "./check.ts";
-import type { Lab, Setup } from "./lab.ts";
+import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual } from "./nonconformance.ts";
 import { decrypt, isInserted, NONCE_BYTES, sriHash } from "./page.ts";
 import { eventually, type Subject } from "./subject.ts";
@@ -43,9 +43,9 @@ const META: Readonly<Record<string, RegExp>> = {
 
 /** §4.1, §4.3 and §8: the page and what is in it. */
 export const PAGE_CHECKS: readonly Check[] = [
-  { id: "4.3-head", run: (lab) => checkInsertion(lab, BEFORE_HEAD_END) },
-  { id: "4.3-html", run: (lab) => checkInsertion(lab, AS_HTML_PARSES) },
-  { id: "4.3-else", run: (lab) => checkInsertion(lab, WITHOUT_HEAD_END) },
+  { id: "4.3-head", run: (launcher) => checkInsertion(launcher, BEFORE_HEAD_END) },
+  { id: "4.3-html", run: (launcher) => checkInsertion(launcher, AS_HTML_PARSES) },
+  { id: "4.3-else", run: (launcher) => checkInsertion(launcher, WITHOUT_HEAD_END) },
   { id: "4.3-element", run: checkElement },
   { id: "4.1-files", run: checkFiles },
   { id: "8.2", run: checkEncryption },
@@ -54,11 +54,11 @@ export const PAGE_CHECKS: readonly Check[] = [
   { id: "8.1", run: checkSchema },
   { id: "4.3-cache", run: checkNoStoredPage },
   { id: "8.2-restart", run: checkKeyAfterRestart },
-  { id: "4.1-proxy", run: (lab) => withUpstream(lab, checkProxy) },
+  { id: "4.1-proxy", run: (launcher) => withUpstream(launcher, checkProxy) },
   {
     id: "4.3-all",
-    run: (lab) =>
-      withUpstream(lab, async (subject) => {
+    run: (launcher) =>
+      withUpstream(launcher, async (subject) => {
         await subject.page("/", { headers: { "sec-fetch-dest": "empty", "sec-fetch-mode": "cors" } });
       }),
   },
@@ -68,8 +68,8 @@ function fileOf(name: string): string {
   return `${name.replaceAll(" ", "-")}.html`;
 }
 
-async function checkInsertion(lab: Lab, documents: Readonly<Record<string, string>>): Promise<void> {
-  const subject = await lab.start(PAGES);
+async function checkInsertion(launcher: Launcher, documents: Readonly<Record<string, string>>): Promise<void> {
+  const subject = await launcher.start(PAGES);
   const wrong: string[] = [];
   for (const [name, marked] of Object.entries(documents)) {
     const { around } = await subject.page(`/${fileOf(name)}`);
@@ -78,8 +78,8 @@ async function checkInsertion(lab: Lab, documents: Readonly<Record<string, strin
   expect(wrong.length === 0, `expected the element in its place in a page with ${wrong.join(", ")}`);
 }
 
-async function checkElement(lab: Lab): Promise<void> {
-  const { attributes, json, payload } = await (await lab.start(STANDARD)).page("/");
+async function checkElement(launcher: Launcher): Promise<void> {
+  const { attributes, json, payload } = await (await launcher.start(STANDARD)).page("/");
   expectEqual("type", attributes.get("type"), "application/json");
   const version = attributes.get("data-rep-version");
   expect(/^\d+\.\d+\.\d+$/.test(version ?? ""), `expected three numbers in data-rep-version, got ${version}`);
@@ -87,17 +87,17 @@ async function checkElement(lab: Lab): Promise<void> {
   expectEqual("a value with markup", payload.public.MARKUP, PUBLIC.MARKUP);
 }
 
-async function checkSchema(lab: Lab): Promise<void> {
-  const { payload } = await (await lab.start(STANDARD)).page("/");
+async function checkSchema(launcher: Launcher): Promise<void> {
+  const { payload } = await (await launcher.start(STANDARD)).page("/");
   expectEqual("the fields", Object.keys(payload).sort(), ["_meta", "public", "sensitive"]);
   const wrong = Object.entries(META).find(([name, pattern]) => !pattern.test(String(payload._meta[name])));
   expect(wrong === undefined, `expected ${wrong?.[0]} as ${wrong?.[1]}, got ${payload._meta[wrong?.[0] ?? ""]}`);
   expectEqual("the type of ttl", typeof payload._meta.ttl, "number");
-  await checkUnusedFeatures(lab);
+  await checkUnusedFeatures(launcher);
 }
 
-async function checkUnusedFeatures(lab: Lab): Promise<void> {
-  const subject = await lab.start({ variables: { REP_PUBLIC_NAME: "value" } });
+async function checkUnusedFeatures(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({ variables: { REP_PUBLIC_NAME: "value" } });
   const { payload } = await subject.page("/");
   const names = [...Object.keys(payload), ...Object.keys(payload._meta)];
   const present = ["sensitive", "key_endpoint", "hot_reload"].filter((name) => names.includes(name));
@@ -106,9 +106,9 @@ async function checkUnusedFeatures(lab: Lab): Promise<void> {
   expect(!type.startsWith("text/event-stream"), "expected no stream without hot reload");
 }
 
-async function checkFiles(lab: Lab): Promise<void> {
-  await lab.start(STANDARD);
-  const head = () => rawHead(lab.target.url, "/app.js", "gzip");
+async function checkFiles(launcher: Launcher): Promise<void> {
+  await launcher.start(STANDARD);
+  const head = () => rawHead(launcher.target.url, "/app.js", "gzip");
   expect(/^(etag|last-modified|cache-control):/mi.test(await head()), "expected a header for caches with a file");
   // The first response need not be: a gateway may compress a file meanwhile.
   await eventually("a file compressed with gzip", async () => /^content-encoding: *gzip/mi.test(await head()));
@@ -125,38 +125,38 @@ async function rawHead(url: string, path: string, acceptEncoding: string): Promi
   return head;
 }
 
-async function checkEncryption(lab: Lab): Promise<void> {
-  const subject = await lab.start({ ...STANDARD });
+async function checkEncryption(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({ ...STANDARD });
   const page = await subject.page("/");
   const values = await decrypt(page.payload, await subject.key(page)) as Record<string, string>;
   expectEqual("the SENSITIVE values", Object.entries(values).sort(), Object.entries(SENSITIVE).sort());
-  const next = await pageAfter(lab, subject, "REP_PUBLIC_LIVE=second\nREP_PUBLIC_GONE=here\n");
+  const next = await pageAfter(launcher, subject, "REP_PUBLIC_LIVE=second\nREP_PUBLIC_GONE=here\n");
   const nonces = [page, next].map(({ payload }) => atob(payload.sensitive ?? "").slice(0, NONCE_BYTES));
   expect(nonces[0] !== nonces[1], "expected another nonce for another page");
 }
 
-async function checkToken(lab: Lab): Promise<void> {
-  const subject = await lab.start({ ...STANDARD });
+async function checkToken(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({ ...STANDARD });
   const { payload } = await subject.page("/");
-  const next = await pageAfter(lab, subject, "REP_PUBLIC_LIVE=second\nREP_PUBLIC_GONE=here\n");
+  const next = await pageAfter(launcher, subject, "REP_PUBLIC_LIVE=second\nREP_PUBLIC_GONE=here\n");
   expect(payload._meta.integrity !== next.payload._meta.integrity, "expected another token for another PUBLIC value");
 }
 
-async function checkTokenOfBlob(lab: Lab): Promise<void> {
+async function checkTokenOfBlob(launcher: Launcher): Promise<void> {
   const { variables, ...setup } = STANDARD;
   const { REP_SENSITIVE_TOKEN: _, ...others } = variables!;
   const file = (token: string) => `${STANDARD.envFile}REP_SENSITIVE_TOKEN=${token}\n`;
-  const subject = await lab.start({ ...setup, variables: others, envFile: file("one") });
+  const subject = await launcher.start({ ...setup, variables: others, envFile: file("one") });
   const { payload } = await subject.page("/");
-  const next = await pageAfter(lab, subject, file("two"));
+  const next = await pageAfter(launcher, subject, file("two"));
   const isOther = payload._meta.integrity !== next.payload._meta.integrity;
   expect(isOther, "expected another token for another SENSITIVE value");
 }
 
 /** Changes the env file, and returns the page as soon as it is another. */
-async function pageAfter(lab: Lab, subject: Subject, envFile: string): ReturnType<Subject["page"]> {
+async function pageAfter(launcher: Launcher, subject: Subject, envFile: string): ReturnType<Subject["page"]> {
   const before = (await subject.page("/")).payload.sensitive;
-  await lab.writeEnvFile(envFile);
+  await launcher.writeEnvFile(envFile);
   subject.signal("SIGHUP");
   let page = await subject.page("/");
   await eventually("another page after SIGHUP", async () => {
@@ -167,20 +167,20 @@ async function pageAfter(lab: Lab, subject: Subject, envFile: string): ReturnTyp
 }
 
 /** The values of a page may be encrypted with a key that a restart has replaced: that is the reason of the clause. */
-async function checkNoStoredPage(lab: Lab): Promise<void> {
-  const { headers } = await (await lab.start({ ...PAGES })).ask("/");
+async function checkNoStoredPage(launcher: Launcher): Promise<void> {
+  const { headers } = await (await launcher.start({ ...PAGES })).ask("/");
   const [tag, date] = [headers.get("etag"), headers.get("last-modified")];
-  const subject = await lab.restart();
+  const subject = await launcher.restart();
   const { status } = await subject.ask("/", {
     headers: { ...tag && { "if-none-match": tag }, ...date && { "if-modified-since": date } },
   });
   expect(status === 200, `expected the new page instead of a stored one after a restart, got ${status}`);
 }
 
-async function checkKeyAfterRestart(lab: Lab): Promise<void> {
-  const first = await lab.start({ ...PAGES });
+async function checkKeyAfterRestart(launcher: Launcher): Promise<void> {
+  const first = await launcher.start({ ...PAGES });
   const key = await first.key(await first.page("/"));
-  const second = await lab.restart();
+  const second = await launcher.restart();
   expect(key !== await second.key(await second.page("/")), "expected another key after a restart");
 }
 
@@ -195,10 +195,10 @@ function answerAsUpstream({ url }: Request): Response {
   return new Response(PAGE.replace("{rep}", ""), { status: pathname === "/" ? 200 : 404, headers });
 }
 
-async function withUpstream(lab: Lab, ask: (subject: Subject) => Promise<void>): Promise<void> {
+async function withUpstream(launcher: Launcher, ask: (subject: Subject) => Promise<void>): Promise<void> {
   await using upstream = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, answerAsUpstream);
   const options = { "mode": "proxy", "static-dir": "", "upstream": `127.0.0.1:${upstream.addr.port}` };
-  await ask(await lab.start({ variables: { REP_PUBLIC_NAME: "value" }, options }));
+  await ask(await launcher.start({ variables: { REP_PUBLIC_NAME: "value" }, options }));
 }
 
 async function checkProxy(subject: Subject): Promise<void> {

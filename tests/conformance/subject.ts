@@ -105,16 +105,26 @@ export class Subject implements AsyncDisposable {
     return this.output.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
   }
 
-  /** Waits for a line of the log with these fields. */
+  /** Waits for an event in the log, whose lines have to have these fields. */
   async logged(event: string, fields: readonly string[]): Promise<void> {
-    const isIt = (line: Record<string, unknown>) => line.msg === event && fields.every((field) => field in line);
-    await eventually(`${event} with ${fields.join(", ")} in the log`, () => this.lines().some(isIt));
+    const find = () => this.lines().find(({ msg }) => msg === event);
+    await eventually(`${event} in the log`, () => find() !== undefined);
+    const missing = fields.filter((field) => !(field in find()!));
+    expect(missing.length === 0, `expected ${event} with ${missing.join(", ")}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#hasEnded) this.#child.kill("SIGTERM");
-    await deadline(this.#ended, START_TIMEOUT_MS).catch(() => this.#child.kill("SIGKILL"));
+    this.#kill("SIGTERM");
+    await deadline(this.#ended, START_TIMEOUT_MS).catch(() => this.#kill("SIGKILL"));
     await this.#ended;
+  }
+
+  #kill(signal: Deno.Signal): void {
+    try {
+      this.#child.kill(signal);
+    } catch {
+      // it has ended
+    }
   }
 
   async #collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {

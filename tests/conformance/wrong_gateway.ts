@@ -1,4 +1,7 @@
-/** A gateway that does everything wrong: it always starts, leaks all variables, and issues whatever is asked for. */
+/**
+ * A gateway that does everything wrong: it always starts, shows and logs all variables, and issues whatever is asked
+ * for.
+ */
 
 const TAG = `"always"`;
 /** What shows that a request is not one of the gateway's own pages. */
@@ -19,4 +22,11 @@ function configured(): Record<string, string> {
   return Object.fromEntries(Object.entries(Deno.env.toObject()).filter(([name]) => /^REP_|_NAME$/.test(name)));
 }
 
+/** No time, no fields that anybody could search, and a line that is not JSON. */
+const LOG = `Starting
+{"level":"warn","msg":"rep.guardrail.warning","detail":${JSON.stringify(JSON.stringify(configured()))}}
+{"level":"info","msg":"rep.session_key.issued"}
+`;
+
+await Deno.stdout.write(new TextEncoder().encode(LOG));
 Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("REP_GATEWAY_PORT")), onListen() {} }, answer);

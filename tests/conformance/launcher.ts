@@ -29,7 +29,7 @@ export interface Setup {
 const PAGE = { "index.html": "<!doctype html><html><head><title>App</title></head><body></body></html>" };
 
 /** Starts the gateway as checks want it, one process at a time, since all of them listen at the same URL. */
-export class Lab implements AsyncDisposable {
+export class Launcher implements AsyncDisposable {
   readonly target: Target;
   #setup: Setup | undefined;
   #subject: Subject | undefined;
@@ -57,10 +57,15 @@ export class Lab implements AsyncDisposable {
     return this.#subject;
   }
 
-  /** Returns what a gateway prints that must not start. */
-  async printsInstead(what: string, setup: Setup): Promise<string> {
+  /**
+   * Requires that a gateway does not start.
+   *
+   * @param reason What has to be in its log, since it may also have failed for another reason.
+   */
+  async expectNoStart(what: string, setup: Setup, reason: string): Promise<void> {
     expect(!await this.#launch(setup), `expected no start with ${what}`);
-    return this.#subject!.output.join("\n");
+    const output = this.#subject!.output.join(" ");
+    expect(output.includes(reason), `expected a log that names ${reason}, got ${output.slice(0, 300)}`);
   }
 
   /** Replaces the env file. */

@@ -162,9 +162,13 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
   assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
 });
 
-Deno.test("README.md states the limit of session keys", () => {
+Deno.test("README.md states the limits of session keys and of streams", () => {
   assertEquals([/more than (\w+) session keys within a minute/.exec(README)?.[1]], ["ten"]);
   assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
+  assertEquals(
+    /accepts ([\d,]+) of them by default/.exec(README)?.[1],
+    NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
+  );
 });
 
 Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {

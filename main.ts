@@ -14,8 +14,8 @@
  *
  * @module
  */
-export type { PublicVariables } from "@rep/gateway/client";
-export { type CloseOptions, createGateway, type Gateway } from "./src/gateway.ts";
+export type { PublicVariables, SensitiveVariables, ServerVariables } from "@rep/gateway/client";
+export { type CloseOptions, createGateway, type Gateway, type PrivateVariables } from "./src/gateway.ts";
 export type { ReloadOptions } from "./src/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export {

@@ -1,4 +1,4 @@
-import type { PublicVariables } from "@rep/gateway/client";
+import type { PublicVariables, SensitiveVariables, ServerVariables } from "@rep/gateway/client";
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
@@ -29,6 +29,9 @@ import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";
 import { waitAtMost } from "./values/clock.ts";
 import { VERSION } from "./values/version.ts";
+
+/** The variables that a server reads with {@linkcode Gateway.getPrivate}, by name. */
+export type PrivateVariables = SensitiveVariables & ServerVariables;
 
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
@@ -65,13 +68,13 @@ export interface Gateway extends AsyncDisposable {
    * Returns the value of a SENSITIVE or a SERVER variable; `undefined` if it is not set. It has another name than
    * {@linkcode Gateway.get}, so that code that runs in a page as well cannot reveal it.
    */
-  getPrivate(name: string): string | undefined;
+  getPrivate<Name extends keyof PrivateVariables & string>(name: Name): PrivateVariables[Name];
   /**
    * Calls back after each reload of this process that changes a variable of any tier, with its new and its old value.
    *
    * @returns A function that ends the subscription.
    */
-  onChange(name: string, listener: ValueListener): () => void;
+  onChange(name: keyof (PublicVariables & PrivateVariables) & string, listener: ValueListener): () => void;
   /**
    * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
    * leaves the rollout. Give load balancers time to notice before {@linkcode close}.

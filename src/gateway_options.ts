@@ -205,6 +205,9 @@ export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
  * @throws {RangeError} If an option has an invalid value.
  */
 export function resolveOptions(options: GatewayOptions) {
+  if (!("groupBy" in Map)) {
+    throw new Error("Cannot create a gateway: expected Map.groupBy(), as in Node.js 22 or later");
+  }
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);

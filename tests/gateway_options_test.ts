@@ -115,6 +115,16 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
   });
 }
 
+Deno.test("resolveOptions() says which runtime is needed on one that is too old, such as Node.js 20", () => {
+  const { groupBy } = Map;
+  try {
+    Reflect.deleteProperty(Map, "groupBy");
+    assertThrows(() => resolveOptions({}), Error, "expected Map.groupBy(), as in Node.js 22 or later");
+  } finally {
+    Map.groupBy = groupBy;
+  }
+});
+
 Deno.test("resolveOptions() normalizes allowedOrigins", () => {
   const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];
   assertEquals(resolveOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);

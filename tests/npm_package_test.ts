@@ -23,6 +23,17 @@ const { port } = server.address() as AddressInfo;
 const { status } = await (await fetch(\`http://127.0.0.1:\${port}/rep/health\`)).json() as { status: string };
 variables["REP_PUBLIC_TITLE"] = "Bye";
 const message = await gateway.reload().then(() => "", (error: Error) => error.message);
+const title: "Hello" | "Bye" = gateway.get("TITLE");
+const key: string | undefined = gateway.getPrivate("KEY");
+const database: string = gateway.getPrivate("DATABASE");
+gateway.onChange("DATABASE", () => {});
+// @ts-expect-error: it is PUBLIC
+gateway.getPrivate("TITLE");
+// @ts-expect-error: it is SERVER
+gateway.get("DATABASE");
+// @ts-expect-error: the manifest has no such variable
+gateway.onChange("TITEL", () => {});
+void [title, key, database];
 console.log(JSON.stringify([html.includes('"TITLE":"Hello"'), status, /TITLE/.test(message), typeof kvStore]));
 await gateway.close();
 server.close();
@@ -66,6 +77,7 @@ const MANIFEST = `version: "0.1.0"
 variables:
   TITLE: { tier: public, type: enum, values: [Hello, Bye], required: true }
   KEY: { tier: sensitive }
+  DATABASE: { tier: server, required: true }
 `;
 
 /** Everything that a strict project turns on; what the package declares is checked, too. */
@@ -74,7 +86,7 @@ const BUNDLER = { module: "ESNext", moduleResolution: "bundler" };
 const NODENEXT = { module: "NodeNext", moduleResolution: "NodeNext" };
 /** What runs in a browser has no types of Node, and what runs on Node has none of a browser. */
 const BROWSER = { files: ["page.ts", "rep.d.ts"], options: { lib: ["ES2022", "DOM"], types: [] } };
-const NODE = { files: ["server.ts", "vite.ts"], options: { lib: ["ES2022"], types: ["node"] } };
+const NODE = { files: ["server.ts", "vite.ts", "rep.d.ts"], options: { lib: ["ES2022"], types: ["node"] } };
 
 /** The configurations of the compiler by the names of their files. */
 function configurations(): Map<string, string> {

@@ -38,6 +38,12 @@ export interface SensitiveVariables {
   readonly [name: string]: string | undefined;
 }
 
+/** The SERVER variables by name, which no page has: a server reads them with `Gateway.getPrivate`. Replaced likewise. */
+export interface ServerVariables {
+  /** The value of a variable. */
+  readonly [name: string]: string | undefined;
+}
+
 /** The client of this page. Its functions are also exported individually. */
 export const rep: Client = createClient(globalThis);
 export { rep as default };

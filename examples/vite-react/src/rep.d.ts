@@ -13,6 +13,9 @@ declare module "@rep/gateway/client" {
     /** Key of the map service */
     readonly MAP_KEY: string;
   }
+  /** SERVER variables by name. */
+  export interface ServerVariables {
+  }
 
   /** The value of a PUBLIC variable; `undefined` is possible only if it is neither required nor has a default. */
   type Value<K extends keyof PublicVariables> = PublicVariables[K];

@@ -22,6 +22,9 @@ const POLL_MS = 1_000;
  */
 const LEAVE_TIMEOUT_MS = 1_000;
 
+/** How often a sample is taken for the plots of the status page. */
+const SAMPLE_MS = 60_000;
+
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Engine {
   /** This process's variables, and how they are reloaded. */
@@ -32,6 +35,8 @@ export class Engine {
   readonly rateLimit: RateLimit;
   /** The keys of each epoch. */
   readonly epochs: Epochs;
+  /** The store, with its timeouts. */
+  readonly store: CircuitBreaker;
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
@@ -40,6 +45,7 @@ export class Engine {
   constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
     this.#options = options;
     const parts = this.#parts = createParts(options, createChanges, this.#closing.signal);
+    this.store = parts.store;
     this.configuration = parts.configuration;
     this.changes = parts.changes;
     this.rateLimit = parts.rateLimit;
@@ -73,7 +79,7 @@ export class Engine {
 
   /** Whether the last read and the last write of the store succeeded. */
   get isStoreAvailable(): boolean {
-    return this.#parts.store.isAvailable;
+    return this.store.isAvailable;
   }
 
   /** Whether an error was not caught. */
@@ -103,6 +109,7 @@ export class Engine {
 
   #startTasks(): void {
     const { tasks, store, rateLimit, changes, storedVariables } = this.#parts;
+    tasks.repeat(SAMPLE_MS, "sample", async () => await this.#options.registry.sample());
     tasks.repeat(WINDOW_MS, "sweep", () => rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => store.probe());
     tasks.repeat(PROBE_MS, "save", () => this.#saveCounts());

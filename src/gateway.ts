@@ -54,7 +54,7 @@ export interface Gateway extends AsyncDisposable {
    * a 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
-  /** Responds to `GET /rep/health`, `/livez`, `/readyz` and `/metrics` only, for a port that stays internal. */
+  /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
   fetchHealth(request: Request): Response | Promise<Response>;
   /**
    * Reads the variables again.
@@ -268,6 +268,7 @@ class RunningGateway implements Gateway {
       [HEALTH_PATH]: this.#healthEndpoint(),
       [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
       [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, this.#status) },
+      "/status": { methods: READ_METHODS, handler: this.#respondWithStatus },
       [METRICS_PATH]: { methods: READ_METHODS, handler: (request) => handleMetrics(request, registry) },
     };
   }
@@ -296,9 +297,19 @@ class RunningGateway implements Gateway {
   }
 
   #respondWithHealth(request: Request): Response {
+    return this.#health.respond(request, this.#healthState);
+  }
+
+  readonly #respondWithStatus: Handler = async (request, context) => {
+    const { respondWithStatus } = await import("./endpoints/status/respond_with_status.ts");
+    const { configuration, changes, store } = this.#engine;
+    const report = this.#health.report(this.#healthState);
+    return await respondWithStatus(request, context, { ...this.#options, configuration, changes, store, report });
+  };
+
+  get #healthState() {
     const { snapshot, blocked } = this.#engine.configuration;
-    const problems = problemsOf(this.#engine);
-    return this.#health.respond(request, { status: this.#status, snapshot, blocked, problems });
+    return { status: this.#status, snapshot, blocked, problems: problemsOf(this.#engine) };
   }
 
   get #status(): HealthStatus {

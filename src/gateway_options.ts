@@ -30,6 +30,12 @@ export interface GatewayOptions {
    * @default {the environment of the process}
    */
   variables?: Source<Environment>;
+  /**
+   * Names the source of one of the `variables`, such as a file, for `GET /status`. It gets the name with the prefix.
+   *
+   * @default {() => "variables"}
+   */
+  sourceOf?: (name: string) => string;
   /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
   manifest?: Source<string> | undefined;
   /** Path of the file that `manifest` was read from, for messages. @default {undefined} */
@@ -142,6 +148,8 @@ export interface GatewayOptions {
   failure?: AbortSignal;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
+  /** What `GET /status` shows as the options in effect. @default {{}} */
+  settings?: Source<Readonly<Record<string, string>>> | undefined;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
   /** Whether to log every request. @default {false} */
@@ -235,6 +243,8 @@ export function resolveOptions(options: GatewayOptions) {
     telemetry,
     /** Keeps the measurements for `GET /metrics`. */
     registry,
+    /** Returns what the status page shows as the options in effect. */
+    settings: () => resolveSource(options.settings ?? {}),
     /** Receives measurements for both `registry` and `telemetry`. */
     metrics: combineMetrics(registry, telemetry.metrics),
     certificateNotAfter: options.certificateNotAfter ?? (() => undefined),
@@ -252,6 +262,7 @@ async function readSources(options: GatewayOptions, strict: boolean): Promise<Sn
   if (text !== undefined && typeof text !== "string") throw sourceError("manifest", "a string", text);
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
+    sourceOf: options.sourceOf,
     manifest: text,
     manifestPath,
     requiredTiers: TIERS,

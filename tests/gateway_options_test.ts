@@ -67,6 +67,8 @@ Deno.test("GatewayOptions documents the default and the range of every number as
 /** The options that are not passed on as they are; each has a test of its own. */
 const CONVERTED = [
   "variables",
+  "sourceOf",
+  "settings",
   "manifest",
   "manifestPath",
   "loadPatternLibrary",
@@ -153,7 +155,7 @@ Deno.test("resolveOptions() turns trustedProxies into a rule", () => {
 Deno.test("resolveOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
-  const options = { manifestPath: "rep.yaml", strict: true, loadPatternLibrary };
+  const options = { manifestPath: "rep.yaml", strict: true, loadPatternLibrary, sourceOf: () => "a file" };
   const variables = () => ({ A: String(++reads) });
   const { read } = resolveOptions({ variables, manifest: () => "text", ...options });
   assertEquals([await read(), await read()], [
@@ -242,3 +244,10 @@ for (const length of [0, 31, 33]) {
     assertEquals(messageOf({ masterKey: new Uint8Array(length) }), message);
   });
 }
+
+Deno.test("resolveOptions() reads settings whenever they are shown, by default none", async () => {
+  let reads = 0;
+  const { settings } = resolveOptions({ settings: () => Promise.resolve({ reads: String(++reads) }) });
+  assertEquals([await settings(), await settings()], [{ reads: "1" }, { reads: "2" }]);
+  assertEquals(await resolveOptions({}).settings(), {});
+});

@@ -35,7 +35,9 @@ interface Scenario {
   exchanges: Exchange[];
 }
 
-const HEALTH_PORT_PATHS = ["/livez", "/readyz", "/metrics"];
+const HEALTH_PORT_PATHS = ["/livez", "/readyz", "/metrics", "/status"];
+const LOCAL = { host: "localhost" };
+const JSON_ONLY = { accept: "application/json" };
 const PAGE = { "sec-fetch-site": "same-origin" };
 const FOREIGN = { origin: "https://elsewhere.example" };
 
@@ -80,6 +82,9 @@ const SCENARIOS: Scenario[] = [
       exchange("GET /rep/client.js 304", { headers: { "if-none-match": "*" } }),
       exchange("HEAD /rep/client.js 304", { headers: { "if-none-match": "*" } }),
       ...everyOperation(200, /livez|readyz|metrics/),
+      ...everyOperation(200, /status/, LOCAL),
+      exchange("GET /status 200", { headers: { ...LOCAL, ...JSON_ONLY } }),
+      exchange("POST /status 405"),
       exchange("POST /rep/health 405"),
       exchange("HEAD /rep/session-key 405"),
       exchange("PUT /rep/changes 405", { headers: { origin: "http://gateway.test" } }),
@@ -92,7 +97,11 @@ const SCENARIOS: Scenario[] = [
   {
     name: "a gateway that has rejected its last reload",
     prepare: (gate) => assertRejects(() => gate.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }), ConfigurationError),
-    exchanges: [exchange("GET /rep/health 200"), exchange("GET /readyz 200")],
+    exchanges: [
+      exchange("GET /rep/health 200"),
+      exchange("GET /readyz 200"),
+      exchange("GET /status 200", { headers: { ...LOCAL, ...JSON_ONLY } }),
+    ],
   },
   {
     name: "a gateway that is stopping",
@@ -113,7 +122,7 @@ const SCENARIOS: Scenario[] = [
   {
     name: "a gateway with other hosts",
     options: { allowedHosts: ["other.test"] },
-    exchanges: everyOperation(421, /session-key|changes|client/),
+    exchanges: everyOperation(421, /session-key|changes|client|status/),
   },
   {
     name: "a gateway, asked with an invalid host",
@@ -135,7 +144,7 @@ const SCENARIOS: Scenario[] = [
 const START: Exchange[] = [
   ...everyOperation(200, /livez/),
   ...everyOperation(503, /health|readyz/),
-  ...everyOperation(503, /session-key|changes|client|metrics/),
+  ...everyOperation(503, /session-key|changes|client|metrics|status/),
 ];
 
 Deno.test("docs/openapi.yaml is a valid OpenAPI 3.1 document of this version", async () => {
@@ -167,7 +176,8 @@ for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
     await using gate = await setUp(variables ?? { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" }, options);
     await prepare?.(gate);
     for (const { method, path, query = "", headers = {}, status } of exchanges) {
-      const request = new Request(`http://gateway.test${path}${query}`, { method, headers });
+      const host = new Headers(headers).get("host") === LOCAL.host ? LOCAL.host : "gateway.test";
+      const request = new Request(`http://${host}${path}${query}`, { method, headers });
       const response = await (HEALTH_PORT_PATHS.includes(path) ? gate.gateway.fetchHealth : gate.gateway.fetch)(
         request,
       );

@@ -51,6 +51,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["pages", /src\/pages\//],
   ["commands and --help", /src\/cli\/(commands\/(?!command_names)|options\/help)/],
   ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
+  ["the status page", /src\/endpoints\/status\//],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],
   ["the event log, streams and the rollout", /src\/(changes\/(?!stream_rejections)|rollout\/)/],

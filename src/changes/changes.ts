@@ -47,9 +47,9 @@ export class Changes {
   readonly hub: Hub;
   /** Publishes this process's snapshots. */
   readonly publisher: Publisher;
-  readonly #options: ChangesOptions;
   /** Which configuration is active. */
-  readonly #rollout: Rollout;
+  readonly rollout: Rollout;
+  readonly #options: ChangesOptions;
   /** The published state, while another configuration is active. */
   #published: ActiveConfiguration & { own: Snapshot } | undefined;
   /** The newest event whose loss was logged. */
@@ -62,7 +62,7 @@ export class Changes {
     const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
     const tail = this.tail = new Tail(eventLog, (frames) => this.hub.deliver(frames));
     this.hub = new Hub(tail, options);
-    const rollout = this.#rollout = new Rollout({
+    const rollout = this.rollout = new Rollout({
       ...options,
       processId: crypto.randomUUID(),
       maxRepresentatives: MAX_REPRESENTATIVES,
@@ -83,9 +83,9 @@ export class Changes {
   /** What pages are built from: this process's own configuration, or the published state if another is active. */
   activeConfiguration(own: Snapshot): ActiveConfiguration {
     const { tail } = this;
-    if (this.#rollout.isActive || !tail.isLoaded) return { snapshot: own, cursor: this.publisher.cursor };
+    if (this.rollout.isActive || !tail.isLoaded) return { snapshot: own, cursor: this.publisher.cursor };
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
-      const hash = this.#rollout.active ?? own.hash;
+      const hash = this.rollout.active ?? own.hash;
       this.#published = { own, snapshot: { ...own, hash, public: tail.publicValues }, cursor: tail.head };
     }
     return this.#published;
@@ -93,7 +93,7 @@ export class Changes {
 
   /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
   leave(): void {
-    this.#leaving ??= this.#rollout.leave();
+    this.#leaving ??= this.rollout.leave();
   }
 
   /** Resolves when this process has left the rollout, and publishes nothing any more. */

@@ -71,6 +71,11 @@ export class Tail {
     return this.#isLoaded;
   }
 
+  /** The newest events in memory, in order. */
+  newest(limit: number): readonly Omit<CachedFrame, "bytes">[] {
+    return this.#frames.slice(-limit);
+  }
+
   /** The public state as of the newest event. */
   get publicValues(): ReadonlyMap<string, string> {
     const present = this.state.filter((frame) => frame.value !== undefined);

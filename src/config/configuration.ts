@@ -48,8 +48,10 @@ export class Configuration {
   /** Those who hear of reloads. */
   readonly listeners: ValueListeners;
   #snapshot = EMPTY_SNAPSHOT;
+  /** When the snapshot was read, in milliseconds since the Unix epoch. */
+  #loadedAt = 0;
   /** The issues for which the last reload was rejected. */
-  #rejection: string | undefined;
+  #rejection: readonly string[] | undefined;
   #blocked = 0;
   /** Whether the sources have ever had a variable of any tier. */
   #hasHadVariables = false;
@@ -74,7 +76,7 @@ export class Configuration {
    */
   async load(): Promise<void> {
     this.#snapshot = await this.#build();
-    this.#lastReloadAt = this.#options.clock.now();
+    this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", { ...describe(this.#snapshot), warnings: warnings.length });
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
@@ -83,6 +85,16 @@ export class Configuration {
   /** The variables as they were last read and found valid; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** When the variables last changed, in milliseconds since the Unix epoch. */
+  get loadedAt(): number {
+    return this.#loadedAt;
+  }
+
+  /** The issues for which the last reload was rejected. They are in the log, too. */
+  get issues(): readonly string[] {
+    return this.#rejection ?? [];
   }
 
   /** Whether the last reload was rejected. */
@@ -124,6 +136,7 @@ export class Configuration {
     this.#logFindings(this.#snapshot, before);
     await this.#options.publish(this.#snapshot);
     const isUnchanged = hasSameVariables(this.#snapshot, before);
+    if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
     this.listeners.notify(before, this.#snapshot);
     const saysUnchanged = isUnchanged && this.#logsUnchanged;
     this.#logsUnchanged = false;
@@ -137,9 +150,11 @@ export class Configuration {
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async #build(): Promise<Snapshot> {
     const { read, storedVariables } = this.#options;
-    const [input, storedEnvironment] = await Promise.all([read(), storedVariables.read()]);
+    const [input, stored] = await Promise.all([read(), storedVariables.read()]);
     this.#rejectIfEmptied(input.environment);
-    return await buildSnapshot({ ...input, environment: { ...input.environment, ...storedEnvironment } });
+    const environment = { ...input.environment, ...stored };
+    const sourceOf = (name: string) => stored[name] === undefined ? input.sourceOf?.(name) : "store";
+    return await buildSnapshot({ ...input, environment, sourceOf });
   }
 
   /** A source that lost all its variables, or their prefixes, is more likely broken than meant. */
@@ -153,9 +168,9 @@ export class Configuration {
 
   #reject(error: unknown): unknown {
     const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
-    const rejection = issues.join("\n");
-    if (rejection !== this.#rejection) this.#blocked += blocked; // every poll finds the same change
-    this.#rejection = rejection;
+    const isSame = issues.join("\n") === this.#rejection?.join("\n"); // every poll finds the same change
+    if (!isSame) this.#blocked += blocked;
+    this.#rejection = issues;
     this.#count("rejected");
     this.#options.log.error("rep.config.rejected", { detail: "the previous configuration stays active", issues });
     return error;

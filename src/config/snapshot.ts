@@ -15,9 +15,17 @@ export interface Snapshot {
   readonly server: ReadonlySet<string>;
   /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
   readonly serverValue: (name: string) => string | undefined;
+  /** Returns where a variable comes from, and its type. */
+  readonly describe: (variable: Pick<Variable, "name" | "tier">) => VariableDescription;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
   readonly suspicious: readonly SuspiciousName[];
+}
+
+/** What the status page shows of a variable besides its value. */
+interface VariableDescription {
+  readonly source: string;
+  readonly type: string;
 }
 
 /** A configuration without variables. */
@@ -27,6 +35,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   sensitive: new Map(),
   server: new Set(),
   serverValue: () => undefined,
+  describe: () => ({ source: "", type: "" }),
   warnings: [],
   deprecated: [],
   suspicious: [],
@@ -35,6 +44,8 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 /** Input of {@linkcode buildSnapshot}. */
 export interface SnapshotInput extends ManifestInput {
   readonly environment: Environment;
+  /** Names the source of a variable in the environment. */
+  readonly sourceOf?: ((environmentName: string) => string | undefined) | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
 }
@@ -70,7 +81,7 @@ export const MAX_NAME_BYTES = 1_024;
  * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
 export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
-  const { environment, strict } = input;
+  const { environment, strict, sourceOf } = input;
   const classified = classify(environment);
   const applied = await applyManifest(classified.variables, input);
   const { manifest, variables, deprecated } = applied;
@@ -86,6 +97,11 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     sensitive: selectTier(variables, "sensitive"),
     server: new Set(server.keys()),
     serverValue: (name) => server.get(name),
+    describe(variable) {
+      const name = environmentName(variable);
+      const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name);
+      return { source: source ?? "variables", type: manifest.variables.get(variable.name)?.type ?? "string" };
+    },
     warnings,
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),

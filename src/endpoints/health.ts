@@ -100,8 +100,17 @@ export class HealthEndpoint {
     return new Response(method === "HEAD" ? null : this.#serialize(state), init);
   }
 
+  /** Returns the report of a state. */
+  report(state: HealthState): HealthReport {
+    return createReport(state, this.#readUptime());
+  }
+
+  #readUptime(): number {
+    return Math.floor((this.#clock.monotonic() - this.#startedAt) / 1_000);
+  }
+
   #serialize(state: HealthState): string {
-    const uptimeSeconds = Math.floor((this.#clock.monotonic() - this.#startedAt) / 1_000);
+    const uptimeSeconds = this.#readUptime();
     if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) return this.#body;
     this.#state = state;
     this.#uptimeSeconds = uptimeSeconds;
@@ -113,6 +122,9 @@ function isSame(state: HealthState, other: HealthState | undefined): boolean {
   return state.status === other?.status && state.snapshot === other.snapshot && state.blocked === other.blocked &&
     state.problems === other.problems;
 }
+
+/** The report of `GET /rep/health`. */
+export type HealthReport = ReturnType<typeof createReport>;
 
 /** Creates the report of `GET /rep/health` (endpoint specification, Health report). */
 function createReport(state: HealthState, uptimeSeconds: number) {

@@ -29,6 +29,20 @@ export function hostRule(patterns: readonly string[]): HostRule {
   };
 }
 
+/**
+ * Creates the rule of what is for operators only: addresses, as through a forwarded port, `localhost`, and the allowed
+ * hosts. Any other name may be that of a foreign page, which resolves it to an address of the operator.
+ */
+export function internalHostRule(patterns: readonly string[]): HostRule {
+  const isAllowed = hostRule(["localhost", ...patterns]);
+  return (origin) => isAllowed(origin) || isAddress(new URL(origin).hostname);
+}
+
+/** Returns whether the host name of a URL is an IP address. */
+function isAddress(hostname: string): boolean {
+  return hostname.startsWith("[") || parseIp(hostname) !== undefined;
+}
+
 /** Returns whether text is a valid pattern for {@linkcode hostRule}. */
 export function isHostPattern(text: string): boolean {
   return parsePattern(text) !== undefined;
@@ -52,8 +66,7 @@ function parsePattern(text: string): HostPattern | undefined {
   const url = `http://${host}`;
   if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) return undefined;
   const { hostname } = new URL(url); // in lower case, and international names as browsers send them
-  const isAddress = parseIp(hostname) !== undefined || hostname.startsWith("[");
-  if (wildcard && isAddress) return undefined;
+  if (wildcard && isAddress(hostname)) return undefined;
   const name = wildcard ? `.${hostname}` : hostname;
   return { name, isWildcard: wildcard !== undefined, port: port === undefined ? undefined : Number(port) };
 }

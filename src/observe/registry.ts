@@ -1,15 +1,27 @@
-import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS, type LabelValues } from "./instruments.ts";
+import {
+  BUCKETS,
+  type Instrument,
+  INSTRUMENT_NAMES,
+  type InstrumentName,
+  INSTRUMENTS,
+  type LabelValues,
+} from "./instruments.ts";
 import type { GaugeValue, MetricsSink } from "./metrics.ts";
 import { formatFamily, type Sample } from "./prometheus.ts";
 
 /** A series without a label has the key `undefined`. */
 type Label = string | undefined;
 
+/** How many minutes the plots of the status page have. */
+const MINUTES = 60;
+
 /** Keeps the measurements of a process in memory, for `GET /metrics`. */
 export class Registry implements MetricsSink {
   readonly #counters = new Map<string, Map<Label, number>>();
   readonly #gauges = new Map<string, () => GaugeValue>();
   readonly #histograms = new Map<string, Map<Label, Distribution>>();
+  /** The samples of the last minutes. */
+  #minutes: readonly Readonly<Record<string, number>>[] = [];
 
   constructor(labelValues: LabelValues) {
     for (const name of INSTRUMENT_NAMES) {
@@ -36,6 +48,30 @@ export class Registry implements MetricsSink {
   /** Returns all measurements in the text format of Prometheus. A gauge that nothing observes is left out. */
   format(): string {
     return INSTRUMENT_NAMES.map((name) => formatFamily(name, INSTRUMENTS[name], this.#samples(name))).join("");
+  }
+
+  /** Keeps what {@linkcode history} needs; called once a minute. */
+  sample(): void {
+    this.#minutes = [...this.#minutes, this.#readTotals()].slice(-MINUTES);
+  }
+
+  /** Returns the values of a gauge, or the increase of a counter, in each of the last minutes with this one, by label. */
+  history(name: InstrumentName): Record<string, readonly number[]> {
+    const minutes = [...this.#minutes, this.#readTotals()];
+    return Object.fromEntries(
+      this.#samples(name).map(({ label = "" }) => {
+        const values = minutes.map((samples) => samples[`${name} ${label}`] ?? 0);
+        const increases = values.map((value, minute) => value - (values[minute - 1] ?? 0));
+        return [label, (INSTRUMENTS[name].type === "gauge" ? values : increases).slice(-MINUTES)];
+      }),
+    );
+  }
+
+  #readTotals(): Readonly<Record<string, number>> {
+    const read = (name: string) => this.#samples(name).map(({ label = "", value }) => [`${name} ${label}`, value]);
+    return Object.fromEntries(
+      INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).hasPlot).flatMap(read),
+    );
   }
 
   #samples(name: string): Sample[] {

@@ -85,6 +85,13 @@ export function isOnTime(observation: Observation): boolean {
   return isLive(observation) && observation.unchangedPeriods < LATE_AFTER_PERIODS;
 }
 
+/** Names the state of a member, for operators. */
+export function stateOf(observation: Observation): string {
+  if (observation.member.hasLeft) return "left";
+  if (!isLive(observation)) return "dead";
+  return isOnTime(observation) ? "living" : "late";
+}
+
 /** Returns whether the member left so long ago that it does not need its rank for a restart any more. */
 export function isRemovable({ member, unchangedPeriods }: Observation): boolean {
   return member.hasLeft === true && unchangedPeriods >= REMOVED_AFTER_PERIODS;

@@ -3,7 +3,7 @@ import { retryConflicts, type RetryOptions } from "../store/retry.ts";
 import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Ranked } from "./election.ts";
 import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
-import { isLive, type Observation } from "./observation.ts";
+import { isLive, type Observation, stateOf } from "./observation.ts";
 
 /** Options of {@linkcode Rollout}. */
 export interface RolloutOptions extends RetryOptions {
@@ -61,6 +61,20 @@ export class Rollout {
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
     return this.#active !== undefined && this.#active === this.#hash;
+  }
+
+  /** What the last heartbeat of this process announced. */
+  get announced(): Ranked | undefined {
+    return this.#announced;
+  }
+
+  /** The members that this process knows, without a read of the store. */
+  get members() {
+    return [...this.#observations.values()].map((observation) => {
+      const { id, member: { hash, rank, instanceId: place = id, heartbeatAt } } = observation;
+      const state = id === this.#options.processId ? "this process" : stateOf(observation);
+      return { hash, rank, place, state, heartbeatAt };
+    });
   }
 
   /**

@@ -41,6 +41,8 @@ export class CircuitBreaker implements Store {
   readonly #options: CircuitBreakerOptions;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #pausedUntil = new Map<Operation, number>();
+  /** When the store became available or unavailable, and why it is unavailable. */
+  #change: { readonly at: number; readonly failure?: Error | undefined };
   /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
   #failedBytes = 0;
 
@@ -48,12 +50,18 @@ export class CircuitBreaker implements Store {
     this.#store = store;
     this.maxChecks = store.maxChecks;
     this.#options = options;
+    this.#change = { at: options.clock.now() };
     options.metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
   /** Whether the last read and the last write both succeeded. */
   get isAvailable(): boolean {
     return this.#pausedUntil.size === 0;
+  }
+
+  /** Since when it has been available or unavailable, in milliseconds since the Unix epoch, and why. */
+  get state() {
+    return { engine: this.#store.engine, isAvailable: this.isAvailable, ...this.#change };
   }
 
   readonly get: Store["get"] = (key) => this.#run("read", () => this.#store.get(key));
@@ -116,16 +124,20 @@ export class CircuitBreaker implements Store {
 
   #recordRecovery(kind: Operation): void {
     if (kind === "write") this.#failedBytes = 0;
-    if (this.#pausedUntil.delete(kind) && this.isAvailable) this.#options.onChange(undefined);
+    if (this.#pausedUntil.delete(kind) && this.isAvailable) this.#changeTo(undefined);
   }
 
   #recordFailure(kind: Operation, error: unknown): Error {
     const failure = toUnavailableError(error);
-    const { clock, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
-    this.#pausedUntil.set(kind, clock.monotonic() + PAUSE_MS);
-    if (wasAvailable) onChange(failure);
+    this.#pausedUntil.set(kind, this.#options.clock.monotonic() + PAUSE_MS);
+    if (wasAvailable) this.#changeTo(failure);
     return failure;
+  }
+
+  #changeTo(failure: Error | undefined): void {
+    this.#change = { at: this.#options.clock.now(), failure };
+    this.#options.onChange(failure);
   }
 }
 

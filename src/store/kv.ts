@@ -72,6 +72,7 @@ export function kvStore(kv: KvDatabase, { maxChecks = 10 }: KvStoreOptions = {})
 }
 
 class KvStore implements Store {
+  readonly engine = "Deno KV";
   readonly maxChecks: number;
   readonly #kv: KvDatabase;
 

@@ -12,6 +12,7 @@ export function isMemoryStore(store: Store): boolean {
 }
 
 class MemoryStore implements Store {
+  readonly engine = "memory";
   readonly maxChecks = 100;
   /** The entries under each prefix. */
   readonly #prefixes = new Map<string, SortedEntries>();

@@ -37,14 +37,20 @@ function openFile(path: string, log: Log): Promise<Store> {
 async function openServer(url: string, log: Log, options: RetryOptions): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
   const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url), { maxChecks }));
-  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, ...options });
+  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, engine: "Deno KV", ...options });
 }
 
 async function openPostgres(url: string, log: Log, options: RetryOptions): Promise<Store> {
   const target = parsePostgresUrl(url);
   const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
   const open = () => orCannotOpen(url, () => openPostgresStore(target, options));
-  return await openRemoteStore({ open, isTransient: logIf(isUnavailable, log), maxChecks, ...options });
+  return await openRemoteStore({
+    open,
+    isTransient: logIf(isUnavailable, log),
+    maxChecks,
+    engine: "PostgreSQL",
+    ...options,
+  });
 }
 
 /**

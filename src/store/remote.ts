@@ -18,6 +18,8 @@ interface RemoteStoreOptions extends RetryOptions {
   isTransient: (error: unknown) => boolean;
   /** How many checks a commit on the server may have. */
   maxChecks: number;
+  /** See {@linkcode Store.engine}. */
+  engine?: string;
 }
 
 /** The initial and the maximum backoff before reconnecting; half of it is random. */
@@ -45,6 +47,7 @@ interface Watch {
 }
 
 class RemoteStore implements Store {
+  readonly engine: string | undefined;
   readonly maxChecks: number;
   readonly #options: RemoteStoreOptions;
   readonly #closed = new AbortController();
@@ -56,6 +59,7 @@ class RemoteStore implements Store {
   constructor(options: RemoteStoreOptions) {
     this.#options = options;
     this.maxChecks = options.maxChecks;
+    this.engine = options.engine;
   }
 
   /** Connects for the first time. After a transient error, it reconnects in the background. */

@@ -47,6 +47,8 @@ export interface ListOptions {
  * all stores.
  */
 export interface Store {
+  /** The name of the database, for the status page. */
+  readonly engine?: string | undefined;
   /** How many checks a commit may have. */
   readonly maxChecks: number;
   /** Returns the entry at a key, or `undefined`. */

@@ -39,7 +39,8 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     PATH: "/bin",
     REP_GATEWAY_PORT: "1",
   };
-  const { serverValue, ...snapshot } = await build(environment);
+  const { serverValue, describe, ...snapshot } = await build(environment);
+  assertEquals(describe({ name: "C", tier: "server" }), { source: "variables", type: "string" });
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
     hash: await sriHash('{"A":"1"}'),
@@ -50,7 +51,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     deprecated: [],
     suspicious: [],
   });
-  assertEquals(Deno.inspect({ ...snapshot, serverValue }, { depth: Infinity }).includes("t0ken"), false);
+  assertEquals(Deno.inspect({ ...snapshot, serverValue, describe }, { depth: Infinity }).includes("t0ken"), false);
 });
 
 Deno.test("buildSnapshot() returns an empty snapshot for an empty environment", async () => {

@@ -76,3 +76,28 @@ Deno.test("format() writes every histogram from the start, with each value of it
     'rep_store_duration_seconds_count{operation="write"} 0',
   ]);
 });
+
+Deno.test("history() returns the values of a gauge and the increases of a counter in each minute, this one included", () => {
+  const registry = new Registry(LABEL_VALUES);
+  let open = 3;
+  registry.observe("rep.streams.open", () => open);
+  registry.count("rep.session_keys.issued", 2);
+  registry.count("rep.session_keys.rejected", 1, "malformed");
+  registry.sample();
+  open = 1;
+  registry.count("rep.session_keys.issued", 5);
+  assertEquals(registry.history("rep.streams.open"), { "": [3, 1] });
+  assertEquals(registry.history("rep.session_keys.issued"), { "": [2, 5] });
+  const { malformed, expired } = registry.history("rep.session_keys.rejected");
+  assertEquals([malformed, expired], [[1, 0], [0, 0]]);
+});
+
+Deno.test("history() keeps 60 minutes", () => {
+  const registry = new Registry(LABEL_VALUES);
+  for (let minute = 1; minute <= 100; minute++) {
+    registry.count("rep.session_keys.issued", minute);
+    registry.sample();
+  }
+  const minutes = Array.from({ length: 59 }, (_, index) => 42 + index);
+  assertEquals(registry.history("rep.session_keys.issued"), { "": [...minutes, 0] });
+});

@@ -1,7 +1,16 @@
 import { formatByteSize } from "../../values/byte_size.ts";
 import { formatDuration } from "../../values/duration.ts";
+import { redactUrl } from "../../values/redact_url.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
-import { environmentVariable, GROUPS, type Option, type OptionTable } from "./option_table.ts";
+import {
+  type CommandOptions,
+  environmentVariable,
+  GROUPS,
+  type Option,
+  OPTION_NAMES,
+  OPTIONS,
+  type OptionTable,
+} from "./option_table.ts";
 
 /** What a row of `--help` explains, and the explanation. */
 type HelpRow = readonly [name: string, help: string];
@@ -55,10 +64,19 @@ function describe(option: Option<unknown>): string {
 }
 
 /** Returns the default of an option as text; empty if there is none. */
-export function defaultOf({ default: defaultValue, value }: Option<unknown>): string {
-  if (defaultValue === undefined || defaultValue === false) return "";
-  if (value === "DURATION") return formatDuration(Number(defaultValue));
-  return value === "SIZE" ? formatByteSize(Number(defaultValue)) : String(defaultValue);
+export function defaultOf(option: Option<unknown>): string {
+  return option.default === undefined || option.default === false ? "" : formatOption(option, option.default);
+}
+
+function formatOption({ value }: Option<unknown>, setting: unknown): string {
+  if (value === "DURATION") return formatDuration(Number(setting));
+  return value === "SIZE" ? formatByteSize(Number(setting)) : String(setting);
+}
+
+/** Returns the options that are set, by their flags, as text without credentials. */
+export function formatOptions(options: CommandOptions): Record<string, string> {
+  const names = OPTION_NAMES.filter((name) => options[name] !== undefined);
+  return Object.fromEntries(names.map((name) => [`--${name}`, redactUrl(formatOption(OPTIONS[name], options[name]))]));
 }
 
 /** Formats the rows of one or more groups in two columns. */

@@ -229,7 +229,7 @@ export const GROUPS = {
   "Network": {
     "port": { ...integer({ ...PORTS, default: 8080 }), help: "Port to listen on; 0 picks a free port" },
     "hostname": { ...text("HOST", "0.0.0.0"), help: "Address to listen on" },
-    "health-port": { ...integer(PORTS), help: "Port for /rep/health, /livez, /readyz and /metrics; 0 means none" },
+    "health-port": { ...integer(PORTS), help: "Port for health, probes, metrics and /status; 0 means none" },
     "allowed-hosts": {
       ...list("HOST,…", {
         expected: "hosts such as app.example.com, localhost:8080 or *.example.com",

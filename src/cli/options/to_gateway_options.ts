@@ -13,6 +13,7 @@ type NotFromCommand =
   | "telemetry"
   | "certificateNotAfter"
   | "loadPatternLibrary"
+  | "settings"
   | "clock"
   | "random";
 

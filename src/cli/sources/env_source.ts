@@ -42,6 +42,12 @@ export class EnvSource {
     return Object.assign({}, ...current.map(({ variables }) => variables));
   }
 
+  /** Returns the path of the file that a variable was last read from. */
+  pathOf(name: string): string | undefined {
+    const index = this.#last?.findLastIndex(({ variables }) => variables[name] !== undefined) ?? -1;
+    return this.#paths[index];
+  }
+
   /** Reads the files until none has lost anything, or all are the same in two reads. */
   async #readStable(): Promise<readonly EnvFile[]> {
     let current = await readEnvFiles(this.#paths);

@@ -31,14 +31,18 @@ export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "ma
 export function createSources(options: SourceOptions, { clock, log }: SourcesContext) {
   const envPaths = resolveEnvPaths(options);
   const source = new EnvSource(envPaths.paths, clock);
+  let environment: Environment = {};
   const logIneffective = createIneffectiveLog(log);
   const { manifest } = options;
   return {
     async variables(): Promise<Environment> {
-      const [files, environment] = [await readPaths(envPaths, () => source.read(), clock), readEnvironment()];
+      const files = await readPaths(envPaths, () => source.read(), clock);
+      environment = readEnvironment();
       logIneffective(files, environment);
       return { ...files, ...environment };
     },
+    /** Names the source that a variable was read from. */
+    sourceOf: (name: string) => environment[name] === undefined ? source.pathOf(name) ?? "env file" : "environment",
     manifest: manifest === undefined ? undefined : async () => (await readManifest(manifest, clock)).text,
     manifestPath: manifest,
   };

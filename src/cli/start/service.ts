@@ -191,10 +191,11 @@ export class Service {
     for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
+    const settings = async () => (await import("../options/help.ts")).formatOptions(options);
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
     const process = { masterKey, instanceId, failure, store, neverServed, log, telemetry: this.#telemetry };
     const fromCommand = toGatewayOptions(options, { clock: this.#clock, log });
-    return await createGateway({ ...fromCommand, ...process, certificateNotAfter });
+    return await createGateway({ ...fromCommand, ...process, settings, certificateNotAfter });
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {

@@ -47,7 +47,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
     "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always does (signal)",
     "--poll-interval DURATION Polling interval of poll and file_watch (30s)",
     "--port N Port to listen on; 0 picks a free port (8080)",
-    "--health-port N Port for /rep/health, /livez, /readyz and /metrics; 0 means none",
+    "--health-port N Port for health, probes, metrics and /status; 0 means none",
   ]);
 });
 

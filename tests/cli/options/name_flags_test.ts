@@ -13,7 +13,7 @@ Deno.test("nameFlags() names the flag of every option of the module whose name i
   );
   const unknown = names.filter((name) => !OPTION_NAMES.includes(nameFlags(name).slice(2) as never));
   assertEquals(names.includes("allowedHosts"), true);
-  assertEquals(unknown, ["separateHealth"]); // --health-port says where as well
+  assertEquals(unknown, ["sourceOf", "separateHealth"]); // a function, and --health-port says where as well
 });
 
 /** Messages of the module, and what the command says. */

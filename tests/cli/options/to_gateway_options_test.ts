@@ -19,7 +19,7 @@ function convert(...args: string[]): Converted {
 
 /** For every option of the gateway that has a value: a flag that sets it, and the value. */
 const CASES: {
-  [N in Exclude<keyof Converted, "variables" | "manifest">]: readonly [flag: string, value: Converted[N]];
+  [N in Exclude<keyof Converted, "variables" | "sourceOf" | "manifest">]: readonly [flag: string, value: Converted[N]];
 } = {
   strict: ["--strict", true],
   manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
@@ -56,9 +56,10 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
   const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = resolveOptions({});
   const { variables: _variables, manifest: _manifest, manifestPath, trustedProxies, ...converted } = convert();
-  const { maxStreamsPerClient, ...others } = converted;
+  const { maxStreamsPerClient, sourceOf, ...others } = converted;
   assertEquals({ ...defaults, ...others }, defaults);
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
+  assertEquals(sourceOf("REP_PUBLIC_NOT_SET"), "env file");
   assertEquals([trustedProxies, manifestPath], [[], undefined]);
   resolveOptions(convert());
 });

@@ -1,0 +1,119 @@
+import { type Content, type Markup, markup } from "./markup.ts";
+import type { Status } from "./status.ts";
+
+/**
+ * Returns the content of the status page: first what is wrong, then what explains it. The page itself calls it as well,
+ * with the JSON that it polls.
+ */
+export function renderStatus(status: Status): string {
+  const { time, rollout, events, options } = status;
+  const replicas = rollout.map(({ heartbeat, ...others }) => [...Object.values(others), ago(heartbeat, time)]);
+  return markup`${renderHealth(status)}
+${renderFacts(status)}
+${renderHour(status)}
+<h2>Rollout</h2><p>As this process knows it: at most eight representatives for each configuration.</p>
+${table("Rollout", ["Configuration", "Rank", "Role", "Place", "State", "Last heartbeat"], replicas)}
+<h2>Events</h2>${table("Events", ["Time", "ID", "Name", "Action"], events.map(Object.values))}
+${renderVariables(status)}
+<details><summary>Options in effect</summary>${
+    table("Options", ["Option", "Value"], Object.entries(options))
+  }</details>`
+    .toString();
+}
+
+const STATES = {
+  starting: "Starting",
+  healthy: "Healthy",
+  degraded: "Degraded, but everything is served",
+  stopping: "Stopping",
+};
+
+const PROBLEMS = {
+  config_rejected: "The last reload was rejected. The previous configuration stays active.",
+  store_unavailable: "The store does not answer. Limits are counted in this process, and changes wait.",
+  uncaught_error: "An error was not caught. Report it with its stack, which is in the log, and restart this process.",
+};
+
+const ROLES = {
+  active: "",
+  superseded: "Superseded: pages and streams have the values of a newer configuration. In a rollout, this is normal.",
+  unannounced:
+    "The previous configuration stays active: the store has not answered since this process has another one.",
+};
+
+function renderHealth({ status, problems = [], issues, store, configuration }: Status): Markup {
+  const details = { config_rejected: issues, store_unavailable: [store.failure], uncaught_error: [] };
+  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details[type])}`);
+  return markup`<section class="health ${status}"><p class="state" role="status">${STATES[status]}</p>
+${paragraphs}<p>${ROLES[configuration.state]}</p></section>`;
+}
+
+function renderFacts({ configuration, store, sources, time, ...status }: Status): Markup {
+  const { hash, state, active, loaded } = configuration;
+  const facts = {
+    "Configuration": `${hash}, ${state}${active === hash ? "" : `; ${active} is active`}`,
+    "Loaded": ago(loaded, time),
+    "From": Object.entries(sources).map(([source, count]) => `${source} (${count})`).join(", "),
+    "Store": `${store.engine}, ${store.available ? "available" : "unavailable"} since ${ago(store.since, time)}`,
+    "Version": status.version,
+    "Running for": duration(status.uptime_seconds),
+  };
+  return markup`<dl>${
+    Object.entries(facts).map(([name, fact]) => markup`<div><dt>${name}</dt><dd>${fact}</dd></div>`)
+  }</dl>`;
+}
+
+function renderHour({ hour: { streams, keys, rejected_keys } }: Status): Markup {
+  const rejected = keys.map((_, minute) => sumOf(Object.values(rejected_keys).map((counts) => counts[minute] ?? 0)));
+  const sums = Object.entries(rejected_keys).map(([reason, counts]) => [reason, sumOf(counts)] as const);
+  const reasons = sums.filter(([, sum]) => sum > 0).map(([reason, sum]) => `${sum} ${reason}`);
+  return markup`<h2>The last hour, by minutes</h2><div class="plots">
+${plot("Open streams", streams, `now ${streams.at(-1)}`)}
+${plot("Session keys issued", keys, `${sumOf(keys)} in all`)}
+${plot("Session keys rejected", rejected, reasons.join(", ") || "none")}</div>`;
+}
+
+/** One bar for each minute, the current one at the right. */
+function plot(title: string, values: readonly number[], summary: string): Markup {
+  const highest = Math.max(...values);
+  const bars = values.map((value, index) => `M${242 - 4 * (values.length - index)} 40v${-40 * value / (highest || 1)}`);
+  const label = `${summary}; at most ${highest}`;
+  return markup`<figure><figcaption>${title} <small>${label}</small></figcaption><svg viewBox="0 0 240 40"
+preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="${bars.join("")}"/></svg></figure>`;
+}
+
+function renderVariables({ variables, warnings, sensitive, public: shown }: Status): Markup {
+  const count = (shown: number, all: number) => shown < all ? `the first ${shown} of ${all}` : all;
+  return markup`<h2>Variables</h2>${list(warnings.map(({ name, detail }) => `Warning: ${name}: ${detail}`))}
+<h3>PUBLIC: ${count(shown.length, variables.public)}</h3>
+${table("PUBLIC variables", ["Name", "Value", "Source", "Type"], shown.map(Object.values))}
+<h3>SENSITIVE: ${count(sensitive.length, variables.sensitive)}</h3>${list(sensitive)}
+<h3>SERVER: ${variables.server}</h3>`;
+}
+
+function list(items: readonly Content[]): Markup {
+  return markup`<ul>${items.map((item) => markup`<li>${item}</li>`)}</ul>`;
+}
+
+/** It scrolls, also by keyboard, so that a long one does not hide what is below it. */
+function table(label: string, heads: readonly string[], rows: readonly (readonly Content[])[]): Markup {
+  if (rows.length === 0) return markup`<p>None</p>`;
+  return markup`<div class="table" role="region" aria-label="${label}" tabindex="0"><table>
+<tr>${heads.map((head) => markup`<th scope="col">${head}</th>`)}</tr>
+${rows.map((cells) => markup`<tr>${cells.map((cell) => markup`<td>${cell}</td>`)}</tr>\n`)}</table></div>`;
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
+}
+
+function ago(time: string, now: string): string {
+  return `${time.slice(0, 19).replace("T", " ")}, ${duration((Date.parse(now) - Date.parse(time)) / 1_000)} ago`;
+}
+
+/** Formats the largest unit of which there are two. */
+function duration(seconds: number): string {
+  const units = [["days", 86_400], ["h", 3_600], ["min", 60]] as const;
+  const [unit, size] = units.find(([, size]) => seconds >= 2 * size) ?? ["s", 1];
+  return `${Math.max(0, Math.floor(seconds / size))} ${unit}`;
+}

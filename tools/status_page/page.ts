@@ -1,0 +1,78 @@
+/** The script of the status page, which `bundle_client.ts` bundles: it polls the status and shows it. */
+import { renderStatus } from "../../src/endpoints/status/render.ts";
+
+const POLL_MS = 2_000;
+/** A gateway that takes longer is as good as gone. */
+const TIMEOUT_MS = 5_000;
+
+/** The parts of the DOM that are used. Its whole library cannot be used together with that of Deno. */
+interface PageNode {
+  readonly nodeName: string;
+  readonly childNodes: Iterable<PageNode>;
+  /** Text has none. */
+  readonly attributes?: Iterable<{ readonly name: string; readonly value: string }>;
+  className: string;
+  innerHTML: string;
+  textContent: string;
+  isEqualNode(other: PageNode): boolean;
+  setAttribute(name: string, value: string): void;
+  append(child: PageNode): void;
+  replaceWith(other: PageNode): void;
+  remove(): void;
+}
+
+declare const document: {
+  readonly hidden: boolean;
+  createElement(name: string): PageNode;
+  querySelector(selector: string): PageNode;
+};
+
+const connection = document.querySelector("#connection");
+const main = document.querySelector("main");
+let lastTime = document.querySelector("time").textContent;
+
+async function poll(): Promise<void> {
+  if (!document.hidden) {
+    await refresh().then(
+      () => report("Updated every 2 s, times in UTC", ""),
+      () => report(`${GONE} ${lastTime}`, "gone"),
+    );
+  }
+  setTimeout(poll, POLL_MS);
+}
+
+const GONE = "The gateway does not answer. Below is what it said at";
+
+async function refresh(): Promise<void> {
+  const init = { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  const response = await fetch(location.pathname, init);
+  const status = await response.json();
+  if (!response.ok) throw new Error(status.detail);
+  const next = document.createElement("main");
+  next.innerHTML = renderStatus(status);
+  update(main, next);
+  lastTime = status.time;
+}
+
+/** A screen reader reads the text aloud whenever it changes. */
+function report(text: string, className: string): void {
+  connection.className = className;
+  if (connection.textContent !== text) connection.textContent = text;
+}
+
+/** Changes only what differs, so that the focus, what is selected or scrolled, and open details stay as they are. */
+function update(current: PageNode, next: PageNode): void {
+  if (current.isEqualNode(next)) return;
+  for (const { name, value } of next.attributes ?? []) current.setAttribute(name, value);
+  const children = [...current.childNodes];
+  const wanted = [...next.childNodes];
+  for (const [index, child] of wanted.entries()) {
+    const old = children[index];
+    if (old === undefined) current.append(child);
+    else if (child.attributes !== undefined && old.nodeName === child.nodeName) update(old, child);
+    else if (!old.isEqualNode(child)) old.replaceWith(child);
+  }
+  for (const child of children.slice(wanted.length)) child.remove();
+}
+
+setTimeout(poll, POLL_MS);

@@ -51,10 +51,13 @@ export const VISIBLE_CLAUSES = {
 
 /** What no request and no log line shows. */
 export const HIDDEN_CLAUSES = {
+  "4.1-http2": "HTTP/2",
   "4.2.13": "Accepts connections when ready",
   "4.6-client": "Client copes without a stream",
   "5.1": "Client below 2 KB with gzip",
+  "5.1-alone": "Without dependencies (R5)",
   "5.2": "Its functions",
+  "5.2-secure": "`getSecure()` asks once, asynchronously",
   "5.3.1": "Values at once, without a request",
   "5.3.2": "No payload, no values",
   "5.3.4": "Verifies at once, reports failures",

@@ -237,8 +237,8 @@ class RunningGateway implements Gateway {
   }
 
   async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
-    await this.#content?.drainWebSockets();
-    await Promise.all([stopListening(), this.#content?.drain()]);
+    await this.#content?.drainWebSockets?.();
+    await Promise.all([stopListening(), this.#content?.drain?.()]);
   }
 
   #portTable({ separateHealth }: ResolvedOptions): RouteTable {

@@ -1,41 +1,17 @@
 import type { RequestContext } from "../http/routes.ts";
-import type { Log } from "../observe/log.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
-import type { Clock } from "../values/clock.ts";
+import type { ContentOptions } from "./content_options.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   /** Responds to a request. The configuration is injected into pages. */
   respond(request: Request, context: RequestContext, getConfigScript: GetConfigScript): Response | Promise<Response>;
-  /** Resolves when no proxied request, including its body, and no WebSocket is in flight. */
-  drain(): Promise<void>;
-  /** Resolves when no proxied WebSocket is open. */
-  drainWebSockets(): Promise<void>;
+  /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
+  drain?(): Promise<void>;
+  /** Resolves when no proxied WebSocket is open. @default {there are none} */
+  drainWebSockets?(): Promise<void>;
   /** Closes the WebSockets and the connections to the upstream that are left. */
   close(): void;
-}
-
-/** Options of {@linkcode openContent}. */
-export interface ContentOptions {
-  staticDir: string | undefined;
-  /** How many bytes of files are kept in memory. */
-  staticCacheBytes: number;
-  /** Returns the paths of files and directories that are never served from the directory. */
-  neverServed: () => Promise<readonly string[]>;
-  upstream: URL | undefined;
-  /** Removed from the path of each request. */
-  basePath: string;
-  /** Whether the upstream gets the host that the client requests. */
-  preserveHost: boolean;
-  upstreamTimeoutMs: number;
-  /** The maximum number of files and upstream responses that are being sent. */
-  maxTransfers: number;
-  /** Whether WebSockets to the upstream are rejected. */
-  rejectWebsockets: boolean;
-  clock: Clock;
-  log: Log;
-  metrics: Metrics;
 }
 
 /**

@@ -1,16 +1,8 @@
 import { Problem } from "../http/problem.ts";
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
-import type { Log } from "../observe/log.ts";
 import type { Clock } from "../values/clock.ts";
+import type { ContentOptions } from "./content_options.ts";
 import { InFlight } from "./in_flight.ts";
-
-/** Options of {@linkcode Transfers}. */
-interface TransfersOptions {
-  clock: Clock;
-  log: Log;
-  /** The maximum number of transfers; one client has half of them. */
-  maxTransfers: number;
-}
 
 /** How long a response waits for its client to read. */
 const MAX_WAIT_MS = 60_000;
@@ -24,7 +16,7 @@ export class Transfers {
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
 
-  constructor({ clock, log, maxTransfers: max }: TransfersOptions) {
+  constructor({ clock, log, maxTransfers: max }: Pick<ContentOptions, "clock" | "log" | "maxTransfers">) {
     this.#clock = clock;
     const maxPerClient = Math.ceil(max / 2);
     const event = "rep.transfers.rejected";

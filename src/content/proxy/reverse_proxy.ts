@@ -4,9 +4,9 @@ import type { ResponseContent } from "../../coding/response_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RequestUrl } from "../../http/request_urls.ts";
 import type { RequestContext } from "../../http/routes.ts";
-import { type Log, messageOf } from "../../observe/log.ts";
-import { type Metrics, secondsSince } from "../../observe/metrics.ts";
-import type { Clock } from "../../values/clock.ts";
+import { messageOf } from "../../observe/log.ts";
+import { secondsSince } from "../../observe/metrics.ts";
+import type { ContentOptions } from "../content_options.ts";
 import { InFlight } from "../in_flight.ts";
 import type { Transfer, Transfers } from "../transfers.ts";
 import { HeldBytes } from "./held_bytes.ts";
@@ -19,7 +19,8 @@ import { upstreamResponse } from "./upstream_response.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** Options of {@linkcode ReverseProxy}. */
-export interface ReverseProxyOptions {
+export interface ReverseProxyOptions
+  extends Pick<ContentOptions, "basePath" | "preserveHost" | "rejectWebsockets" | "log" | "metrics" | "clock"> {
   /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
   upstream: URL;
   /**
@@ -27,21 +28,8 @@ export interface ReverseProxyOptions {
    * has no time limit.
    */
   timeoutMs: number;
-  /** The beginning of every request's path that the upstream does not know: empty, or such as `/app`. */
-  basePath: string;
-  /**
-   * Whether the upstream gets the host that the client requests instead of its own. Not with WebSockets: Deno's
-   * `WebSocket` does not let it be set.
-   */
-  preserveHost: boolean;
-  /** Receives `rep.upstream.failed`. */
-  log: Log;
-  metrics: Metrics;
-  clock: Clock;
   /** Counts the requests, with their bodies, and WebSockets in flight. */
   transfers: Transfers;
-  /** Whether WebSockets are rejected. */
-  rejectWebsockets: boolean;
 }
 
 /** Settings of a single request. */

@@ -2,13 +2,12 @@ import type { Compressor } from "../../coding/compressor.ts";
 import type { Representations } from "../../coding/representations.ts";
 import { send } from "../../coding/send.ts";
 import { Problem } from "../../http/problem.ts";
-import type { RouteContext } from "../../http/routes.ts";
-import type { Log } from "../../observe/log.ts";
+import { notFound, type RouteContext } from "../../http/routes.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
-import type { Clock } from "../../values/clock.ts";
+import type { ContentOptions } from "../content_options.ts";
 import { transferBody, Transfers } from "../transfers.ts";
 import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
 import { type FilePath, mayBeRoute, parseFilePath } from "./file_path.ts";
@@ -17,20 +16,14 @@ import { NeverServed } from "./never_served.ts";
 import { loadFile } from "./static_file.ts";
 
 /** Options of {@linkcode StaticContent}. */
-interface StaticContentOptions {
+interface StaticContentOptions
+  extends Pick<ContentOptions, "neverServed" | "basePath" | "maxTransfers" | "clock" | "log"> {
   /** The directory to serve. */
   readonly directory: string;
   /** How many bytes of files and pages are kept in memory. */
   readonly cacheBytes: number;
-  /** Returns the paths of files and directories that are never served. */
-  readonly neverServed: () => Promise<readonly string[]>;
-  /** The beginning of every request's path that is not part of a file's, such as `/app`. */
-  readonly basePath: string;
   /** Compresses files and pages in memory. It is closed with the content. */
   readonly compressor: Compressor;
-  readonly maxTransfers: number;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** What a path leads to: what is at it, or in its directory, or the app's page. */
@@ -93,14 +86,6 @@ export class StaticContent {
     const response = respond();
     // A file that is gone is found again, since another one may have taken its place.
     return response instanceof Promise ? response.catch(ifAbsent(respond)).catch(ifAbsent(notFound)) : response;
-  }
-
-  drain(): Promise<void> {
-    return Promise.resolve(); // there is no proxied request
-  }
-
-  drainWebSockets(): Promise<void> {
-    return Promise.resolve();
   }
 
   close(): void {
@@ -215,10 +200,6 @@ async function assertReadable(directory: string): Promise<void> {
     const message = `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
     throw new Error(message, { cause });
   }
-}
-
-function notFound(): never {
-  throw new Problem(404, { detail: "Nothing found at this path" });
 }
 
 function unreadable(): never {

@@ -72,7 +72,13 @@ const LOG_INTERVAL_MS = 60_000;
 const ENTRY_BYTES = 2_048;
 const NAME_BYTES = 64;
 
+/** The part of the cache that a listing may take, and what it may take in any case, in bytes. */
+const LISTING_SHARE = 1 / 2;
+const MIN_LISTING_BYTES = 1024 * 1024;
+
 const NO_NAMES: ReadonlySet<string> = new Set();
+/** For directories whose listing would be larger: whether a name is there shows when it is looked at. */
+const ANY_NAME: ReadonlySet<string> = Object.assign(new Set<string>(), { has: () => true });
 
 const ABSENT: Found = { kind: "absent" };
 const REJECTED: Found = { kind: "rejected" };
@@ -241,18 +247,25 @@ class Release {
     if (known?.kind === "directory" && known.version === version && known.isSettled) {
       if (listedAt - known.listedAt < MAX_LISTING_AGE_MS) return known;
     }
-    const names = await this.#namesIn(look.path, key);
-    const common = { names, bytes: bytesOfNames(names), isInside: isInside(look.path, this.#root.path), listedAt };
+    const listing = await this.#namesIn(look.path, key);
+    const common = { ...listing, isInside: isInside(look.path, this.#root.path), listedAt };
     return { kind: "directory", ...common, version, isSettled: isSettled(look) };
   }
 
-  async #namesIn(path: string, key: string): Promise<ReadonlySet<string>> {
+  async #namesIn(path: string, key: string): Promise<Pick<Directory, "names" | "bytes">> {
+    const maxBytes = Math.max(this.#options.cacheBytes * LISTING_SHARE, MIN_LISTING_BYTES);
+    const names = new Set<string>();
+    let bytes = 0;
     try {
-      return new Set(await Array.fromAsync(Deno.readDir(path), ({ name }) => name));
+      for await (const { name } of Deno.readDir(path)) {
+        names.add(name);
+        bytes += NAME_BYTES + 2 * name.length;
+        if (bytes > maxBytes) return { names: ANY_NAME, bytes: 0 };
+      }
     } catch (error) {
       this.#logUnreadable(error, key);
-      return NO_NAMES;
     }
+    return { names, bytes };
   }
 
   /** Rethrows an error that is not about permissions: it may be over with the next request. */
@@ -273,10 +286,6 @@ class Release {
 
 function nameOf(key: string): string {
   return key.slice(key.lastIndexOf("/") + 1);
-}
-
-function bytesOfNames(names: ReadonlySet<string>): number {
-  return names.values().reduce((sum, name) => sum + NAME_BYTES + 2 * name.length, 0);
 }
 
 function ignoreError(): undefined {}

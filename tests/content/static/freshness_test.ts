@@ -577,3 +577,14 @@ Deno.test("StaticContent rethrows other errors of the file system, and asks agai
   assertEquals(await site.read("/app.txt"), "text");
   assertEquals(site.lines, []);
 });
+
+Deno.test("a directory with too many names for the cache is not listed: its files are found by looking at them", async () => {
+  await using site = await serve({ "index.html": "index", "large/a.txt": "a" }, 1_200_000);
+  const names = Array.from({ length: 2_000 }, (_, index) => `large/${String(index).padStart(250, "0")}.txt`);
+  for (const name of names) await Deno.link(site.at("large/a.txt"), site.at(name)); // of 564 bytes in a listing
+  site.clock.pass(1_000);
+  assertEquals([await site.read("/large/a.txt"), await site.read(`/${names[0]}`)], ["a", "a"]);
+  assertEquals([await site.read("/large/b.txt"), await site.read("/large/b")], ["404", "index"]);
+  await Deno.writeTextFile(site.at("large/new.txt"), "new");
+  assertEquals(await site.read("/large/new.txt"), "new"); // with a listing, a second later
+});

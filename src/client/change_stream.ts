@@ -23,15 +23,6 @@ interface ChangeStreamOptions {
   readonly onStatus: () => void;
 }
 
-/** A connection to the gateway that is kept open while there are subscribers. */
-interface ChangeStream {
-  /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
-  readonly refresh: () => void;
-  /** Keeps the connection open while the page is hidden. */
-  readonly listenInBackground: () => void;
-  readonly status: () => StreamStatus;
-}
-
 /** The event type of a variable that is added or changed (REP-RFC-0001 §4.6). */
 const UPDATE = "rep:config:update";
 /** The event type of a variable that is deleted (REP-RFC-0001 §4.6). */
@@ -58,7 +49,7 @@ const HIDDEN_PAUSE_MS = 1_500;
  * An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when
  * the page returns from the back/forward cache.
  */
-export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions): ChangeStream {
+export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions) {
   const { url, onEvent, onStatus } = options;
   let isHeard = () => !environment.document?.hidden;
   const isWanted = () => isHeard() && options.isWanted();
@@ -101,6 +92,7 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
     onStatus();
   }
 
+  /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
   function refresh() {
     if (!isWanted()) disconnect();
     else if (!source) connect();
@@ -118,11 +110,12 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
 
   return {
     refresh,
+    /** Keeps the connection open while the page is hidden. */
     listenInBackground() {
       isHeard = () => true;
       refresh();
     },
-    status: () => ({
+    status: (): StreamStatus => ({
       state: !source ? "closed" : source.readyState === OPEN ? "open" : "connecting",
       lastEventId: url.searchParams.get(CURSOR),
     }),

@@ -1,30 +1,23 @@
 import type { ClientEnvironment } from "./environment.ts";
 
-/** A set of listeners. */
-interface Listeners<Arguments extends unknown[]> {
-  /** Returns the number of listeners. */
-  readonly size: () => number;
-  /**
-   * Adds a listener. One that is added twice is called twice.
-   *
-   * @returns A function that removes it.
-   */
-  readonly add: (listener: (...values: Arguments) => void) => () => void;
-  /** Calls all listeners. */
-  readonly call: (...values: Arguments) => void;
-}
-
 /** Creates a set of listeners. An exception of one is reported and does not affect the others. */
-export function createListeners<Arguments extends unknown[]>(environment: ClientEnvironment): Listeners<Arguments> {
+export function createListeners<Arguments extends unknown[]>(environment: ClientEnvironment) {
   const all = new Set<(...values: Arguments) => void>();
   return {
+    /** Returns the number of listeners. */
     size: () => all.size,
-    add(listener) {
+    /**
+     * Adds a listener. One that is added twice is called twice.
+     *
+     * @returns A function that removes it.
+     */
+    add(listener: (...values: Arguments) => void): () => void {
       const entry = (...values: Arguments) => listener(...values);
       all.add(entry);
       return () => void all.delete(entry);
     },
-    call(...values) {
+    /** Calls all listeners. */
+    call(...values: Arguments): void {
       for (const listener of [...all]) {
         try {
           listener(...values);

@@ -9,18 +9,11 @@ export type ChangeCallback = (newValue: string | undefined, oldValue: string | u
 /** Receives the name of a variable and the arguments of {@linkcode ChangeCallback}. */
 export type AnyChangeCallback = (key: string, newValue: string | undefined, oldValue: string | undefined) => void;
 
-/** The current values of the PUBLIC variables. The functions are those of {@linkcode Client}. */
-interface LiveValues {
-  readonly getAll: () => Values;
-  readonly onChange: (key: string, callback: ChangeCallback) => () => void;
-  readonly onAnyChange: (callback: AnyChangeCallback) => () => void;
-  readonly listenInBackground: () => void;
-  readonly status: () => StreamStatus;
-  readonly onStatus: (callback: (status: StreamStatus) => void) => () => void;
-}
-
-/** Creates the PUBLIC variables of a page, which are kept up to date while there are subscribers. */
-export function createLiveValues(page: Page | undefined, environment: ClientEnvironment): LiveValues {
+/**
+ * Creates the PUBLIC variables of a page, which are kept up to date while there are subscribers. The functions are those
+ * of {@linkcode Client}.
+ */
+export function createLiveValues(page: Page | undefined, environment: ClientEnvironment) {
   let values = freezeValues(page?.values);
   const changes = createListeners<Parameters<AnyChangeCallback>>(environment);
   const statuses = createListeners<[StreamStatus]>(environment);
@@ -57,7 +50,7 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
 
   return {
     getAll: () => values,
-    onChange: (key, callback) =>
+    onChange: (key: string, callback: ChangeCallback) =>
       onAnyChange((changedKey, newValue, oldValue) => changedKey === key && callback(newValue, oldValue)),
     onAnyChange,
     listenInBackground: () => stream?.listenInBackground(),

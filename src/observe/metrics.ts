@@ -38,21 +38,12 @@ export interface Telemetry {
 /** Telemetry that exports nothing. */
 export const noTelemetry: Telemetry = { metrics: noMetrics, nameSpan() {} };
 
-/** Returns metrics that pass every measurement on to two others. */
-export function combineMetrics(first: MetricsSink, second: MetricsSink): Metrics {
+/** Returns metrics that pass every measurement on to others. */
+export function combineMetrics(...sinks: readonly MetricsSink[]): Metrics {
   return {
-    count(name, amount, label) {
-      first.count(name, amount, label);
-      second.count(name, amount, label);
-    },
-    record(name, seconds, label) {
-      first.record(name, seconds, label);
-      second.record(name, seconds, label);
-    },
-    observe(name, read) {
-      first.observe(name, read);
-      second.observe(name, read);
-    },
+    count: (name, amount, label) => sinks.forEach((sink) => sink.count(name, amount, label)),
+    record: (name, seconds, label) => sinks.forEach((sink) => sink.record(name, seconds, label)),
+    observe: (name, read) => sinks.forEach((sink) => sink.observe(name, read)),
   };
 }
 

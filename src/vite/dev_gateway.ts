@@ -207,15 +207,14 @@ async function readText(path: string): Promise<string> {
  * with the configuration, and checks the hosts, of which the gateway would warn at its start.
  */
 function viteLog(logger: ViteLogger): Log {
-  const write = (print: (message: string, options: { timestamp: boolean }) => void) => (line: string) =>
-    print(`[rep] ${line.replace(/^\S+ \S+ +/, "")}`, { timestamp: true });
-  const log = (print: ViteLogger["warn"]) => createLog({ format: "text", level: "warn", write: write(print) });
-  const { warn } = log((message, options) => logger.warn(message, options));
-  const { error } = log((message, options) => logger.error(message, options));
+  const write = (line: string) => {
+    const [, level, message] = /^\S+ (\S+) +(.*)$/s.exec(line) ?? [];
+    logger[level === "ERROR" ? "error" : "warn"](`[rep] ${message}`, { timestamp: true });
+  };
+  const log = createLog({ format: "text", level: "warn", write });
   return {
-    debug() {},
-    info() {},
-    warn: (event, fields) => event === "rep.start.warning" ? undefined : warn(event, fields),
-    error: (event, fields) => event === "rep.config.rejected" ? undefined : error(event, fields),
+    ...log,
+    warn: (event, fields) => event === "rep.start.warning" ? undefined : log.warn(event, fields),
+    error: (event, fields) => event === "rep.config.rejected" ? undefined : log.error(event, fields),
   };
 }

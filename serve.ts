@@ -8,19 +8,13 @@
  *
  * @module
  */
-import { isOnDeploy, readCommand } from "./src/cli/options/command.ts";
+import { isOnDeploy, readCommand, type ServeCommand } from "./src/cli/options/command.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
 import { loadKvToken } from "./src/cli/sources/secret_files.ts";
 import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/start/listen.ts";
-import {
-  checkStart,
-  openCommandLog,
-  openTelemetryIfEnabled,
-  type ServeCommand,
-  Service,
-} from "./src/cli/start/service.ts";
+import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 import { systemClock } from "./src/values/clock.ts";
@@ -83,8 +77,8 @@ function rejectOtherThreads(): BroadcastChannel {
 /** Reads and checks the command. */
 async function readServeCommand(): Promise<ServeCommand> {
   const command = await readCommand(Deno.args);
-  if (command.kind !== "serve") {
-    throw new UsageError(`Cannot use --${command.kind} with deno serve: expected deno run main.ts`);
+  if (command === "help" || command === "version") {
+    throw new UsageError(`Cannot use --${command} with deno serve: expected deno run main.ts`);
   }
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
     if (command.isSet(name as OptionName)) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);

@@ -2,8 +2,8 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { assertEquals, assertRejects } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { readCommand } from "../src/cli/options/command.ts";
-import { type ServeCommand, Service } from "../src/cli/start/service.ts";
+import { readCommand, type ServeCommand } from "../src/cli/options/command.ts";
+import { Service } from "../src/cli/start/service.ts";
 import { ConfigurationError } from "../src/config/snapshot.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { memoryStore } from "../src/store/memory.ts";

@@ -27,7 +27,9 @@ const DOCKERFILES = ["Dockerfile", "examples/docker/Dockerfile"];
 /** Returns the options that these arguments and variables set. @throws {UsageError} If one is invalid. */
 async function optionsOf(args: readonly string[], environment: Record<string, string> = {}): Promise<CommandOptions> {
   const command = await readCommand(args, environment, false);
-  if (command.kind !== "serve") throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
+  if (command === "help" || command === "version") {
+    throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
+  }
   return command.options;
 }
 

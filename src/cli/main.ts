@@ -16,8 +16,8 @@ export async function main(args: readonly string[]): Promise<void> {
 
 async function runGateway(args: readonly string[]): Promise<void> {
   const command = await readCommand(args);
-  if (command.kind === "help") return print((await import("./options/help.ts")).helpText());
-  if (command.kind === "version") return print(VERSION);
+  if (command === "help") return print((await import("./options/help.ts")).helpText());
+  if (command === "version") return print(VERSION);
 
   await loadKvToken();
   await checkStart(command.options);

@@ -64,7 +64,7 @@ async function history(line: CommandLine, io: CommandIo): Promise<void> {
 
 async function watch(line: CommandLine, io: CommandIo): Promise<void> {
   const onChange = (failure?: Error) => io.printError(nameFlags(failure?.message ?? "The store is available again"));
-  await withStore(line, { ...io, onChange }, async (store) => {
+  const run = async (store: Store) => {
     const stop = new AbortController();
     void io.stopped().then(() => stop.abort());
     let last = await newestWrite(store);
@@ -76,7 +76,8 @@ async function watch(line: CommandLine, io: CommandIo): Promise<void> {
     };
     io.printError("Watching the variables in the store");
     await pollUntilStopped(store, printNew, { clock: io.clock, signal: stop.signal });
-  });
+  };
+  await withStore(line, io, run, onChange);
 }
 
 /** Runs a task once a second, and when the store hints at a write, until the signal is aborted. */
@@ -121,15 +122,12 @@ async function write(
   return writes;
 }
 
-interface StoreIo extends Pick<CommandIo, "openStore" | "clock"> {
-  /** Called when the store becomes unavailable, and when it is available again. */
-  onChange?: (failure?: Error) => void;
-}
-
+/** @param onChange Called when the store becomes unavailable, and when it is available again. */
 async function withStore<T>(
   { kv }: CommandLine,
-  { openStore, clock, onChange = () => {} }: StoreIo,
+  { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,
+  onChange: (failure?: Error) => void = () => {},
 ): Promise<T> {
   const inner = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
   const store = new CircuitBreaker(inner, { clock, onChange, metrics: noMetrics });

@@ -14,19 +14,15 @@ import {
   UsageError,
 } from "./read_options.ts";
 
-/** What the command was asked to do. */
-export type Command =
-  | { readonly kind: "help" }
-  | { readonly kind: "version" }
-  | {
-    readonly kind: "serve";
-    readonly options: CommandOptions;
-    readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-    /** Problems that do not prevent the start. */
-    readonly warnings: readonly string[];
-    /** Returns whether an option is set anywhere, even if to its default. */
-    readonly isSet: (name: OptionName) => boolean;
-  };
+/** The command to serve. */
+export interface ServeCommand {
+  readonly options: CommandOptions;
+  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  /** Problems that do not prevent the start. */
+  readonly warnings: readonly string[];
+  /** Returns whether an option is set anywhere, even if to its default. */
+  readonly isSet: (name: OptionName) => boolean;
+}
 
 /** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
 const MAX_DEPLOY_DRAIN_MS = 3_000;
@@ -43,16 +39,15 @@ export async function readCommand(
   args: readonly string[],
   environment = readEnvironment(),
   onDeploy = isOnDeploy(),
-): Promise<Command> {
+): Promise<ServeCommand | "help" | "version"> {
   const { flags, help, version } = parseCommandLine(args);
-  if (help) return { kind: "help" };
-  if (version) return { kind: "version" };
+  if (help) return "help";
+  if (version) return "version";
   const { manifest: path } = readOptions({ flags, environment, manifest: {} });
   const manifest = path === undefined ? {} : (await readManifest(path)).manifest.settings;
   const options = readOptions({ flags, environment, manifest });
   const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
-    kind: "serve",
     isSet: (name) => isSet(name, { flags, environment, manifest }),
     options: { ...options, "health-port": separatePort(options), drain },
     masterKey: await readMasterKey(environment),

@@ -1,29 +1,8 @@
-import type { GatewayOptions } from "../../gateway_options.ts";
 import { createSources, type SourcesContext } from "../sources/sources.ts";
 import type { CommandOptions } from "./option_table.ts";
 
-/** The options of the gateway that do not come from an option of the command, but from `start()` or a default. */
-type NotFromCommand =
-  | "neverServed"
-  | "masterKey"
-  | "instanceId"
-  | "failure"
-  | "store"
-  | "log"
-  | "telemetry"
-  | "certificateNotAfter"
-  | "loadPatternLibrary"
-  | "settings"
-  | "clock"
-  | "random";
-
-type Others = Omit<GatewayOptions, NotFromCommand>;
-/** All other options of the gateway, none of which may be missing. */
-type FromCommand = { readonly [Name in keyof Required<Others>]: Others[Name] };
-
 /**
- * Converts the options of the command to options of the gateway. A new option of the gateway does not compile until it
- * is set here, or listed above.
+ * Converts the options of the command to options of the gateway.
  *
  * @param context The clock times the second read of an env file.
  */
@@ -52,5 +31,5 @@ export function toGatewayOptions(options: CommandOptions, context: SourcesContex
     maxStreamAgeMs: options["max-stream-age"],
     accessLog: options["access-log"],
     separateHealth: options["health-port"] !== undefined,
-  } satisfies FromCommand;
+  };
 }

@@ -1,19 +1,13 @@
-import { type Log, logTaskError, messageOf } from "../../observe/log.ts";
-import { type Clock, every } from "../../values/clock.ts";
+import { logTaskError, messageOf } from "../../observe/log.ts";
+import { every } from "../../values/clock.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
 import { checkWatchable, FileWatcher } from "./file_watcher.ts";
-import { type SourceOptions, sourcePaths, watchedPaths } from "./sources.ts";
+import { type SourceOptions, sourcePaths, type SourcesContext, watchedPaths } from "./sources.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;
-
-/** Options of {@linkcode startTriggers}. */
-interface TriggerOptions {
-  clock: Clock;
-  log: Log;
-}
 
 /**
  * Checks that the paths of `--hot-reload-mode file_watch` can be watched. It has no side effects.
@@ -39,7 +33,7 @@ export function checkTriggers(options: FileOptions): void {
 export function startTriggers(
   options: FileOptions & Pick<CommandOptions, "poll-interval">,
   reload: () => void,
-  { clock, log }: TriggerOptions,
+  { clock, log }: SourcesContext,
 ): () => void {
   if (options["hot-reload-mode"] === "signal") return () => {};
   const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
@@ -50,7 +44,7 @@ export function startTriggers(
   };
 }
 
-function watch(options: FileOptions, reload: () => void, { clock, log }: TriggerOptions): FileWatcher {
+function watch(options: FileOptions, reload: () => void, { clock, log }: SourcesContext): FileWatcher {
   checkTriggers(options);
   const paths = allPaths(options);
   const onError = (error: unknown) =>

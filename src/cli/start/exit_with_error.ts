@@ -1,3 +1,4 @@
+import { parseArgs } from "@std/cli/parse-args";
 import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
@@ -36,9 +37,7 @@ function logStartError(error: unknown, log: Log): void {
  * format.
  */
 export function isTextLog(args: readonly string[], environment: Environment): boolean {
-  const flags = args.flatMap((arg, index) => {
-    const [isFlag, value] = /^--?log-format(?:=(.*))?$/s.exec(arg) ?? [];
-    return isFlag === undefined ? [] : [value ?? args[index + 1]];
-  });
-  return (flags.at(-1) ?? environment[environmentVariable("log-format")]) === "text";
+  const words = args.map((arg) => arg.replace(/^-(?=log-format)/, "--")); // as Go accepts it
+  const { "log-format": flag } = parseArgs(words, { string: ["log-format"] });
+  return (flag ?? environment[environmentVariable("log-format")])?.toLowerCase() === "text";
 }

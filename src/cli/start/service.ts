@@ -3,17 +3,11 @@ import { ConfigurationError } from "../../config/snapshot.ts";
 import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../../gateway.ts";
+import type { GatewayOptions } from "../../gateway_options.ts";
 import { Problem } from "../../http/problem.ts";
 import { RequestUrls } from "../../http/request_urls.ts";
 import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
-import {
-  createRoute,
-  createRoutes,
-  type Endpoint,
-  READ_METHODS,
-  type Routes,
-  type RouteTable,
-} from "../../http/routes.ts";
+import { createRoute, createRoutes, READ_METHODS, type Routes, type RouteTable } from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { noMetrics, noTelemetry, type Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
@@ -22,7 +16,7 @@ import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { type Command, isOnDeploy } from "../options/command.ts";
+import { isOnDeploy, type ServeCommand } from "../options/command.ts";
 import { withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
@@ -34,9 +28,6 @@ import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
 import { readTls, type Tls } from "./tls.ts";
 
-/** The command to serve. */
-export type ServeCommand = Extract<Command, { kind: "serve" }>;
-
 /** Options of {@linkcode Service}. */
 interface ServiceOptions {
   log: Log;
@@ -44,10 +35,18 @@ interface ServiceOptions {
   clock: Clock;
 }
 
+/** All options of the gateway: a new one does not compile until it is set. */
+type EveryOption = { readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name] };
+
 type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
+
+const STARTING_PROBES: RouteTable = {
+  [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
+  [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, "starting") },
+};
 
 /**
  * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
@@ -58,20 +57,13 @@ export class Service {
   readonly #log: Log;
   readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
-  readonly #health: HealthEndpoint;
   readonly #ready = Promise.withResolvers<Gateway>();
+  /** What is served on the port, and on the health port, before the gateway is ready. */
+  readonly #startingRoutes: Routes;
+  readonly #startingHealthRoutes: Routes;
   #gateway: Gateway | undefined;
-  #listeners: readonly Listener[] = [];
+  readonly #listeners: Listener[] = [];
   #store: Store | undefined;
-  readonly #startingHealth: Endpoint = {
-    methods: READ_METHODS,
-    handler: (request) => this.#health.respond(request, STARTING),
-  };
-  readonly #startingProbes: RouteTable = {
-    [HEALTH_PATH]: this.#startingHealth,
-    [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
-    [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, "starting") },
-  };
   #stopTriggers = () => {};
   #reloadingTls: Promise<void> = Promise.resolve();
 
@@ -80,7 +72,13 @@ export class Service {
     this.#log = log;
     this.#telemetry = telemetry;
     this.#clock = clock;
-    this.#health = new HealthEndpoint(clock);
+    const { "health-port": healthPort, "base-path": basePath } = command.options;
+    const health = new HealthEndpoint(clock);
+    const table: RouteTable = {
+      [HEALTH_PATH]: { methods: READ_METHODS, handler: (request) => health.respond(request, STARTING) },
+    };
+    this.#startingRoutes = createRoutes(healthPort === undefined ? table : {}, basePath);
+    this.#startingHealthRoutes = createRoutes({ ...table, ...STARTING_PROBES }, "");
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -93,18 +91,11 @@ export class Service {
     const { hostname, port, "health-port": healthPort, "base-path": path } = this.#command.options;
     const tls = await readTls(this.#command.options);
     const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
-    this.#listeners = [listen({ ...common, serves: "gateway", port, path, tls, handler: this.fetch })];
+    this.#listeners.push(listen({ ...common, serves: "gateway", port, path, tls, handler: this.fetch }));
     if (healthPort === undefined) return;
+    const health = { ...common, serves: "health", path: "", tls: undefined, handler: this.fetchHealth };
     try {
-      const health = listen({
-        ...common,
-        serves: "health",
-        port: healthPort,
-        path: "",
-        tls: undefined,
-        handler: this.fetchHealth,
-      });
-      this.#listeners = [...this.#listeners, health];
+      this.#listeners.push(listen({ ...health, port: healthPort }));
     } catch (error) {
       await this.#unbind();
       throw error;
@@ -138,19 +129,14 @@ export class Service {
   /** Responds to every request. */
   readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
-    const { "health-port": healthPort, "base-path": basePath } = this.#command.options;
-    const table: RouteTable = healthPort === undefined ? { [HEALTH_PATH]: this.#startingHealth } : {};
-    return this.#fetchWhileStarting(request, createRoutes(table, basePath), (gateway) => gateway.fetch(request, info));
+    return this.#fetchWhileStarting(request, this.#startingRoutes, (gateway) => gateway.fetch(request, info));
   };
 
   /** Responds to requests for health, probes and metrics only. */
-  readonly fetchHealth = (request: Request): Response | Promise<Response> =>
-    this.#gateway?.fetchHealth(request) ??
-      this.#fetchWhileStarting(
-        request,
-        createRoutes(this.#startingProbes, ""),
-        (gateway) => gateway.fetchHealth(request),
-      );
+  readonly fetchHealth = (request: Request): Response | Promise<Response> => {
+    if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
+    return this.#fetchWhileStarting(request, this.#startingHealthRoutes, (gateway) => gateway.fetchHealth(request));
+  };
 
   /**
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
@@ -187,15 +173,16 @@ export class Service {
     const defaultManifest = await findDefaultManifest();
     const isStoreShared = !isMemoryStore(store);
     const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
-    const context = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
-    for (const detail of startWarnings(options, context)) log.warn("rep.start.warning", { detail });
+    const found = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
+    for (const detail of startWarnings(options, found)) log.warn("rep.start.warning", { detail });
     const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
     const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
     const settings = async () => (await import("../options/help.ts")).formatOptions(options);
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
-    const process = { masterKey, instanceId, failure, store, neverServed, log, telemetry: this.#telemetry };
-    const fromCommand = toGatewayOptions(options, { clock: this.#clock, log });
-    return await createGateway({ ...fromCommand, ...process, settings, certificateNotAfter });
+    const context = { log, telemetry: this.#telemetry, clock: this.#clock, random: Math.random };
+    const process = { masterKey, instanceId, failure, store, neverServed, settings, certificateNotAfter, ...context };
+    const all = { ...toGatewayOptions(options, context), ...process, loadPatternLibrary: undefined };
+    return await createGateway(all satisfies EveryOption);
   }
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {

@@ -1,17 +1,13 @@
 import { EXPECTED_MASTER_KEY } from "../../../src/keys/master_key.ts";
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Command, readCommand } from "../../../src/cli/options/command.ts";
+import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
 import type { Environment } from "../../../src/config/classify.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
-type Serve = Extract<Command, { kind: "serve" }>;
-
-async function serve(args: string[], environment: Environment = {}): Promise<Serve> {
-  const command = await readCommand(args, environment);
-  assertEquals(command.kind, "serve");
-  return command as Serve;
+async function serve(args: string[], environment: Environment = {}): Promise<ServeCommand> {
+  return await readCommand(args, environment) as ServeCommand;
 }
 
 const MANIFEST = JSON.stringify({
@@ -32,14 +28,12 @@ Deno.test("readCommand() recognizes --help and --version", async () => {
       await readCommand(["-h", "--version"], {}),
       await readCommand(["--version"], {}),
     ],
-    [{ kind: "help" }, { kind: "help" }, { kind: "version" }],
+    ["help", "help", "version"],
   );
 });
 
 Deno.test("readCommand() returns help even if the environment is invalid", async () => {
-  assertEquals(await readCommand(["--help"], { REP_GATEWAY_PORT: "x", REP_GATEWAY_MANIFEST: "/nowhere" }), {
-    kind: "help",
-  });
+  assertEquals(await readCommand(["--help"], { REP_GATEWAY_PORT: "x", REP_GATEWAY_MANIFEST: "/nowhere" }), "help");
 });
 
 Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
@@ -141,7 +135,7 @@ Deno.test(
   "readCommand() warns that it cannot read the environment without --allow-env",
   { permissions: { env: false } },
   async () => {
-    const command = await readCommand([]) as Serve;
+    const command = await readCommand([]) as ServeCommand;
     assertEquals(command.warnings, [
       "without --allow-env, environment variables are not read: neither REP_* variables nor options",
     ]);
@@ -150,7 +144,7 @@ Deno.test(
 
 Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
   const drainOf = async (args: string[], onDeploy: boolean) => {
-    const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as Serve;
+    const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as ServeCommand;
     return [command.options.drain, command.warnings];
   };
   assertEquals(

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readCommand } from "../../../src/cli/options/command.ts";
+import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
 import { loadKvToken, readSecret } from "../../../src/cli/sources/secret_files.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
@@ -37,8 +37,8 @@ Deno.test("readCommand() reads the master key from REP_GATEWAY_MASTER_KEY_FILE",
   const key = new Uint8Array(32).fill(7);
   await using directory = await TempDirectory.make({ good: `${key.toBase64()}\n`, bad: "c2VjcmV0" });
   const read = (name: string) => readCommand([], { REP_GATEWAY_MASTER_KEY_FILE: directory.at(name) });
-  const command = await read("good");
-  assertEquals(command.kind === "serve" && [command.masterKey, command.warnings], [key, []]);
+  const command = await read("good") as ServeCommand;
+  assertEquals([command.masterKey, command.warnings], [key, []]);
   const { message } = await assertRejects(() => read("bad"), UsageError);
   assertEquals([message.startsWith("Cannot read REP_GATEWAY_MASTER_KEY_FILE: "), message.includes("c2Vj")], [
     true,

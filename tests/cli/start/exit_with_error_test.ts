@@ -32,8 +32,9 @@ Deno.test("isTextLog() reads --log-format, in every spelling, among invalid opti
     ["-log-format=text"],
     ["--nonsense", "--log-format=text", "-x"],
     ["--log-format=json", "--log-format=text"],
+    ["--log-format=TEXT"],
   ];
-  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], ["--log-format=TEXT"], ["--log-formats=text"]];
+  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], ["--log-formats=text"]];
   assertEquals(text.filter((args) => !isTextLog(args, {})), []);
   assertEquals(json.filter((args) => isTextLog(args, {})), []);
 });

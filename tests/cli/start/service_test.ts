@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readCommand } from "../../../src/cli/options/command.ts";
-import { type ServeCommand, Service } from "../../../src/cli/start/service.ts";
+import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import { Service } from "../../../src/cli/start/service.ts";
 import type { Member } from "../../../src/rollout/observation.ts";
 import { kvStore } from "../../../src/store/kv.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -10,9 +10,7 @@ import { TempDirectory } from "../../_temp.ts";
 
 /** Reads a command that serves on a loopback address. */
 async function readServeCommand(...args: string[]): Promise<ServeCommand> {
-  const command = await readCommand(["--hostname", "127.0.0.1", "--port", "0", ...args], {});
-  if (command.kind === "serve") return command;
-  throw new TypeError(`Cannot serve: expected a command that serves, got ${command.kind}`);
+  return await readCommand(["--hostname", "127.0.0.1", "--port", "0", ...args], {}) as ServeCommand;
 }
 
 function serviceOf(command: ServeCommand): Service {

@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { readCommand } from "../../../src/cli/options/command.ts";
-import { type ServeCommand, Service } from "../../../src/cli/start/service.ts";
+import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import { Service } from "../../../src/cli/start/service.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { STATUS_SCRIPT, STATUS_STYLE } from "../../../src/endpoints/status/bundle.ts";
 import type { GatewayOptions } from "../../../src/gateway_options.ts";

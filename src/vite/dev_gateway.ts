@@ -13,17 +13,15 @@ import type { Store } from "../store/store.ts";
 import { generateTypes } from "../config/generate_types.ts";
 import { allowedHostRule } from "./allowed_hosts.ts";
 import { readVariables } from "./read_variables.ts";
-import type { ViteLogger, ViteWebSocket } from "./vite.ts";
+import type { ViteConfig, ViteLogger, ViteWebSocket } from "./vite.ts";
 
 /** Options of {@linkcode DevGateway.start}. Paths are absolute. */
 interface DevGatewayOptions {
-  readonly root: string;
+  readonly config: ViteConfig;
   readonly manifest: string | undefined;
   readonly envFiles: readonly string[];
   /** Where the types are written. */
   readonly types: string | undefined;
-  readonly base: string;
-  readonly logger: ViteLogger;
   readonly allowedHosts: readonly string[] | true | undefined;
   /** The connection to the open pages, whose overlay shows what is wrong. */
   readonly pages?: ViteWebSocket;
@@ -103,7 +101,7 @@ export class DevGateway {
   }
 
   async #start(): Promise<void> {
-    const { root, base, logger, manifest } = this.#options;
+    const { config: { root, base, logger }, manifest } = this.#options;
     const store = stores.get(root) ?? memoryStore();
     stores.set(root, store);
     this.#gateway = await createGateway({
@@ -133,7 +131,7 @@ export class DevGateway {
 
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
   async #writeTypes(): Promise<void> {
-    const { manifest: path, types, logger, root } = this.#options;
+    const { manifest: path, types, config: { logger, root } } = this.#options;
     if (path === undefined || types === undefined) return;
     const options = { path: relative(root, path), readSettings: undefined };
     const { manifest, issues } = parseManifest(await readText(path), options);
@@ -155,7 +153,10 @@ export class DevGateway {
         clearTimeout(this.#settling);
         this.#settling = setTimeout(() => this.#reloading = this.#reloading.then(() => this.#load()), SETTLE_MS);
       });
-      watcher.on("error", (error) => this.#options.logger.error(`[rep] cannot watch ${folder}: ${error.message}`));
+      watcher.on(
+        "error",
+        (error) => this.#options.config.logger.error(`[rep] cannot watch ${folder}: ${error.message}`),
+      );
       this.#watchers.push(watcher);
     }
   }
@@ -163,7 +164,7 @@ export class DevGateway {
   #report(mistake: string): void {
     this.#mistake = mistake;
     const rest = this.#gateway === undefined ? "pages have no configuration" : "the last valid configuration stays";
-    this.#options.logger.error(`[rep] ${mistake}\n[rep] ${rest} until that is corrected`, { timestamp: true });
+    this.#options.config.logger.error(`[rep] ${mistake}\n[rep] ${rest} until that is corrected`, { timestamp: true });
     this.#showMistake();
   }
 
@@ -171,7 +172,7 @@ export class DevGateway {
   #correct(isStart: boolean): void {
     if (this.#mistake === undefined) return;
     this.#mistake = undefined;
-    this.#options.logger.info("[rep] the configuration is valid again", { timestamp: true });
+    this.#options.config.logger.info("[rep] the configuration is valid again", { timestamp: true });
     this.#options.pages?.send(isStart ? { type: "full-reload" } : { type: "update", updates: [] }); // closes the overlay
   }
 
@@ -185,7 +186,7 @@ export class DevGateway {
   }
 
   #isOwn({ url = "" }: NodeRequest): boolean {
-    return url.startsWith(`${this.#options.base.replace(/\/$/, "")}/rep/`);
+    return url.startsWith(`${this.#options.config.base.replace(/\/$/, "")}/rep/`);
   }
 }
 

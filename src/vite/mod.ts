@@ -64,7 +64,6 @@ export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = tru
   let config: ViteConfig;
   let gateway: DevGateway | undefined;
   const paths = () => ({
-    root: config.root,
     manifest: manifest === undefined ? undefined : resolve(config.root, manifest),
     envFiles: [envFile].flat().map((path) => resolve(config.root, path)),
     types: types === false ? undefined : resolve(config.root, types),
@@ -75,13 +74,12 @@ export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = tru
       config = resolved;
     },
     async configureServer({ config, middlewares, ws }) {
-      const { base, logger, server: { allowedHosts } } = config;
-      gateway = await DevGateway.start({ ...paths(), base, logger, allowedHosts, pages: ws });
+      const { allowedHosts } = config.server;
+      gateway = await DevGateway.start({ ...paths(), config, allowedHosts, pages: ws });
       middlewares.use(gateway.handler);
     },
     async configurePreviewServer({ config, middlewares, httpServer }) {
-      const { base, logger, preview: { allowedHosts } } = config;
-      const started = await DevGateway.start({ ...paths(), base, logger, allowedHosts });
+      const started = await DevGateway.start({ ...paths(), config, allowedHosts: config.preview.allowedHosts });
       middlewares.use(started.handler);
       middlewares.use(insertIntoBuiltPages(config, (page) => started.insert(page)));
       httpServer.on("close", () => void started.close());

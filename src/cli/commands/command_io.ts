@@ -6,6 +6,7 @@ import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, systemClock } from "../../values/clock.ts";
 import { STOP_SIGNALS } from "../start/signals.ts";
+import type { CommandArguments } from "./command_line.ts";
 
 /** Everything outside the process that a command uses. */
 export interface CommandIo {
@@ -25,6 +26,9 @@ export interface CommandIo {
   /** Source of numbers in [0, 1), for backoff. */
   random: () => number;
 }
+
+/** Runs a command. */
+export type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
 
 /** Width of a table that is written to a file or a pipe. */
 const FILE_COLUMNS = 200;

@@ -64,7 +64,7 @@ const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 const FROM_ENVIRONMENT = ["kv", "manifest", "env-file"].map(environmentVariable);
 
 /** A parsed command line. */
-export interface CommandLine extends OptionValues<typeof COMMAND_OPTIONS> {
+export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
   readonly command: CommandName;
   /** The arguments after the command that are not flags. */
   readonly args: readonly string[];
@@ -81,7 +81,7 @@ export function parseCommandArguments(
   command: CommandName,
   args: readonly string[],
   environment: Environment,
-): CommandLine | undefined {
+): CommandArguments | undefined {
   const { flags, words } = parseFlags(args, { ...COMMAND_OPTIONS, help: toggle() }, ALIASES);
   rejectOtherOptions(command, flags);
   if (flags.has("help")) return undefined;
@@ -100,7 +100,7 @@ function rejectOtherOptions(command: CommandName, flags: ReadonlyMap<string, str
   }
 }
 
-function checkArgs({ command, args, "if-id": ifId, "config-js": configJs }: CommandLine): void {
+function checkArgs({ command, args, "if-id": ifId, "config-js": configJs }: CommandArguments): void {
   const { args: expected } = COMMANDS[command];
   const isOptional = expected.startsWith("[") || configJs !== undefined;
   if (expected === "" && args.length > 0) {

@@ -27,9 +27,6 @@ export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 /** The commands that use the store of the gateways. */
 export const STORE_COMMANDS = ["set", "unset", "list", "history", "watch"] as const satisfies CommandName[];
 
-/** The name of a command that uses the store. */
-export type StoreCommandName = typeof STORE_COMMANDS[number];
-
 /** Returns the command that a command line begins with; without one, it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);

@@ -6,14 +6,14 @@ import { makePayload, type Payload } from "../../pages/payload.ts";
 import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandLine } from "./command_line.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { readConfigJs, renderConfigJs } from "./config_js.ts";
 import { readSources } from "./read_sources.ts";
 import { escapeInvisible } from "./table.ts";
 import { findRegularFile, writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
-export async function inject(line: CommandLine, io: CommandIo): Promise<void> {
+export async function inject(line: CommandArguments, io: CommandIo): Promise<void> {
   const snapshot = await readSnapshot(line, io);
   const lists = await Promise.all(line.args.map((build) => listPages(build, io)));
   const pages = lists.flat();
@@ -36,7 +36,7 @@ async function listPages(build: string, { printError }: CommandIo): Promise<stri
   return pages.filter((_, index) => !isOutside(targets[index]));
 }
 
-async function readSnapshot(line: CommandLine, io: CommandIo): Promise<Snapshot> {
+async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
   const { issues, warnings, ...sources } = await readSources(line, io.environment);
   if (issues.length > 0) throw new ConfigurationError(issues);
   const snapshot = await buildSnapshot({ ...sources, requiredTiers: ["public"], loadPatternLibrary: undefined });

@@ -3,7 +3,7 @@ import { relative } from "@std/path/relative";
 import { detectInCode, type Detection, detectSecret } from "../../config/guardrails.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandLine } from "./command_line.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { escapeInvisible, terminalJson } from "./table.ts";
 
 /** Where a file has a value that looks like a secret. Both numbers begin with 1. */
@@ -19,7 +19,7 @@ const DEFAULT_DIRECTORY = "dist";
 const TEXT_FILE = /\.(c?js|mjs|json|map|html?|css|svg|xml|txt|webmanifest)$/i;
 
 /** Checks the files of a build with the guardrails of PUBLIC values, and prints where they found something. */
-export async function lint(line: CommandLine, io: CommandIo): Promise<number> {
+export async function lint(line: CommandArguments, io: CommandIo): Promise<number> {
   const directories = line.args.length > 0 ? line.args : [DEFAULT_DIRECTORY];
   const lists = await Promise.all(directories.map(async (directory) => {
     const files = await listBuildFiles(directory);
@@ -35,7 +35,7 @@ export async function lint(line: CommandLine, io: CommandIo): Promise<number> {
   return findings.length === 0 ? 0 : 1;
 }
 
-function isSelected(path: string, { pattern, exclude }: Pick<CommandLine, "pattern" | "exclude">): boolean {
+function isSelected(path: string, { pattern, exclude }: Pick<CommandArguments, "pattern" | "exclude">): boolean {
   const isIncluded = pattern.length === 0 ? TEXT_FILE.test(path) : pattern.some((glob) => matches(path, glob));
   return isIncluded && !exclude.some((glob) => matches(path, glob));
 }

@@ -1,37 +1,25 @@
 import type { Environment } from "../../config/classify.ts";
-import type { Manifest, ManifestResult } from "../../config/manifest.ts";
+import type { ManifestResult } from "../../config/manifest.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import { environmentWarnings, readOptions, UsageError } from "../options/read_options.ts";
 import { DEFAULT_MANIFEST, findDefaultManifest, readEnvPath, readTextFile } from "../sources/sources.ts";
-import type { CommandLine } from "./command_line.ts";
+import type { CommandArguments } from "./command_line.ts";
 
-/** The sources of the variables, as a gateway would read them, except its store. */
-export interface CommandSources {
-  /** The text of the manifest, if there is one. */
-  readonly manifest: string | undefined;
-  readonly manifestPath: string | undefined;
-  /** The valid parts of the manifest. */
-  readonly parsed: Manifest;
-  /** The variables of all sources. */
-  readonly environment: Environment;
-  /** Where each of them is set: the path of an env file, or `environment`. */
-  readonly setIn: ReadonlyMap<string, string>;
-  readonly strict: boolean;
-  /** The files that cannot be read, and what is invalid in the manifest and the options. */
-  readonly issues: readonly string[];
-  /** What is not read. */
-  readonly warnings: readonly string[];
-}
+/** What {@linkcode readSources} returns. */
+export type CommandSources = Awaited<ReturnType<typeof readSources>>;
 
 const NO_MANIFEST: ManifestResult = {
   manifest: { name: "no manifest", variables: new Map(), settings: {} },
   issues: [],
 };
 
-/** Reads the sources of a command, and goes on if one of them cannot be read. */
-export async function readSources(line: CommandLine, processEnvironment: Environment): Promise<CommandSources> {
+/**
+ * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
+ * is invalid.
+ */
+export async function readSources(line: CommandArguments, processEnvironment: Environment) {
   const issues: string[] = [];
   const manifestPath = line.manifest ?? await findDefaultManifest();
   const text = manifestPath && await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
@@ -48,18 +36,24 @@ export async function readSources(line: CommandLine, processEnvironment: Environ
   const all = [...files, ["environment", processEnvironment] as const];
   const environment = Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment)));
   return {
+    /** The text of the manifest, if there is one. */
     manifest: text,
     manifestPath,
+    /** The valid parts of the manifest. */
     parsed: manifest,
+    /** The variables of all sources. */
     environment,
+    /** Where each of them is set: the path of an env file, or `environment`. */
     setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
     strict: options?.strict ?? false,
+    /** What cannot be read or is invalid. */
     issues,
+    /** What is not read. */
     warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
   };
 }
 
-function manifestWarnings({ manifest }: CommandLine): string[] {
+function manifestWarnings({ manifest }: CommandArguments): string[] {
   if (manifest !== undefined || isGranted({ name: "read", path: DEFAULT_MANIFEST })) return [];
   return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }

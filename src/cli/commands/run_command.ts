@@ -1,8 +1,8 @@
 import { messageOf } from "../../observe/log.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
-import type { CommandIo } from "./command_io.ts";
-import { type CommandLine, parseCommandArguments } from "./command_line.ts";
+import type { CommandIo, Run } from "./command_io.ts";
+import { parseCommandArguments } from "./command_line.ts";
 import type { CommandName } from "./command_names.ts";
 import { commandHelp } from "./help.ts";
 import { inject } from "./inject.ts";
@@ -11,9 +11,7 @@ import { typegen } from "./typegen.ts";
 import { validate } from "./validate.ts";
 import { VARIABLE_COMMANDS } from "./variable_commands.ts";
 
-/** What runs a command. It may return an exit code other than 0. */
-type Run = (line: CommandLine, io: CommandIo) => Promise<number | void>;
-
+/** What runs each command. It may return an exit code other than 0. */
 const RUN: Readonly<Record<CommandName, Run>> = { ...VARIABLE_COMMANDS, typegen, inject, validate, lint };
 
 /**

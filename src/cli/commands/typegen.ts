@@ -1,12 +1,12 @@
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { findDefaultManifest, readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandLine } from "./command_line.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { generateTypes } from "../../config/generate_types.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
-export async function typegen(line: CommandLine, io: CommandIo): Promise<void> {
+export async function typegen(line: CommandArguments, io: CommandIo): Promise<void> {
   const path = line.manifest ?? await findDefaultManifest();
   if (path === undefined) {
     throw new ConfigurationError(["Cannot find the manifest: expected --manifest, or .rep.yaml in this directory"]);

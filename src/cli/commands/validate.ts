@@ -5,7 +5,7 @@ import type { Manifest } from "../../config/manifest.ts";
 import { buildSnapshot } from "../../config/snapshot.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "../../config/tier.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandLine } from "./command_line.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { type CommandSources, orIssues, readSources } from "./read_sources.ts";
 import { printTable, terminalJson } from "./table.ts";
 
@@ -29,7 +29,7 @@ interface Report {
 }
 
 /** Checks everything that a gateway would check at startup, and prints the effective values. */
-export async function validate(line: CommandLine, io: CommandIo): Promise<number> {
+export async function validate(line: CommandArguments, io: CommandIo): Promise<number> {
   const report = await check(await readSources(line, io.environment));
   const isValid = report.issues.length === 0;
   if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));

@@ -1,42 +1,49 @@
-import { applyManifest } from "../../config/apply_manifest.ts";
 import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
-import { scanForSecrets } from "../../config/guardrails.ts";
-import type { Manifest } from "../../config/manifest.ts";
 import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../config/snapshot.ts";
-import { environmentName, type Tier, type Variable } from "../../config/tier.ts";
-
-/** Options of {@linkcode validateAssignments}. */
-interface ValidateOptions {
-  /** Environment of the command: a name that is SENSITIVE or SERVER there cannot be PUBLIC. */
-  environment: Environment;
-  manifest: Manifest | undefined;
-  /** Whether to accept values that look like secrets. */
-  force: boolean;
-}
+import { environmentName, type Tier } from "../../config/tier.ts";
+import { readManifest } from "../sources/sources.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 
 /**
- * Validates variables before they are written to the store.
+ * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Others
+ * that the manifest requires may be set in the environment of the gateway.
  *
  * @returns Warnings.
  * @throws {ConfigurationError} If a variable is rejected. Its issues do not include values that look like secrets.
  */
 export async function validateAssignments(
   values: ReadonlyMap<string, string>,
-  options: ValidateOptions,
+  { force, manifest: manifestPath }: Pick<CommandArguments, "force" | "manifest">,
+  { environment: own }: Pick<CommandIo, "environment">,
 ): Promise<string[]> {
-  const variables = [...values].map(([name, value]): Variable => ({ name, tier: "public", value }));
-  const secrets = scanForSecrets(variables).map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
-  if (!options.force) {
+  const manifest = manifestPath === undefined ? undefined : (await readManifest(manifestPath)).text;
+  const environment = environmentOf(values, own);
+  const tiers = { requiredTiers: [], loadPatternLibrary: undefined } as const;
+  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict: false, ...tiers });
+  const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
+    .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
+  if (!force) {
     rejectIfAny(secrets.map((secret) => `Cannot set ${secret}; anyone could read it; use --force to set it anyway`));
   }
-  await checkSizesAndTiers(variables, options.environment);
-  const deprecated = options.manifest === undefined ? [] : await checkManifest(variables, options.manifest);
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
-    ...deprecated.map((variable) => `Deprecated: ${variable}`),
+    ...snapshot.deprecated.map(({ name, message }) =>
+      `Deprecated: ${name}${message === undefined ? "" : `: ${message}`}`
+    ),
   ];
 }
+
+/** Returns the variables, and those that they are in conflict with: one of another tier cannot be PUBLIC. */
+function environmentOf(values: ReadonlyMap<string, string>, own: Environment): Environment {
+  const others = [...values.keys()].flatMap((name) => OTHER_TIERS.map((tier) => environmentName({ name, tier })));
+  const conflicting = others.filter((name) => own[name] !== undefined).map((name) => [name, ""]); // no value is shown
+  const assigned = [...values].map(([name, value]) => [publicVariable(name), value]);
+  return Object.fromEntries([...conflicting, ...assigned]);
+}
+
+const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
 
 /**
  * Parses the name of a PUBLIC variable, with or without its prefix.
@@ -62,29 +69,6 @@ export function publicName(key: string): string {
     rejectIfAny([`${failure} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
   }
   return name;
-}
-
-/** Builds a snapshot as the gateway would, from the variables and from those that they may conflict with. */
-async function checkSizesAndTiers(variables: readonly Variable[], environment: Environment): Promise<void> {
-  const assigned = variables.map((variable) => [environmentName(variable), variable.value]);
-  const conflicting = variables.flatMap(({ name }) =>
-    OTHER_TIERS.map((tier) => environmentName({ name, tier })).filter((other) => environment[other] !== undefined)
-  );
-  const others = conflicting.map((name) => [name, ""]); // the values do not matter
-  const none = { manifest: undefined, manifestPath: undefined, requiredTiers: [], loadPatternLibrary: undefined };
-  await buildSnapshot({ environment: Object.fromEntries([...others, ...assigned]), strict: false, ...none });
-}
-
-const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
-
-/** Applies the declarations of these variables only: others may be set in the environment of the gateway. */
-async function checkManifest(variables: readonly Variable[], manifest: Manifest): Promise<readonly string[]> {
-  const names = new Set(variables.map(({ name }) => name));
-  const declared = [...manifest.variables].filter(([name]) => names.has(name));
-  const relevant: Manifest = { ...manifest, variables: new Map(declared) };
-  const result = await applyManifest(variables, relevant, { requiredTiers: [], loadPatternLibrary: undefined });
-  rejectIfAny(result.issues);
-  return result.deprecated.map(({ name, message }) => message === undefined ? name : `${name}: ${message}`);
 }
 
 function publicVariable(name: string): string {

@@ -14,10 +14,8 @@ import { type Store, StoreUnavailableError, withTimeout } from "../../store/stor
 import { type Clock, sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
-import { readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
-import type { CommandLine } from "./command_line.ts";
-import type { StoreCommandName } from "./command_names.ts";
+import type { CommandArguments } from "./command_line.ts";
 import { escapeInvisible, printTable, terminalJson, truncate } from "./table.ts";
 import { publicName, validateAssignments } from "./validate_assignments.ts";
 
@@ -27,27 +25,24 @@ const OPEN_TIMEOUT_MS = 10_000;
 /** How often a watch looks for new writes. */
 const POLL_MS = 1_000;
 
-type Run = (line: CommandLine, io: CommandIo) => Promise<void>;
-
 /** The commands that use the store. */
-export const VARIABLE_COMMANDS: Readonly<Record<StoreCommandName, Run>> = { set, unset, list, history, watch };
+export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
 
-async function set(line: CommandLine, io: CommandIo): Promise<void> {
+async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
-  const manifest = line.manifest === undefined ? undefined : (await readManifest(line.manifest)).manifest;
-  const warnings = await validateAssignments(values, { environment: io.environment, manifest, force: line.force });
+  const warnings = await validateAssignments(values, line, io);
   await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
 }
 
-async function unset(line: CommandLine, io: CommandIo): Promise<void> {
+async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
   const names = new Set(line.args.map(publicName));
   const writes = await write(new Map([...names].map((name) => [name, undefined])), line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
 
-async function list(line: CommandLine, io: CommandIo): Promise<void> {
+async function list(line: CommandArguments, io: CommandIo): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
   if (variables.length === 0) return io.printError("There are no variables in the store");
@@ -55,14 +50,14 @@ async function list(line: CommandLine, io: CommandIo): Promise<void> {
   printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
 }
 
-async function history(line: CommandLine, io: CommandIo): Promise<void> {
+async function history(line: CommandArguments, io: CommandIo): Promise<void> {
   const writes = await withStore(line, io, (store) => readHistory(store, line.limit));
   if (line.json) return printJson(writes, io);
   if (writes.length === 0) return io.printError("There are no writes yet");
   printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)], 4, io);
 }
 
-async function watch(line: CommandLine, io: CommandIo): Promise<void> {
+async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
   const onChange = (failure?: Error) => io.printError(nameFlags(failure?.message ?? "The store is available again"));
   const run = async (store: Store) => {
     const stop = new AbortController();
@@ -105,7 +100,7 @@ function ignoreUnavailable(error: unknown): void {
 
 async function write(
   values: ReadonlyMap<string, string | undefined>,
-  line: CommandLine,
+  line: CommandArguments,
   io: CommandIo,
 ): Promise<StoredWrite[]> {
   const { clock, random } = io;
@@ -124,7 +119,7 @@ async function write(
 
 /** @param onChange Called when the store becomes unavailable, and when it is available again. */
 async function withStore<T>(
-  { kv }: CommandLine,
+  { kv }: CommandArguments,
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,
   onChange: (failure?: Error) => void = () => {},

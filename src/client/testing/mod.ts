@@ -31,12 +31,7 @@ export type { Values } from "../payload.ts";
 export { REPError } from "../rep_error.ts";
 
 /** What a test sets. */
-interface TestState {
-  values: Values;
-  secrets: Values;
-}
-
-const state: TestState = { values: freezeValues({}), secrets: freezeValues({}) };
+const state = { values: freezeValues({}), secrets: freezeValues({}) };
 const changes = createListeners<Parameters<AnyChangeCallback>>(globalThis);
 
 /**

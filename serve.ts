@@ -11,7 +11,6 @@
 import { isOnDeploy, readCommand, type ServeCommand } from "./src/cli/options/command.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
-import { loadKvToken } from "./src/cli/sources/secret_files.ts";
 import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/start/listen.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
@@ -83,7 +82,6 @@ async function readServeCommand(): Promise<ServeCommand> {
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
     if (command.isSet(name as OptionName)) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
   }
-  await loadKvToken();
   await checkStart(command.options);
   return command;
 }

@@ -2,8 +2,7 @@ import { systemClock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
 import { commandIn, type CommandName, withoutDashes } from "./commands/command_names.ts";
 import { readCommand } from "./options/command.ts";
-import { loadKvToken } from "./sources/secret_files.ts";
-import { exitWithError, exitWithStartError } from "./start/exit_with_error.ts";
+import { exitWithStartError } from "./start/exit_with_error.ts";
 import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./start/service.ts";
 import { onSignals } from "./start/signals.ts";
 
@@ -11,7 +10,7 @@ import { onSignals } from "./start/signals.ts";
 export async function main(args: readonly string[]): Promise<void> {
   const command = commandIn(args);
   if (command === undefined) return await runGateway(args).catch(exitWithStartError);
-  Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)).catch(exitWithError));
+  Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)));
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
@@ -19,7 +18,6 @@ async function runGateway(args: readonly string[]): Promise<void> {
   if (command === "help") return print((await import("./options/help.ts")).helpText());
   if (command === "version") return print(VERSION);
 
-  await loadKvToken();
   await checkStart(command.options);
   const log = openCommandLog(command);
   const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
@@ -29,7 +27,6 @@ async function runGateway(args: readonly string[]): Promise<void> {
 }
 
 async function runCommandAlone(command: CommandName, args: readonly string[]): Promise<number> {
-  await loadKvToken();
   const { runCommand } = await import("./commands/run_command.ts");
   const { systemIo } = await import("./commands/command_io.ts");
   return await runCommand(command, args, systemIo());

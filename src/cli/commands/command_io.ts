@@ -5,6 +5,7 @@ import { openStore } from "../../store/open.ts";
 import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, systemClock } from "../../values/clock.ts";
+import { loadKvToken } from "../sources/secret_files.ts";
 import { STOP_SIGNALS } from "../start/signals.ts";
 import type { CommandArguments } from "./command_line.ts";
 
@@ -56,6 +57,7 @@ export async function openPersistentStore(path: string | undefined): Promise<Sto
   const warnings = path === ":memory:"
     ? ["it is deleted when this command ends; expected --kv with a file or a URL"]
     : [];
+  await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
     warn: (event, fields) => event !== FILE_NOT_PRIVATE && warnings.push(String(fields?.detail)),

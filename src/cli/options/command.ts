@@ -2,7 +2,7 @@ import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { readSecret } from "../sources/secret_files.ts";
+import { loadKvToken, readSecret } from "../sources/secret_files.ts";
 import { readManifest } from "../sources/sources.ts";
 import { type CommandOptions, type OptionName, OPTIONS } from "./option_table.ts";
 import {
@@ -28,7 +28,7 @@ export interface ServeCommand {
 const MAX_DEPLOY_DRAIN_MS = 3_000;
 
 /**
- * Reads the command from its arguments, the environment and the manifest.
+ * Reads the command from its arguments, the environment and the manifest, and its secrets from their files.
  *
  * @param environment `REP_…` variables; by default those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
@@ -46,6 +46,7 @@ export async function readCommand(
   const { manifest: path } = readOptions({ flags, environment, manifest: {} });
   const manifest = path === undefined ? {} : (await readManifest(path)).manifest.settings;
   const options = readOptions({ flags, environment, manifest });
+  await loadKvToken();
   const drain = onDeploy ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS) : options.drain;
   return {
     isSet: (name) => isSet(name, { flags, environment, manifest }),

@@ -61,15 +61,6 @@ export class FileWatcher {
   }
 }
 
-/**
- * Checks whether the paths can be watched, without watching them.
- *
- * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if a path does not exist or cannot be watched.
- */
-export function checkWatchable(paths: readonly string[]): void {
-  watchDirectories(paths).close();
-}
-
 function watchDirectories(paths: readonly string[]): Deno.FsWatcher {
   return Deno.watchFs([...new Set(paths.map(directoryOf))], { recursive: false });
 }

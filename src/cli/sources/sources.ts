@@ -53,12 +53,12 @@ function createIneffectiveLog(log: Log): (files: Environment, environment: Envir
   const known = new Set<string>();
   const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
   return (files, environment) => {
-    const names = Object.keys(files).filter((name) => isOption(name) || environment[name] !== undefined);
-    const { options = [], variables = [] } = Object.groupBy(
-      names.filter((name) => !known.has(name)),
-      (name) => isOption(name) ? "options" : "variables",
-    );
-    for (const name of options) log.warn("rep.config.suspicious_name", { variable_name: name, detail: NO_OPTION });
+    const ineffective = Object.keys(files).filter((name) => isOption(name) || environment[name] !== undefined);
+    const names = ineffective.filter((name) => !known.has(name));
+    for (const name of names.filter(isOption)) {
+      log.warn("rep.config.suspicious_name", { variable_name: name, detail: NO_OPTION });
+    }
+    const variables = names.filter((name) => !isOption(name));
     if (variables.length > 0) log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
     for (const name of names) known.add(name);
   };

@@ -1,30 +1,26 @@
-import { logTaskError, messageOf } from "../../observe/log.ts";
-import { every } from "../../values/clock.ts";
+import { logTaskError, messageOf, silentLog } from "../../observe/log.ts";
+import { every, systemClock } from "../../values/clock.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
-import { checkWatchable, FileWatcher } from "./file_watcher.ts";
+import { FileWatcher } from "./file_watcher.ts";
 import { type SourceOptions, sourcePaths, type SourcesContext, watchedPaths } from "./sources.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;
 
 /**
- * Checks that the paths of `--hot-reload-mode file_watch` can be watched. It has no side effects.
+ * Checks that the paths of `--hot-reload-mode file_watch` can be watched.
  *
  * @throws {UsageError} If there is no path, or one that cannot be watched.
  */
 export function checkTriggers(options: FileOptions): void {
   if (options["hot-reload-mode"] !== "file_watch") return;
-  if (watchedPaths(options).length === 0) {
-    throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
-  }
-  const paths = allPaths(options);
-  orUsageError(paths, () => checkWatchable(paths));
+  watch(options, () => {}, { clock: systemClock, log: silentLog }).close();
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, as set by `--hot-reload-mode`. The mode `file_watch`
+ * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of `--hot-reload-mode`. The latter `file_watch`
  * polls as well, since network file systems and some containers do not report changes.
  *
  * @returns A function that stops it.
@@ -35,7 +31,6 @@ export function startTriggers(
   reload: () => void,
   { clock, log }: SourcesContext,
 ): () => void {
-  if (options["hot-reload-mode"] === "signal") return () => {};
   const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
   const stopPolling = every(options["poll-interval"], reload, { clock, onError: logTaskError(log, "reload") });
   return () => {
@@ -45,20 +40,15 @@ export function startTriggers(
 }
 
 function watch(options: FileOptions, reload: () => void, { clock, log }: SourcesContext): FileWatcher {
-  checkTriggers(options);
-  const paths = allPaths(options);
+  const watched = watchedPaths(options);
+  if (watched.length === 0) {
+    throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
+  }
+  const paths = [...watched, ...tlsPaths(options)];
   const onError = (error: unknown) =>
     log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
-  return orUsageError(paths, () => new FileWatcher(paths, reload, { clock, onError, readPaths: sourcePaths(options) }));
-}
-
-function allPaths(options: FileOptions): string[] {
-  return [...watchedPaths(options), ...tlsPaths(options)];
-}
-
-function orUsageError<T>(paths: readonly string[], watch: () => T): T {
   try {
-    return watch();
+    return new FileWatcher(paths, reload, { clock, onError, readPaths: sourcePaths(options) });
   } catch (cause) {
     throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
   }

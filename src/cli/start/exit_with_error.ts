@@ -7,22 +7,17 @@ import { nameFlags, withFlagNames } from "../options/name_flags.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 
-/** Prints an error's message and ends the process: with code 2 if the command was called incorrectly, else with 1. */
-export function exitWithError(error: unknown): never {
-  // deno-lint-ignore no-console -- people read standard error, programs the log
-  console.error(nameFlags(messageOf(error)));
-  Deno.exit(error instanceof UsageError ? 2 : 1);
-}
-
 /**
- * Logs why the gateway could not start, and does the same as {@linkcode exitWithError}. On a terminal that shows both
- * the log and standard error, the message is enough.
+ * Logs why the gateway could not start, prints the same, and ends the process: with code 2 if the command was called
+ * incorrectly, else with 1. On a terminal that shows both the log and standard error, the message is enough.
  */
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
   if (!isShownTwice) logStartError(error, withFlagNames(createLog({ format })));
-  exitWithError(error);
+  // deno-lint-ignore no-console -- people read standard error, programs the log
+  console.error(nameFlags(messageOf(error)));
+  Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
 /** Logs `rep.start.failed`. The message of an error of the startup names the option, the file or the address. */

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkWatchable, FileWatcher } from "../../../src/cli/sources/file_watcher.ts";
+import { FileWatcher } from "../../../src/cli/sources/file_watcher.ts";
 import { settle } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
@@ -160,10 +160,9 @@ Deno.test("FileWatcher reports nothing after close(), not even a pending change"
   assertEquals([watched.calls, watched.clock.waiting, watched.errors], [0, 0, []]);
 });
 
-Deno.test("FileWatcher and checkWatchable() fail for a path that does not exist", async () => {
+Deno.test("FileWatcher fails for a path that does not exist", async () => {
   await using directory = await TempDirectory.make();
   assertThrows(() => watch(directory.at("app.env")), Deno.errors.NotFound);
-  assertThrows(() => checkWatchable([directory.at("app.env")]), Deno.errors.NotFound);
 });
 
 Deno.test(

@@ -32,13 +32,6 @@ function messageOf(...args: string[]): string {
   return message;
 }
 
-Deno.test("startTriggers() starts nothing by default", async () => {
-  using triggers = start();
-  assertEquals(triggers.clock.waiting, 0);
-  await triggers.clock.tick(86_400_000);
-  assertEquals(triggers.reloads, 0);
-});
-
 Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it is stopped", async () => {
   using triggers = start("--hot-reload-mode=poll", "--poll-interval=5s");
   const counted: number[] = [];

@@ -90,7 +90,7 @@ Deno.test("GET /metrics has the end of the certificate that is in use", async ()
     const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     return /^rep_tls_not_after_timestamp_seconds (.+)$/m.exec(text)?.[1];
   };
-  const end = String(Date.UTC(2126, 9, 28, 10, 30, 52) / 1_000); // openssl x509 -in localhost.crt -noout -enddate
+  const end = String(Date.UTC(2126, 9, 29, 12, 39, 13) / 1_000); // openssl x509 -in localhost.crt -noout -enddate
   assertEquals(await series(), end);
   await tls.directory.write("cert.pem", "half a certif");
   tls.command.signal("SIGHUP");

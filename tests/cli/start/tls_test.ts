@@ -2,8 +2,8 @@ import { assertEquals } from "@std/assert";
 import { readTls } from "../../../src/cli/start/tls.ts";
 import { TempDirectory } from "../../_temp.ts";
 
-/** openssl x509 -in localhost.crt -noout -enddate: Oct 28 10:30:52 2126 GMT */
-const NOT_AFTER = Date.UTC(2126, 9, 28, 10, 30, 52) / 1_000;
+/** openssl x509 -in localhost.crt -noout -enddate: Oct 29 12:39:13 2126 GMT */
+const NOT_AFTER = Date.UTC(2126, 9, 29, 12, 39, 13) / 1_000;
 
 Deno.test("readTls() returns the texts of both files and their names", async () => {
   await using directory = await TempDirectory.make({ "a.crt": "the certificate", "a.key": "the key" });

@@ -5,10 +5,12 @@ import type { CommandOptions } from "../src/cli/options/option_table.ts";
 import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
 import { parseDuration } from "../src/values/duration.ts";
 import { RunningCommand } from "./_command.ts";
+import { readIngress } from "./_ingress.ts";
 import {
   execForm,
   imageEnvironment,
   instructions,
+  type KubernetesObject,
   kubernetesObjects,
   ofKind,
   type PodSpec,
@@ -192,6 +194,33 @@ async function gatewayPod(): Promise<{ pod: PodSpec; options: CommandOptions }> 
   };
 }
 
+/** The types and validators of objects that are not Kubernetes' own. */
+const MODELS: Record<string, string> = {
+  "gateway.networking.k8s.io/v1": "npm:@kubernetes-models/gateway-api@2.0.0/gateway.networking.k8s.io/v1",
+  "monitoring.coreos.com/v1": "npm:@kubernetes-models/prometheus-operator@6.0.0/monitoring.coreos.com/v1",
+};
+const BUILT_IN_MODELS = "npm:kubernetes-models@5.1.0";
+
+/** Returns a program that does not compile if the object has an unknown field, and fails if a value is invalid. */
+function validator(object: KubernetesObject): string {
+  const { apiVersion, kind, ...content } = object;
+  const path = MODELS[apiVersion] ?? `${BUILT_IN_MODELS}/${apiVersion}`;
+  return `{
+  const { ${kind} } = await import("${path}/${kind}");
+  new ${kind}(${JSON.stringify(content, null, 2)}).validate();
+}`;
+}
+
+Deno.test("examples/kubernetes: all objects have the fields and values of Kubernetes, and of the Gateway API", async () => {
+  const names = [...Deno.readDirSync("examples/kubernetes")].map(({ name }) => name.replace(/\.yaml$/, ""));
+  const objects = (await Promise.all(names.map(readObjects))).flat();
+  assertEquals(objects.length > 10, true);
+  await using directory = await TempDirectory.make({ "validate.ts": objects.map(validator).join("\n") });
+  const args = ["run", "--no-config", "--check", "-A", "--quiet", directory.at("validate.ts")];
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+  assertEquals(success, true, new TextDecoder().decode(stderr));
+});
+
 Deno.test("examples/kubernetes: probes request what the health port serves, and the drain ends in time", async () => {
   const { pod, options } = await gatewayPod();
   const [{ startupProbe, readinessProbe, livenessProbe, ports }] = pod.containers;
@@ -253,6 +282,27 @@ Deno.test("examples/kubernetes: the PodDisruptionBudget, the Service and the Pod
     matchLabels: labels,
   }]);
   assertEquals(deployment!.spec.template.metadata.annotations?.["prometheus.io/port"], "8081");
+});
+
+/** The parts of an HTTPRoute that are compared. */
+interface HttpRoute {
+  spec: { hostnames: string[]; rules: { matches: { path: unknown }[]; timeouts?: unknown; backendRefs: unknown }[] };
+}
+
+Deno.test("examples/kubernetes: the Ingress and the HTTPRoute lead to the Service, for the host that is allowed", async () => {
+  const { options } = await gatewayPod();
+  const [service] = ofKind(await readObjects("gateway"), "Service");
+  const { metadata: { name }, spec: { ports: [port] } } = service!;
+  const [{ host, http: { paths: [{ backend }] } }] = (await readIngress()).spec.rules;
+  assertEquals(backend.service, { name, port: { name: port!.name } });
+  const [route] = await readObjects("http_route") as unknown as HttpRoute[];
+  const { hostnames, rules } = route!.spec;
+  assertEquals([[host], hostnames], [options["allowed-hosts"], options["allowed-hosts"]]);
+  const backendRefs = [{ name, port: port!.port }];
+  assertEquals(rules, [
+    { matches: [{ path: { type: "Exact", value: "/rep/changes" } }], timeouts: { request: "0s" }, backendRefs },
+    { matches: [{ path: { type: "PathPrefix", value: "/" } }], backendRefs },
+  ]);
 });
 
 Deno.test("docs/deploy.md says for every kind of packaging what was tried and what was not", async () => {

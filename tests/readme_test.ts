@@ -188,8 +188,8 @@ Deno.test("a fragment has no configuration, and a page none of the caching heade
 Deno.test("the pictures in README.md are small", async () => {
   const pictures = [...README.matchAll(/^!\[[^\]]+\]\((docs\/[^)]+)\)$/gm)].map(([, path]) => String(path));
   const sizes = await Promise.all(pictures.map(async (path) => (await Deno.stat(path)).size));
-  assertEquals(pictures, ["docs/idea.svg", "docs/live-change.gif"]);
-  assertEquals(sizes.map((size) => size < 600_000), [true, true]);
+  assertEquals(pictures, ["docs/idea.svg", "docs/live-change.gif", "docs/status.png"]);
+  assertEquals(sizes.map((size) => size < 600_000), [true, true, true]);
 });
 
 Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {

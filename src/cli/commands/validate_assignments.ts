@@ -24,8 +24,9 @@ export async function validateAssignments(
   const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict: false, ...tiers });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
-  if (!force) {
-    rejectIfAny(secrets.map((secret) => `Cannot set ${secret}; anyone could read it; use --force to set it anyway`));
+  if (!force && secrets.length > 0) {
+    const advice = "anyone could read it; use --force to set it anyway";
+    throw new ConfigurationError(secrets.map((secret) => `Cannot set ${secret}; ${advice}`));
   }
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
@@ -53,28 +54,22 @@ const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
  */
 export function publicName(key: string): string {
   const name = key.replace(/^REP_PUBLIC_/, "");
+  const issue = nameIssue(name);
+  if (issue !== undefined) throw new ConfigurationError([`Cannot use the name ${formatValue(key)}: ${issue}`]);
+  return name;
+}
+
+function nameIssue(name: string): string | undefined {
   const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
-  const failure = `Cannot use the name ${formatValue(key)}:`;
   if (tier !== undefined) {
     const reason = "anyone with access to the database could read the value; set it in the environment of the gateway";
-    rejectIfAny([`${failure} ${tier.toUpperCase()} variables cannot be in the store: ${reason}`]);
+    return `${tier.toUpperCase()} variables cannot be in the store: ${reason}`;
   }
-  if (/^REP_GATEWAY_/i.test(name)) {
-    rejectIfAny([`${failure} it is an option of the gateway; set it in the environment of the gateway`]);
-  }
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    rejectIfAny([`${failure} expected letters, digits and _, not beginning with a digit`]);
-  }
-  if (name.length > MAX_NAME_BYTES) {
-    rejectIfAny([`${failure} expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`]);
-  }
-  return name;
+  if (/^REP_GATEWAY_/i.test(name)) return "it is an option of the gateway; set it in the environment of the gateway";
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return "expected letters, digits and _, not beginning with a digit";
+  return name.length > MAX_NAME_BYTES ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}` : undefined;
 }
 
 function publicVariable(name: string): string {
   return environmentName({ name, tier: "public" });
-}
-
-function rejectIfAny(issues: readonly string[]): void {
-  if (issues.length > 0) throw new ConfigurationError(issues);
 }

@@ -54,9 +54,7 @@ const STARTING_PROBES: RouteTable = {
  */
 export class Service {
   readonly #command: ServeCommand;
-  readonly #log: Log;
-  readonly #telemetry: Telemetry | undefined;
-  readonly #clock: Clock;
+  readonly #options: ServiceOptions;
   readonly #ready = Promise.withResolvers<Gateway>();
   /** What is served on the port, and on the health port, before the gateway is ready. */
   readonly #startingRoutes: Routes;
@@ -64,16 +62,14 @@ export class Service {
   #gateway: Gateway | undefined;
   readonly #listeners: Listener[] = [];
   #store: Store | undefined;
-  #stopTriggers = () => {};
+  #stopTriggers: (() => void) | undefined;
   #reloadingTls: Promise<void> = Promise.resolve();
 
-  constructor(command: ServeCommand, { log, telemetry, clock }: ServiceOptions) {
+  constructor(command: ServeCommand, options: ServiceOptions) {
     this.#command = command;
-    this.#log = log;
-    this.#telemetry = telemetry;
-    this.#clock = clock;
+    this.#options = options;
     const { "health-port": healthPort, "base-path": basePath } = command.options;
-    const health = new HealthEndpoint(clock);
+    const health = new HealthEndpoint(options.clock);
     const table: RouteTable = {
       [HEALTH_PATH]: { methods: READ_METHODS, handler: (request) => health.respond(request, STARTING) },
     };
@@ -90,7 +86,7 @@ export class Service {
   async bind(): Promise<void> {
     const { hostname, port, "health-port": healthPort, "base-path": path } = this.#command.options;
     const tls = await readTls(this.#command.options);
-    const common = { hostname, clock: this.#clock, log: this.#log, ready: this.#ready.promise };
+    const common = { hostname, ...this.#options, ready: this.#ready.promise };
     this.#listeners.push(listen({ ...common, serves: "gateway", port, path, tls, handler: this.fetch }));
     if (healthPort === undefined) return;
     const health = { ...common, serves: "health", path: "", tls: undefined, handler: this.fetchHealth };
@@ -110,16 +106,15 @@ export class Service {
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
-    const failure = logUncaughtErrors(this.#log); // not earlier: `deno serve` must exit if it cannot bind its port
+    // Not earlier: `deno serve` must exit if it cannot bind its port.
+    const failure = logUncaughtErrors(this.#options.log);
     try {
-      const options = { clock: this.#clock, log: this.#log };
       const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload({}), options) ??
-        (() => {});
+      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload({}), this.#options);
       this.#ready.resolve(this.#gateway = await this.#createGateway(failure));
     } catch (error) {
       this.#ready.reject(error);
-      this.#stopTriggers();
+      this.#stopTriggers?.();
       this.#store?.close();
       await this.#unbind();
       throw error;
@@ -146,7 +141,7 @@ export class Service {
     this.#ready.promise.then((gateway) => gateway.reload(options)).catch(() => {}); // logged as rep.config.rejected
     // One after the other: of two at once, the one that has read the older file could come last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch((error) => {
-      this.#log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
+      this.#options.log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
     });
   }
 
@@ -157,17 +152,17 @@ export class Service {
   async stop(): Promise<void> {
     const gateway = await this.#ready.promise;
     const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.options;
-    this.#stopTriggers();
+    this.#stopTriggers?.();
     gateway.beginShutdown();
-    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#options.clock);
     await gateway.close({ drainMs, stopListening: () => this.#unbind() });
-    await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
+    await waitAtMost(FLUSH_MS, this.#unbind(), this.#options.clock);
     this.#store?.close();
   }
 
   async #createGateway(failure: AbortSignal): Promise<Gateway> {
     const { options, masterKey, isSet } = this.#command;
-    const log = this.#log;
+    const { log } = this.#options;
     const store = await openStore(options.kv, log);
     this.#store = store;
     const defaultManifest = await findDefaultManifest();
@@ -179,7 +174,7 @@ export class Service {
     const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
     const settings = async () => (await import("../options/help.ts")).formatOptions(options);
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
-    const context = { log, telemetry: this.#telemetry, clock: this.#clock, random: Math.random };
+    const context = { ...this.#options, random: Math.random };
     const process = { masterKey, instanceId, failure, store, neverServed, settings, certificateNotAfter, ...context };
     const all = { ...toGatewayOptions(options, context), ...process, loadPatternLibrary: undefined };
     return await createGateway(all satisfies EveryOption);
@@ -187,6 +182,7 @@ export class Service {
 
   #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
     const respond = createResponder({
+      ...this.#options,
       urls: new RequestUrls(),
       isTrusted: () => false,
       allowedOrigins: [],
@@ -195,8 +191,6 @@ export class Service {
       accessLog: false,
       telemetry: noTelemetry,
       metrics: noMetrics,
-      clock: this.#clock,
-      log: this.#log,
     });
     const other = createRoute({ handler: () => this.#whenReady(fetch) }, "/*");
     return respond(request, undefined, (path) => routes.get(path) ?? other);
@@ -210,7 +204,7 @@ export class Service {
 
   async #reloadTls(): Promise<void> {
     const tls: Tls | undefined = await readTls(this.#command.options);
-    if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#log.info("rep.tls.reloaded");
+    if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#options.log.info("rep.tls.reloaded");
   }
 
   async #unbind(): Promise<void> {

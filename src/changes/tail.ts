@@ -34,7 +34,6 @@ export class Tail {
   #bytes = 0;
   #oldestInMemory = 0;
   #head = 0;
-  #loading: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
   /** A read was requested after the last one began. */
   #isStale = false;
@@ -83,12 +82,22 @@ export class Tail {
   }
 
   /**
-   * Reads new events; for the first time, also the public state and the newest part of the log. Calls during the first
-   * read share it, since the store may take longer to answer than the poll interval.
+   * Reads new events; for the first time, also the public state and the newest part of the log. Calls during a read
+   * cause one more, of new events only.
    */
   readNew(): Promise<void> {
-    if (this.#isLoaded) return this.#refresh();
-    return this.#loading ??= this.#load().finally(() => this.#loading = undefined);
+    this.#isStale = true;
+    return this.#reading ??= this.#readAll().finally(() => this.#reading = undefined);
+  }
+
+  async #readAll(): Promise<void> {
+    if (!this.#isLoaded) await this.#load();
+    while (this.#isStale) {
+      this.#isStale = false;
+      const events = await this.#log.after(this.#head, PAGE_SIZE);
+      if (events.length === PAGE_SIZE) this.#isStale = true;
+      if (events.length > 0) await this.#append(events);
+    }
   }
 
   async #load(): Promise<void> {
@@ -97,7 +106,6 @@ export class Tail {
     for (const event of events.values()) this.#setState(await this.#encode(event));
     for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
-    await this.#refresh();
   }
 
   /**
@@ -109,21 +117,6 @@ export class Tail {
     const newest = await this.#log.newest(PAGE_SIZE);
     const isComplete = newest.length < PAGE_SIZE || (newest[0]?.id ?? 0) <= (head?.value.id ?? 0);
     return isComplete ? { events, newest } : await this.#readLog();
-  }
-
-  /** Calls during a read cause one more read. */
-  #refresh(): Promise<void> {
-    this.#isStale = true;
-    return this.#reading ??= this.#readAll().finally(() => this.#reading = undefined);
-  }
-
-  async #readAll(): Promise<void> {
-    while (this.#isStale) {
-      this.#isStale = false;
-      const events = await this.#log.after(this.#head, PAGE_SIZE);
-      if (events.length === PAGE_SIZE) this.#isStale = true;
-      if (events.length > 0) await this.#append(events);
-    }
   }
 
   async #append(events: readonly LogEvent[]): Promise<void> {
@@ -202,7 +195,6 @@ export class Tail {
 
   /** Closes the encoder. */
   async close(): Promise<void> {
-    await this.#loading?.catch(() => {}); // the caller handles the rejection
     await this.#reading?.catch(() => {}); // the caller handles the rejection
     await Promise.all([this.#texts.close(), this.#encoded.read()]);
   }

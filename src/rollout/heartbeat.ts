@@ -1,6 +1,6 @@
 import type { Check, Entry, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { elect, type ElectionResult, type Ranked } from "./election.ts";
+import { elect, type ElectionInput, type ElectionResult } from "./election.ts";
 import { type Member, type Observation, observe } from "./observation.ts";
 
 /** The prefix of the members' entries, by process ID. */
@@ -9,16 +9,9 @@ const MEMBERS = ["member"];
 const HIGHEST_RANK = ["rollout"];
 
 /** The process that sends a heartbeat. */
-interface HeartbeatSender {
-  /** The process ID. */
-  readonly id: string;
-  /** The hash of the process's configuration. */
-  readonly hash: string;
-  /** What the last heartbeat of the process announced. */
-  readonly announced: Ranked | undefined;
-  readonly instanceId: string | undefined;
+interface HeartbeatSender extends Pick<ElectionInput, "id" | "hash" | "rank" | "instanceId"> {
   /** The previous observations of the process. */
-  readonly observations: ReadonlyMap<string, Observation>;
+  readonly previous: ReadonlyMap<string, Observation>;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
@@ -49,33 +42,20 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   const reading = await read(store, sender, clock);
-  const decision = decide(sender, reading);
+  const observations = [...reading.observations.values()];
+  const highestRank = reading.highestRank?.value ?? 0;
+  const decision = elect({ ...sender, observations, highestRank }, sender.maxRepresentatives);
   const { checks, writes } = commitOf(sender, decision, reading, clock.now());
   if (writes.length > 0 && await store.commit(checks, writes) === undefined) return undefined;
   return { observations: reading.observations, decision };
 }
 
-/** The rank of the process's configuration, if it has announced it. */
-function announcedRank({ hash, announced }: HeartbeatSender): number | undefined {
-  return announced?.hash === hash ? announced.rank : undefined;
-}
-
 /** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
-async function read(store: Store, sender: HeartbeatSender, clock: Clock): Promise<Reading> {
-  const needsRank = announcedRank(sender) === undefined;
-  const highestRank = needsRank ? await store.get<number>(HIGHEST_RANK) : undefined;
-  const { observations: previous, isScheduled } = sender;
+async function read(store: Store, { rank, previous, isScheduled }: HeartbeatSender, clock: Clock): Promise<Reading> {
+  const highestRank = rank === undefined ? await store.get<number>(HIGHEST_RANK) : undefined;
   const now = clock.now();
   const observations = observe(await store.list<Member>(MEMBERS), { previous, now, isScheduled });
   return { observations, highestRank };
-}
-
-function decide(sender: HeartbeatSender, reading: Reading): ElectionResult {
-  const { id, hash, instanceId, maxRepresentatives } = sender;
-  const rank = announcedRank(sender);
-  const observations = [...reading.observations.values()];
-  const highestRank = reading.highestRank?.value ?? 0;
-  return elect({ id, hash, rank, instanceId, observations, highestRank }, maxRepresentatives);
 }
 
 function commitOf(sender: HeartbeatSender, decision: ElectionResult, reading: Reading, heartbeatAt: number) {

@@ -177,8 +177,8 @@ export class Rollout {
 
   #tryHeartbeat(hash: string, isScheduled: boolean) {
     const { store, clock, processId: id, instanceId, maxRepresentatives } = this.#options;
-    const [announced, observations] = [this.#announced, this.#observations];
-    const sender = { id, hash, announced, instanceId, observations, isScheduled, maxRepresentatives };
+    const rank = this.#announced?.hash === hash ? this.#announced.rank : undefined;
+    const sender = { id, hash, rank, instanceId, previous: this.#observations, isScheduled, maxRepresentatives };
     return tryHeartbeat(store, sender, clock);
   }
 

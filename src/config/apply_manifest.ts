@@ -7,6 +7,7 @@ import { typeIssue } from "./variable_type.ts";
 
 /** The result of {@linkcode applyManifest}. */
 export interface AppliedManifest {
+  readonly manifest: Manifest;
   /** The variables, with the defaults of those that are not set. */
   readonly variables: readonly Variable[];
   /** One sentence per issue. Only values of PUBLIC variables are named. */
@@ -31,11 +32,6 @@ export interface ManifestInput extends ApplyOptions {
   readonly manifestPath: string | undefined;
 }
 
-/** The result of {@linkcode applyManifestText}. */
-export interface AppliedText extends AppliedManifest {
-  readonly manifest: Manifest;
-}
-
 /** A variable that is set although it is deprecated. */
 export interface Deprecation {
   readonly name: string;
@@ -47,10 +43,10 @@ export interface Deprecation {
 export async function applyManifestText(
   variables: readonly Variable[],
   { manifest: text, manifestPath: path, ...options }: ManifestInput & { readonly manifest: string },
-): Promise<AppliedText> {
+): Promise<AppliedManifest> {
   const { manifest, issues } = parseManifest(text, { path, readSettings: undefined });
   const applied = await applyManifest(variables, manifest, options);
-  return { ...applied, manifest, issues: [...issues, ...applied.issues] };
+  return { ...applied, issues: [...issues, ...applied.issues] };
 }
 
 /** Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). */
@@ -76,7 +72,7 @@ export async function applyManifest(
     const subject = set.has(name) ? environmentName(variable) : `the default of ${environmentName(variable)}`;
     issues.push(...valueIssues(variable, declaration, { subject, manifest, pattern: compiled.patterns.get(name) }));
   }
-  return { variables: all, issues, deprecated };
+  return { manifest, variables: all, issues, deprecated };
 }
 
 function defaultVariable(name: string, { tier, default: value }: Declaration): Variable | undefined {

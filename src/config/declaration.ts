@@ -11,23 +11,21 @@ export interface Declaration {
   /** Whether the variable must be set. */
   readonly required: boolean;
   /** The value of the variable if it is not set. */
-  readonly default?: string;
+  readonly default: string | undefined;
   /** What the variable is for. */
-  readonly description?: string;
+  readonly description: string | undefined;
   /** What the whole value must match, in the syntax of Go. */
-  readonly pattern?: string;
+  readonly pattern: string | undefined;
   /** The values that an `enum` allows. */
-  readonly values?: readonly string[];
+  readonly values: readonly string[] | undefined;
   /** Whether the variable should no longer be set. */
   readonly deprecated: boolean;
   /** What to tell those who still set it. */
-  readonly deprecatedMessage?: string;
+  readonly deprecatedMessage: string | undefined;
 }
 
 /** The fields of a declaration except its tier. */
 type OtherFields = Omit<Declaration, "tier">;
-/** The same fields, none of which may be forgotten: one that is absent from the manifest is `undefined`. */
-type ReadFields = { readonly [K in keyof Required<OtherFields>]: OtherFields[K] };
 
 /**
  * Reads the declaration of a variable and reports all its issues.
@@ -49,11 +47,11 @@ export function readDeclaration(
   const fields = readFields(reader);
   if (tier !== undefined) checkConsistency(fields, reader);
   for (const issue of reader.issues()) report(issue);
-  return tier && { tier, ...omitUndefined(fields) };
+  return tier && { tier, ...fields };
 }
 
 /** `example` is for the readers of the manifest: it is validated, but not kept. */
-function readFields(reader: FieldReader): ReadFields {
+function readFields(reader: FieldReader): OtherFields {
   const { example: _example, ...fields } = {
     type: reader.oneOf("type", VARIABLE_TYPES, "string") ?? "string",
     required: reader.boolean("required"),
@@ -68,19 +66,11 @@ function readFields(reader: FieldReader): ReadFields {
   return fields;
 }
 
-function checkConsistency(
-  { type, values, required, default: defaultValue }: ReadFields,
-  reader: FieldReader,
-): void {
+function checkConsistency({ type, values, required, default: defaultValue }: OtherFields, reader: FieldReader): void {
   if (type === "enum" && values === undefined) {
     reader.report("values", "expected the allowed values of the enum, got nothing");
   }
   if (required && defaultValue !== undefined) {
     reader.report("default", "expected no default for a required variable");
   }
-}
-
-/** With `exactOptionalPropertyTypes`, an optional field is absent rather than `undefined`. */
-function omitUndefined(fields: ReadFields): OtherFields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as OtherFields;
 }

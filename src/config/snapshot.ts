@@ -1,5 +1,5 @@
 import { configurationHash } from "../values/hash.ts";
-import type { AppliedText, Deprecation, ManifestInput } from "./apply_manifest.ts";
+import type { AppliedManifest, Deprecation, ManifestInput } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
@@ -112,7 +112,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
 async function applyManifest(
   variables: readonly Variable[],
   { manifest, ...input }: ManifestInput,
-): Promise<AppliedText> {
+): Promise<AppliedManifest> {
   const noManifest = { name: "no manifest", variables: new Map(), settings: {} };
   if (manifest === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
   const { applyManifestText } = await import("./apply_manifest.ts");

@@ -10,7 +10,7 @@ export type VariableType = "string" | "url" | "number" | "boolean" | "csv" | "js
 interface RuleContext {
   readonly tier: Tier;
   /** The values that an `enum` allows. */
-  readonly values?: readonly string[];
+  readonly values?: readonly string[] | undefined;
 }
 
 /** How the values of a type are validated. */

@@ -72,7 +72,6 @@ export class RateLimit {
   readonly #waiting = new Set<PendingRequest>();
   /** Whether the last clients that were not in memory had no window in the store either. */
   #areClientsNew = true;
-  #runningSave: Promise<number> | undefined;
 
   constructor(options: RateLimitOptions) {
     this.#options = options;
@@ -95,13 +94,15 @@ export class RateLimit {
   }
 
   /**
-   * Stores what was counted in memory only, so that other processes count it, too. Calls during a call share it.
+   * Stores what was counted in memory only, so that other processes count it, too.
    *
    * @returns The number of clients whose windows were stored.
    * @throws {StoreUnavailableError} If the store is unavailable; the remaining clients are stored by a later call.
    */
-  save(): Promise<number> {
-    return this.#runningSave ??= this.#saveAll().finally(() => this.#runningSave = undefined);
+  async save(): Promise<number> {
+    const clients = [...this.#unsaved];
+    for (const slice of slices(clients, this.#maxClients)) await this.#saveBatch(slice);
+    return clients.length;
   }
 
   /**
@@ -131,12 +132,6 @@ export class RateLimit {
   #countInMemory(clientKey: string, window: Window): void {
     if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) this.#unsaved.add(clientKey);
     this.#windows.set(clientKey, addRequest(window, this.#options.clock.now()));
-  }
-
-  async #saveAll(): Promise<number> {
-    const clients = [...this.#unsaved];
-    for (const slice of slices(clients, this.#maxClients)) await this.#saveBatch(slice);
-    return clients.length;
   }
 
   /** How many clients are counted in one commit. */

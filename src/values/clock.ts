@@ -76,10 +76,7 @@ export function sleep(ms: number, clock: Clock, { signal, isBackground = false }
 
 /** Waits until a promise is settled, but no longer than `ms` milliseconds. It never rejects. */
 export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
-  const settled = new AbortController();
-  const settle = () => settled.abort();
-  work.then(settle, settle);
-  await sleep(ms, clock, { signal: settled.signal });
+  await withDeadline(work, ms, clock, () => new Error("Cannot wait any longer")).catch(() => {});
 }
 
 /**

@@ -8,10 +8,14 @@ const NO_OPTIONS = { path: undefined, readSettings: undefined };
 
 const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
 
-function apply(declarations: Record<string, unknown>, environment: Environment = {}): Promise<AppliedManifest> {
+async function apply(
+  declarations: Record<string, unknown>,
+  environment: Environment = {},
+): Promise<Omit<AppliedManifest, "manifest">> {
   const { manifest, issues } = parseManifest(JSON.stringify({ version: "0.1.0", variables: declarations }), NO_OPTIONS);
   assertEquals(issues, []);
-  return applyManifest(classify(environment).variables, manifest, OPTIONS);
+  const { manifest: _applied, ...result } = await applyManifest(classify(environment).variables, manifest, OPTIONS);
+  return result;
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */

@@ -26,7 +26,17 @@ function withVariables(variables: unknown): string {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
-const MINIMAL: Declaration = { tier: "public", type: "string", required: false, deprecated: false };
+const MINIMAL: Declaration = {
+  tier: "public",
+  type: "string",
+  required: false,
+  default: undefined,
+  description: undefined,
+  pattern: undefined,
+  values: undefined,
+  deprecated: false,
+  deprecatedMessage: undefined,
+};
 
 Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
   assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {

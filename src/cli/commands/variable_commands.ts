@@ -11,7 +11,7 @@ import {
 import { noMetrics } from "../../observe/metrics.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import { type Store, StoreUnavailableError, withTimeout } from "../../store/store.ts";
-import { type Clock, sleep } from "../../values/clock.ts";
+import { sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -70,28 +70,15 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
       }
     };
     io.printError("Watching the variables in the store");
-    await pollUntilStopped(store, printNew, { clock: io.clock, signal: stop.signal });
+    let pause = new AbortController();
+    store.watch(VARIABLES_HEAD_KEY, () => pause.abort()); // ends when the store is closed
+    while (!stop.signal.aborted) {
+      pause = new AbortController(); // first, so that a hint meanwhile ends the pause
+      await printNew().catch(ignoreUnavailable);
+      await sleep(POLL_MS, io.clock, { signal: AbortSignal.any([stop.signal, pause.signal]) });
+    }
   };
   await withStore(line, io, run, onChange);
-}
-
-/** Runs a task once a second, and when the store hints at a write, until the signal is aborted. */
-async function pollUntilStopped(
-  store: Store,
-  task: () => Promise<void>,
-  { clock, signal }: { clock: Clock; signal: AbortSignal },
-): Promise<void> {
-  let pause = new AbortController();
-  const stopWatching = store.watch(VARIABLES_HEAD_KEY, () => pause.abort());
-  try {
-    while (!signal.aborted) {
-      pause = new AbortController(); // before the task, so that a hint meanwhile ends the pause
-      await task().catch(ignoreUnavailable);
-      await sleep(POLL_MS, clock, { signal: AbortSignal.any([signal, pause.signal]) });
-    }
-  } finally {
-    stopWatching();
-  }
 }
 
 function ignoreUnavailable(error: unknown): void {

@@ -25,6 +25,16 @@ const KEYS =
 const TIER = "expected one of public, sensitive, server";
 const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
 
+/** The optional fields of a declaration that has none of them. */
+const UNDECLARED = {
+  default: undefined,
+  description: undefined,
+  pattern: undefined,
+  values: undefined,
+  deprecated: false,
+  deprecatedMessage: undefined,
+} as const;
+
 Deno.test("parseCommandManifest() parses the example of REP-RFC-0001 §6.1", () => {
   const text = `
 # .rep.yaml
@@ -70,21 +80,21 @@ settings:
     name: "the manifest",
     variables: new Map<string, Declaration>([
       ["API_URL", {
+        ...UNDECLARED,
         tier: "public",
         type: "url",
         required: true,
-        deprecated: false,
         description: "Base URL for the backend API",
       }],
-      ["FEATURE_FLAGS", { tier: "public", type: "csv", required: false, deprecated: false, default: "" }],
+      ["FEATURE_FLAGS", { ...UNDECLARED, tier: "public", type: "csv", required: false, default: "" }],
       ["ANALYTICS_KEY", {
+        ...UNDECLARED,
         tier: "sensitive",
         type: "string",
         required: true,
-        deprecated: false,
         pattern: "^UA-\\d+-\\d+$",
       }],
-      ["INTERNAL_ROUTING_KEY", { tier: "server", type: "string", required: true, deprecated: false }],
+      ["INTERNAL_ROUTING_KEY", { ...UNDECLARED, tier: "server", type: "string", required: true }],
     ]),
     settings: {
       strict_guardrails: true,

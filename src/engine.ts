@@ -35,8 +35,10 @@ export class Engine {
   readonly rateLimit: RateLimit;
   /** The keys of each epoch. */
   readonly epochs: Epochs;
-  /** The store, with its timeouts. */
+  /** The store of all of these. */
   readonly store: CircuitBreaker;
+  /** Aborted after an error that was not caught. */
+  readonly failure: AbortSignal;
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
   readonly #parts: Parts;
@@ -45,11 +47,12 @@ export class Engine {
   constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
     this.#options = options;
     const parts = this.#parts = createParts(options, createChanges, this.#closing.signal);
-    this.store = parts.store;
     this.configuration = parts.configuration;
     this.changes = parts.changes;
     this.rateLimit = parts.rateLimit;
     this.epochs = parts.epochs;
+    this.store = parts.store;
+    this.failure = options.failure;
   }
 
   /**
@@ -70,21 +73,6 @@ export class Engine {
   get active(): ActiveConfiguration {
     const { snapshot } = this.configuration;
     return this.changes?.activeConfiguration(snapshot) ?? { snapshot, cursor: 0 };
-  }
-
-  /** Whether the last reload was rejected. */
-  get isRejected(): boolean {
-    return this.configuration.isRejected;
-  }
-
-  /** Whether the last read and the last write of the store succeeded. */
-  get isStoreAvailable(): boolean {
-    return this.store.isAvailable;
-  }
-
-  /** Whether an error was not caught. */
-  get hasFailed(): boolean {
-    return this.#options.failure.aborted;
   }
 
   /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */

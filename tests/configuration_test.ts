@@ -186,7 +186,7 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   world.environment = { REP_PUBLIC_A: "2", REP_PUBLIC_B: "2", REP_SERVER_B: "s3cret" };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   assertEquals(configuration.snapshot === snapshot, true);
-  assertEquals([configuration.isRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
+  assertEquals([configuration.isReloadRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
   assertEquals(world.linesOf("rep.config.rejected"), [
     'error rep.config.rejected {"detail":"the previous configuration stays active","issues":["Cannot use REP_PUBLIC_B and ' +
     'REP_SERVER_B: expected a name in one tier only"]}',
@@ -195,7 +195,7 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "2" }, false]);
 });
 
 Deno.test("reload() logs at level info that a rejected configuration is valid again, even if nothing has changed", async () => {
@@ -225,11 +225,13 @@ Deno.test("reload() rejects sources that have lost all variables or their prefix
       "Cannot use the variables: expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before, " +
       "got none",
     ]);
-    assertEquals([configuration.isRejected, Object.fromEntries(configuration.snapshot.public)], [true, { B: "2" }]);
+    assertEquals([configuration.isReloadRejected, Object.fromEntries(configuration.snapshot.public)], [true, {
+      B: "2",
+    }]);
   }
   world.environment = { REP_SERVER_A: "1" };
   await configuration.reload();
-  assertEquals([configuration.isRejected, configuration.snapshot.public.size], [false, 0]);
+  assertEquals([configuration.isReloadRejected, configuration.snapshot.public.size], [false, 0]);
   await world.close();
 });
 
@@ -239,7 +241,7 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   world.reading = Promise.reject(new Deno.errors.NotFound("no such file"));
   await assertRejects(() => configuration.reload(), Deno.errors.NotFound, "no such file");
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "1" }, true]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "1" }, true]);
 });
 
 Deno.test("reload() in strict mode keeps the old value, and counts what it rejected", async () => {
@@ -250,7 +252,7 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it rejec
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isRejected, configuration.blocked], [{ A: "1" }, true, 2]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected, configuration.blocked], [{ A: "1" }, true, 2]);
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
 
@@ -340,7 +342,7 @@ Deno.test("reload() goes on after one that was rejected", async () => {
   await assertRejects(() => rejected, ConfigurationError);
   await good;
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isRejected], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "2" }, false]);
 });
 
 Deno.test("what could not be published is in force, and published by the first retry that succeeds", async () => {

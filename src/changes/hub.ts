@@ -94,13 +94,13 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
 const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 
 /** The longest silence of a stream; its heartbeat comes up to a fifth earlier. Middleboxes drop it after 30 to 60 s. */
-const HEARTBEAT_MS = 15_000;
+const STREAM_HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
 /** The maximum size of a chunk while a stream catches up. */
 const CHUNK_BYTES = 64 << 10;
 /** Random for each stream, so that clients do not reconnect all at once after a restart. */
 const RETRY_MS = [2_000, 8_000] as const;
-const BUSY_RETRY_MS = [5_000, 30_000] as const;
+const REJECTED_RETRY_MS = [5_000, 30_000] as const;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
@@ -163,7 +163,7 @@ export class Hub {
   reject(reason: StreamRejection): ReadableStream<Uint8Array> {
     this.#metrics.count("rep.streams.rejected", 1, reason);
     const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
-    const retryMs = this.#randomBetween(BUSY_RETRY_MS);
+    const retryMs = this.#randomBetween(REJECTED_RETRY_MS);
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment, id: undefined }))]);
   }
 
@@ -260,7 +260,7 @@ export class Hub {
 
   /** With jitter, so that the streams that received an event together are not all due together. */
   #nextHeartbeat(): number {
-    return this.#options.clock.monotonic() + HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+    return this.#options.clock.monotonic() + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
   #randomBetween([min, max]: readonly [number, number]): number {

@@ -64,7 +64,7 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
-    options.metrics.observe("rep.config.last_reload_success", () => Number(!this.isRejected));
+    options.metrics.observe("rep.config.last_reload_success", () => Number(!this.isReloadRejected));
     options.metrics.observe("rep.config.last_reload_timestamp_seconds", () => this.#lastReloadAt / 1_000);
     this.listeners = new ValueListeners(options.log);
   }
@@ -98,7 +98,7 @@ export class Configuration {
   }
 
   /** Whether the last reload was rejected. */
-  get isRejected(): boolean {
+  get isReloadRejected(): boolean {
     return this.#rejection !== undefined;
   }
 

@@ -86,9 +86,9 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const applied = await applyManifest(classified.variables, input);
   const { manifest, variables, deprecated } = applied;
   const warnings = scanForSecrets(variables);
-  const rejected = strict ? warnings.map(strictIssue) : [];
-  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...rejected];
-  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: rejected.length });
+  const blocked = strict ? warnings.map(strictIssue) : [];
+  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
+  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
   return {

@@ -1,5 +1,7 @@
+import type { Configuration } from "../config/configuration.ts";
 import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
 
@@ -23,14 +25,12 @@ export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "uncaugh
 /** The type of a problem. */
 type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 
-/** What a gateway has problems with. */
+/** What a gateway has problems with; an {@linkcode Engine} has all of it. */
 interface ProblemState {
-  /** Whether the last reload was rejected. */
-  readonly isRejected: boolean;
-  /** Whether the last read and the last write of the store succeeded. */
-  readonly isStoreAvailable: boolean;
-  /** Whether an error was not caught. */
-  readonly hasFailed: boolean;
+  readonly configuration: Pick<Configuration, "isReloadRejected">;
+  readonly store: Pick<CircuitBreaker, "isAvailable">;
+  /** Aborted after an error that was not caught. */
+  readonly failure: AbortSignal;
 }
 
 /** All combinations, by the bits of their number, so that a request for health creates no list and compares with `===`. */
@@ -40,8 +40,9 @@ const COMBINATIONS: readonly (readonly HealthProblem[])[] = Array.from(
 );
 
 /** Returns why a gateway is `degraded`. */
-export function problemsOf({ isRejected, isStoreAvailable, hasFailed }: ProblemState): readonly HealthProblem[] {
-  return COMBINATIONS[Number(isRejected) + 2 * Number(!isStoreAvailable) + 4 * Number(hasFailed)]!;
+export function problemsOf({ configuration, store, failure }: ProblemState): readonly HealthProblem[] {
+  const bits = Number(configuration.isReloadRejected) + 2 * Number(!store.isAvailable) + 4 * Number(failure.aborted);
+  return COMBINATIONS[bits]!;
 }
 
 /** Exports each problem as a gauge. */

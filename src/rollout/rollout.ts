@@ -25,7 +25,7 @@ export interface RolloutOptions extends RetryOptions {
 }
 
 /** The maximum interval between heartbeats. */
-const HEARTBEAT_MS = 5_000;
+const MEMBER_HEARTBEAT_MS = 5_000;
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 
@@ -137,7 +137,7 @@ export class Rollout {
 
   #schedule(): () => void {
     const { clock, random } = this.#options;
-    return clock.after(HEARTBEAT_MS * (1 - JITTER * random()), () => void this.#scheduledHeartbeat(), true);
+    return clock.after(MEMBER_HEARTBEAT_MS * (1 - JITTER * random()), () => void this.#scheduledHeartbeat(), true);
   }
 
   async #scheduledHeartbeat(): Promise<void> {

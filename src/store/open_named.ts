@@ -54,12 +54,12 @@ async function openPostgres(url: string, log: Log, options: RetryOptions): Promi
 }
 
 /**
- * Loads the engine and its driver before the first connection, since a download may take longer than connecting may.
+ * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than connecting may.
  */
 async function loadPostgres(): Promise<typeof import("./postgres/postgres.ts")> {
-  const engine = await import("./postgres/postgres.ts");
+  const postgres = await import("./postgres/postgres.ts");
   await loadPostgresDriver();
-  return engine;
+  return postgres;
 }
 
 /** Logs an error of the first connection if it is an outage. */

@@ -207,7 +207,7 @@ class Release {
 
   #explain(error: unknown, key: string): Found {
     if (isAbsence(error)) return VANISHED;
-    if (isRejection(error)) return REJECTED;
+    if (isPermanent(error)) return REJECTED;
     this.#logUnreadable(error, key);
     return UNREADABLE;
   }
@@ -302,7 +302,7 @@ function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 
-function isRejection(error: unknown): boolean {
+function isPermanent(error: unknown): boolean {
   return error instanceof Deno.errors.NotCapable || error instanceof Deno.errors.FilesystemLoop ||
     (error instanceof Error && "code" in error && error.code === "ENAMETOOLONG"); // Deno has no class for it
 }

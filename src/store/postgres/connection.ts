@@ -6,9 +6,9 @@ import { type Client, loadPostgresDriver, type Row, type Statement } from "./dri
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
 
 /** The server rejects the connection for a reason that does not pass by itself, such as a wrong password. */
-export class RejectedError extends Error {
+export class PermanentError extends Error {
   /** The name of the error class. */
-  override name = "RejectedError";
+  override name = "PermanentError";
 }
 
 /** How long connecting may take, all hosts together: less than `openRemoteStore()` waits. */
@@ -32,7 +32,7 @@ export class PostgresConnection {
    * Connects to the first host that accepts writes.
    *
    * @param signal Ends the attempt.
-   * @throws {RejectedError} If a host rejects the user, the database or the encryption.
+   * @throws {PermanentError} If a host rejects the user, the database or the encryption.
    * @throws {StoreUnavailableError} If no host is reachable and accepts writes.
    */
   static async open(target: PostgresTarget, signal: AbortSignal): Promise<PostgresConnection> {
@@ -45,7 +45,7 @@ export class PostgresConnection {
         connection.close();
         failures.push("it is a standby");
       } catch (error) {
-        if (isRejection(error)) throw new RejectedError(messageOf(error));
+        if (isPermanent(error)) throw new PermanentError(messageOf(error));
         failures.push(messageOf(error));
       }
     }
@@ -135,14 +135,14 @@ async function readPassword({ password, passwordFile }: PostgresTarget): Promise
   if (passwordFile !== undefined) return (await readFile(passwordFile, "password_file")).replace(/\r?\n$/, "");
   const fromEnvironment = process.env["PGPASSWORD"];
   if (fromEnvironment) return fromEnvironment;
-  throw new RejectedError("the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD");
+  throw new PermanentError("the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD");
 }
 
 async function readFile(path: string, parameter: string): Promise<string> {
   try {
     return await readFileAt(path, "utf8");
   } catch (error) {
-    throw new RejectedError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
+    throw new PermanentError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
   }
 }
 
@@ -155,8 +155,8 @@ const REJECTIONS = /^(28...|3D000|42501)$/;
 const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 
 /** Whether an error of the server does not pass by itself. */
-export function isRejection(error: unknown): boolean {
-  if (error instanceof RejectedError) return true;
+export function isPermanent(error: unknown): boolean {
+  if (error instanceof PermanentError) return true;
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return REJECTIONS.test(code) || TLS_REJECTIONS.test(messageOf(error));
 }

@@ -13,7 +13,7 @@ import {
   type Write,
 } from "../store.ts";
 import { decodeName, decodeValue, encodeKey, encodeName, encodePrefix, encodeValue } from "./codec.ts";
-import { isRejection, PostgresConnection, RejectedError } from "./connection.ts";
+import { isPermanent, PermanentError, PostgresConnection } from "./connection.ts";
 import type { Row, Statement } from "./driver.ts";
 import { PostgresPool } from "./pool.ts";
 import { ensureSchema } from "./schema.ts";
@@ -34,9 +34,9 @@ const LISTEN_PAUSE_MS = 1_000;
  * Connects to a PostgreSQL server, and creates the tables on first use.
  *
  * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, also if the
- * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all engines.
+ * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all servers.
  *
- * @throws {RejectedError} If the server rejects the connection or the schema.
+ * @throws {PermanentError} If the server rejects the connection or the schema.
  * @throws {StoreUnavailableError} If no server is reachable.
  */
 export async function openPostgresStore(target: PostgresTarget, options: RetryOptions): Promise<Store> {
@@ -59,7 +59,7 @@ async function withSchema(connection: PostgresConnection, schema: string): Promi
     return connection;
   } catch (error) {
     connection.close();
-    throw isRejection(error) ? new RejectedError(messageOf(error)) : toStoreError(error);
+    throw isPermanent(error) ? new PermanentError(messageOf(error)) : toStoreError(error);
   }
 }
 

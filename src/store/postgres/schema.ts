@@ -1,5 +1,5 @@
 import type { PostgresConnection } from "./connection.ts";
-import { RejectedError } from "./connection.ts";
+import { PermanentError } from "./connection.ts";
 
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
 export const SCHEMA_VERSION = 1;
@@ -69,12 +69,12 @@ INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION});
 /**
  * Creates the tables on first use, and checks that they are those of this version.
  *
- * @throws {RejectedError} If they are of a newer version, or the database cannot store all text.
+ * @throws {PermanentError} If they are of a newer version, or the database cannot store all text.
  */
 export async function ensureSchema(connection: PostgresConnection, schema: string): Promise<void> {
   const version = await findVersion(connection, schema) ?? await create(connection, schema);
   if (version !== SCHEMA_VERSION) {
-    throw new RejectedError(`expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`);
+    throw new PermanentError(`expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`);
   }
 }
 
@@ -93,7 +93,7 @@ async function findVersion(connection: PostgresConnection, schema: string): Prom
 async function create(connection: PostgresConnection, schema: string): Promise<number | undefined> {
   const [database] = await connection.query("SELECT current_setting('server_encoding') AS encoding");
   const encoding = database?.["encoding"];
-  if (encoding !== "UTF8") throw new RejectedError(`expected a database with the encoding UTF8, got ${encoding}`);
+  if (encoding !== "UTF8") throw new PermanentError(`expected a database with the encoding UTF8, got ${encoding}`);
   await connection.query("BEGIN");
   try {
     await connection.query(`SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`);

@@ -41,18 +41,37 @@ export class Engine {
   readonly failure: AbortSignal;
   readonly #options: ResolvedOptions;
   readonly #closing = new AbortController();
-  readonly #parts: Parts;
+  readonly #tasks: BackgroundTasks;
+  readonly #storedVariables: StoredVariablesSource;
 
-  /** @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload. */
+  /**
+   * Creates the parts and connects them, in the order in which data passes through them.
+   *
+   * @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload.
+   */
   constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
     this.#options = options;
-    const parts = this.#parts = createParts(options, createChanges, this.#closing.signal);
-    this.configuration = parts.configuration;
-    this.changes = parts.changes;
-    this.rateLimit = parts.rateLimit;
-    this.epochs = parts.epochs;
-    this.store = parts.store;
     this.failure = options.failure;
+    const { clock, random, metrics, masterKey } = options;
+    const { signal } = this.#closing;
+    const onChange = (failure: Error | undefined) => this.#handleStoreChange(failure);
+    const store = this.store = new CircuitBreaker(options.store, { clock, metrics, onChange });
+    const tasks = this.#tasks = new BackgroundTasks({ ...options, store, signal });
+    const reload = () => this.configuration.reload().catch(() => {}); // its issues have been logged
+    const storedVariables = new StoredVariablesSource({ store, clock, random, reload, signal });
+    this.#storedVariables = storedVariables;
+    const common = { ...options, store, tasks, storedVariables };
+    this.changes = createChanges?.({ ...common, reload });
+    metrics.observe("rep.streams.open", () => this.changes?.hub.size ?? 0);
+    const publish = async (snapshot: Snapshot) => await this.changes?.publisher.publishOrRetry(snapshot);
+    this.configuration = new Configuration({ ...common, publish });
+    this.rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
+    this.epochs = new Epochs({
+      clock,
+      rotationMs: options.keyRotationMs,
+      retentionMs: options.keyRetentionMs,
+      masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, options),
+    });
   }
 
   /**
@@ -96,14 +115,29 @@ export class Engine {
   }
 
   #startTasks(): void {
-    const { tasks, store, rateLimit, changes, storedVariables } = this.#parts;
-    tasks.repeat(SAMPLE_MS, "sample", async () => await this.#options.registry.sample());
-    tasks.repeat(WINDOW_MS, "sweep", () => rateLimit.sweep());
-    tasks.repeat(PROBE_MS, "probe", () => store.probe());
+    const tasks = this.#tasks;
+    const { registry } = this.#options;
+    tasks.repeat(SAMPLE_MS, "sample", () => Promise.resolve(registry.sample()), { needsStore: false });
+    tasks.repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep());
+    tasks.repeat(PROBE_MS, "probe", () => this.store.probe());
     tasks.repeat(PROBE_MS, "save", () => this.#saveCounts());
-    tasks.runOnHint(VARIABLES_HEAD_KEY, "reload", () => storedVariables.poll());
-    if (changes === undefined) tasks.repeat(POLL_MS, "reload", () => storedVariables.poll());
-    else changes.start(); // polls for both the events and the variables
+    tasks.runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#storedVariables.poll());
+    if (this.changes) this.changes.start(); // polls for both the events and the variables
+    else tasks.repeat(POLL_MS, "reload", () => this.#storedVariables.poll());
+  }
+
+  /**
+   * Called when the store fails, and when it is available again. Meanwhile, what needs it fails at once
+   * ({@linkcode CircuitBreaker}), and then all repeated tasks make up for that: they read what was missed, publish what
+   * could not be published, and store what was counted in memory.
+   */
+  #handleStoreChange(failure: Error | undefined): void {
+    const { log } = this.#options;
+    if (failure !== undefined) {
+      return log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
+    }
+    log.info("rep.store.up", { detail: "the store is available again" });
+    this.#tasks.runAll();
   }
 
   /** Stores the session keys that were counted in memory. */
@@ -114,43 +148,3 @@ export class Engine {
 }
 
 type CreateChanges = (options: ChangesOptions) => Changes;
-
-type Parts = ReturnType<typeof createParts>;
-
-/** Creates the parts and connects them, in the order in which data passes through them. */
-function createParts(options: ResolvedOptions, createChanges: CreateChanges | undefined, signal: AbortSignal) {
-  const { clock, random, metrics, masterKey } = options;
-  const onChange = (failure: Error | undefined) => handleStoreChange(failure, parts);
-  const store: CircuitBreaker = new CircuitBreaker(options.store, { clock, metrics, onChange });
-  const tasks = new BackgroundTasks({ ...options, store, signal });
-  const reload = () => configuration.reload().catch(() => {}); // its issues have been logged
-  const storedVariables = new StoredVariablesSource({ store, clock, random, reload, signal });
-  const common = { ...options, store, tasks, storedVariables };
-  const changes = createChanges?.({ ...common, reload });
-  metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
-  const publish = async (snapshot: Snapshot) => await changes?.publisher.publishOrRetry(snapshot);
-  const configuration: Configuration = new Configuration({ ...common, publish });
-  const rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
-  const epochs = new Epochs({
-    clock,
-    rotationMs: options.keyRotationMs,
-    retentionMs: options.keyRetentionMs,
-    masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, options),
-  });
-  const parts = { ...common, changes, configuration, rateLimit, epochs };
-  return parts;
-}
-
-/**
- * Called when the store fails, and when it is available again. Meanwhile, what needs it fails at once
- * ({@linkcode CircuitBreaker}), and then all repeated tasks make up for that: they read what was missed, publish what
- * could not be published, and store what was counted in memory.
- */
-function handleStoreChange(failure: Error | undefined, { log, tasks }: Pick<Parts, "log" | "tasks">): void {
-  if (failure === undefined) {
-    log.info("rep.store.up", { detail: "the store is available again" });
-    tasks.runAll();
-  } else {
-    log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
-  }
-}

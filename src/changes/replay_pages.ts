@@ -1,3 +1,4 @@
+import { SharedCalls } from "../values/shared_calls.ts";
 import type { EventLog } from "./event_log.ts";
 import { eventFrame } from "./frame.ts";
 import { type Frame, sizeOf, takeAfter } from "./frames.ts";
@@ -28,7 +29,8 @@ export class ReplayPages {
   readonly #log: EventLog;
   /** The least recently used page comes first. */
   #pages: Page[] = [];
-  readonly #reading = new Map<number, Promise<readonly Frame[]>>();
+  /** Streams that ask for the same page at the same time share one read. */
+  readonly #reading = new SharedCalls<readonly Frame[]>();
   /** How many events to read, so that a page has about {@linkcode PAGE_BYTES}. */
   #limit = MAX_EVENTS;
   #redactions = 0;
@@ -39,7 +41,8 @@ export class ReplayPages {
 
   /** Returns events after a cursor; none if there are no more. */
   async after(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
-    return takeAfter(this.#find(cursor) ?? await this.#readOnce(cursor), cursor, maxBytes);
+    const frames = this.#find(cursor) ?? await this.#reading.run(String(cursor), () => this.#read(cursor));
+    return takeAfter(frames, cursor, maxBytes);
   }
 
   /** Drops all pages, since they contain values that must not be sent any more. */
@@ -52,13 +55,6 @@ export class ReplayPages {
     const page = this.#pages.find(({ after, frames }) => after <= cursor && cursor < (frames.at(-1)?.id ?? 0));
     if (page !== undefined) this.#keep(page);
     return page?.frames;
-  }
-
-  /** Streams that ask for the same page at the same time share one read. */
-  #readOnce(cursor: number): Promise<readonly Frame[]> {
-    const reading = this.#reading.get(cursor) ?? this.#read(cursor).finally(() => this.#reading.delete(cursor));
-    this.#reading.set(cursor, reading);
-    return reading;
   }
 
   async #read(cursor: number): Promise<readonly Frame[]> {

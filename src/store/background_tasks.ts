@@ -14,7 +14,7 @@ interface BackgroundTasksOptions {
 /** Runs tasks that need the store, in the background. Their errors are logged, but for an outage, which is logged once. */
 export class BackgroundTasks {
   readonly #options: BackgroundTasksOptions;
-  /** Run the repeated tasks. */
+  /** Run the repeated tasks that need the store. */
   readonly #repeated: (() => Promise<void>)[] = [];
 
   constructor(options: BackgroundTasksOptions) {
@@ -31,11 +31,11 @@ export class BackgroundTasks {
   }
 
   /** Runs a task every `ms` milliseconds, and in {@linkcode runAll}, but never twice at the same time. */
-  repeat(ms: number, name: string, task: () => Promise<unknown>): void {
+  repeat(ms: number, name: string, task: () => Promise<unknown>, { needsStore = true } = {}): void {
     const { clock, log, signal } = this.#options;
     let running: Promise<void> | undefined;
     const run = () => running ??= this.run(name, task).finally(() => running = undefined);
-    this.#repeated.push(run);
+    if (needsStore) this.#repeated.push(run);
     signal.addEventListener("abort", every(ms, run, { clock, onError: logTaskError(log, name) }));
   }
 
@@ -45,7 +45,7 @@ export class BackgroundTasks {
     signal.addEventListener("abort", store.watch(key, () => void this.run(name, task)));
   }
 
-  /** Runs all repeated tasks now: when the store is available again, they make up for what has failed meanwhile. */
+  /** Runs all repeated tasks that need the store now: when the store is available again, they make up for what has failed meanwhile. */
   runAll(): void {
     for (const run of this.#repeated) void run();
   }

@@ -2,8 +2,7 @@ import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
-import { heartbeatFrame, openingFrame } from "./frame.ts";
-import { type Frame, sizeOf } from "./frames.ts";
+import { type Frame, heartbeatFrame, openingFrame, sizeOf } from "./frame.ts";
 import { STREAM_REJECTIONS, type StreamRejection } from "./stream_rejections.ts";
 import type { Tail } from "./tail.ts";
 
@@ -22,16 +21,13 @@ export interface HubOptions {
   maxStreamAgeMs: number;
 }
 
-/** Where a stream begins. `cursor` is the id of the last event that the client has. */
-export type Position =
-  /** With the next event. */
-  | { readonly kind: "live" }
-  /** With every event after the cursor. */
-  | { readonly kind: "reconnect"; readonly cursor: number }
-  /** With the newest event of each variable that changed after the cursor. */
-  | { readonly kind: "page"; readonly cursor: number }
-  /** With the newest event of each variable. */
-  | { readonly kind: "unknown" };
+/** Where a stream begins. */
+export interface Position {
+  /** The id of the last event that the client has; `undefined` if that is unknown, so that it gets the whole state. */
+  readonly cursor: number | undefined;
+  /** Whether it begins with the newest event of each variable that changed after the cursor, and not with every one. */
+  readonly skipsOutdated: boolean;
+}
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
@@ -167,13 +163,11 @@ export class Hub {
     return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment, id: undefined }))]);
   }
 
-  #createSubscriber(clientKey: string, position: Position): Subscriber {
+  #createSubscriber(clientKey: string, { cursor, skipsOutdated }: Position): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const cursor = this.#cursorOf(position);
-    const skipsOutdated = position.kind === "page" || position.kind === "unknown";
     const endsAt = clock.monotonic() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const opening = this.#opening(cursor, position);
-    return new Subscriber({ actions: this.#actions, clientKey, cursor, skipsOutdated, endsAt, opening });
+    const opening = this.#opening(cursor);
+    return new Subscriber({ actions: this.#actions, clientKey, cursor: cursor ?? 0, skipsOutdated, endsAt, opening });
   }
 
   #open(subscriber: Subscriber): void {
@@ -186,18 +180,12 @@ export class Hub {
     controller.enqueue(encoder.encode(opening));
   }
 
-  #cursorOf(position: Position): number {
-    if (position.kind === "live") return this.#tail.head;
-    return position.kind === "unknown" ? 0 : position.cursor;
-  }
-
   /**
    * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
-  #opening(cursor: number, { kind }: Position): string {
-    const retryMs = this.#randomBetween(RETRY_MS);
-    if (kind !== "unknown") return openingFrame({ retryMs, comment: "connected", id: cursor });
-    return openingFrame({ retryMs, comment: "unknown event id; sending the full public state", id: undefined });
+  #opening(cursor: number | undefined): string {
+    const comment = cursor === undefined ? "unknown event id; sending the full public state" : "connected";
+    return openingFrame({ retryMs: this.#randomBetween(RETRY_MS), comment, id: cursor });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {

@@ -1,7 +1,6 @@
 import { SharedCalls } from "../values/shared_calls.ts";
 import type { EventLog } from "./event_log.ts";
-import { eventFrame } from "./frame.ts";
-import { type Frame, sizeOf, takeAfter } from "./frames.ts";
+import { eventFrame, type Frame, sizeOf, takeAfter } from "./frame.ts";
 import type { LogEvent } from "./log_event.ts";
 
 /** Events that were read from the store together. */

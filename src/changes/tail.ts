@@ -1,6 +1,5 @@
 import type { EventLog, PublicState } from "./event_log.ts";
-import { eventFrame } from "./frame.ts";
-import { type Frame, sizeOf, takeAfter } from "./frames.ts";
+import { eventFrame, type Frame, sizeOf, takeAfter } from "./frame.ts";
 import { type LogEvent, tagOf } from "./log_event.ts";
 import { ReplayPages } from "./replay_pages.ts";
 

@@ -57,6 +57,8 @@ function preflight(headers: Headers): Response {
   return new Response(null, { status: 204, headers });
 }
 
+/** With the newest event of each variable. */
+const UNKNOWN: Position = { cursor: undefined, skipsOutdated: true };
 /** Event ids are safe integers. */
 const CURSOR = /^\d{1,16}$/;
 
@@ -78,16 +80,16 @@ async function readPosition(headers: Headers, search: string, tail: Tail): Promi
   const header = headers.get("last-event-id");
   const query = new URLSearchParams(search);
   const text = header || query.get("last_event_id");
-  if (!text) return { kind: "live" };
-  if (!CURSOR.test(text)) return { kind: "unknown" };
+  if (!text) return { cursor: tail.head, skipsOutdated: false };
+  if (!CURSOR.test(text)) return UNKNOWN;
   const cursor = Number(text);
   const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
-  if (tail.hasReached(cursor)) return { kind: header ? "reconnect" : "page", cursor };
+  if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (!isUpToDate) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
   const state = shortHash(await configurationHash(tail.publicValues));
   const hasState = header === query.get("last_event_id") && query.get("state") === state;
-  return hasState ? { kind: "reconnect", cursor: head } : { kind: "unknown" };
+  return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;
 }
 
 /** Reads the newest events, and returns whether the store was available. */

@@ -33,16 +33,10 @@ interface ProblemState {
   readonly failure: AbortSignal;
 }
 
-/** All combinations, by the bits of their number, so that a request for health creates no list and compares with `===`. */
-const COMBINATIONS: readonly (readonly HealthProblem[])[] = Array.from(
-  { length: 2 ** HEALTH_PROBLEMS.length },
-  (_, bits) => HEALTH_PROBLEMS.filter((_problem, index) => (bits & 2 ** index) !== 0),
-);
-
 /** Returns why a gateway is `degraded`. */
 export function problemsOf({ configuration, store, failure }: ProblemState): readonly HealthProblem[] {
-  const bits = Number(configuration.isReloadRejected) + 2 * Number(!store.isAvailable) + 4 * Number(failure.aborted);
-  return COMBINATIONS[bits]!;
+  const arePresent = [configuration.isReloadRejected, !store.isAvailable, failure.aborted]; // in the order of the list
+  return HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
 }
 
 /** Exports each problem as a gauge. */
@@ -58,7 +52,6 @@ export interface HealthState {
   readonly status: HealthStatus;
   readonly snapshot: Snapshot;
   readonly blocked: number;
-  /** The same list for the same problems. */
   readonly problems: readonly HealthProblem[];
 }
 
@@ -121,7 +114,7 @@ export class HealthEndpoint {
 
 function isSame(state: HealthState, other: HealthState | undefined): boolean {
   return state.status === other?.status && state.snapshot === other.snapshot && state.blocked === other.blocked &&
-    state.problems === other.problems;
+    state.problems.join() === other.problems.join();
 }
 
 /** The report of `GET /rep/health`. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { sizeOf, takeAfter } from "../../src/changes/frames.ts";
+import { sizeOf, takeAfter } from "../../src/changes/frame.ts";
 
 const FRAMES = [10, 20, 30, 40].map((id) => ({ id, bytes: new Uint8Array(id) }));
 

@@ -25,7 +25,8 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
   const hub = new Hub(tail, { clock, log, random: () => 0, metrics: noMetrics, ...limits });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
-  const reader = hub.subscribe(client, { kind: "live" }).pipeThrough(new TextDecoderStream()).getReader();
+  const reader = hub.subscribe(client, { cursor: 0, skipsOutdated: false }).pipeThrough(new TextDecoderStream())
+    .getReader();
   await reader.read();
   await clock.tick(0);
 

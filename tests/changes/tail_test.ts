@@ -109,7 +109,7 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, metrics: noMetrics, ...limits });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(client, { kind: "reconnect", cursor: cursor * 1_000 }).pipeThrough(
+    const reader = hub.subscribe(client, { cursor: cursor * 1_000, skipsOutdated: false }).pipeThrough(
       new TextDecoderStream(),
     )
       .getReader();

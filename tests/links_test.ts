@@ -1,4 +1,4 @@
-/** Checks the links of every Markdown page; and that the pages are short. */
+/** Checks the links of every Markdown page, and that the pages are short and say whom they are for. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { countUserPages, countWords, MAX_WORDS } from "../tools/words.ts";
@@ -84,4 +84,12 @@ Deno.test("the pages for users have at most as many words as anybody reads", asy
 
 Deno.test("countWords() counts words, but no bars, rules, bullets and dashes", () => {
   assertEquals(countWords("# A title\n\n- one – two\n\n| `a b` |  |\n| --- | --- |\n| 2.9 % | … |\n"), 7);
+});
+
+Deno.test("every page of docs/ says in its first lines whom it is for", async () => {
+  const silent: string[] = [];
+  for (const page of PAGES.filter((path) => path.startsWith("docs/") && path !== "docs/README.md")) {
+    if (!/\bThis page is for\b/.test((await Deno.readTextFile(page)).slice(0, 1_200))) silent.push(page);
+  }
+  assertEquals(silent, [], 'expected "This page is for …" in the first lines');
 });

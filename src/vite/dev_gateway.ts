@@ -11,7 +11,7 @@ import { createLog, type Log, messageOf } from "../observe/log.ts";
 import { memoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { generateTypes } from "../config/generate_types.ts";
-import { allowedHostRule } from "./allowed_hosts.ts";
+import { allowedHostRule } from "./allowed_host_rule.ts";
 import { readVariables } from "./read_variables.ts";
 import type { ViteConfig, ViteLogger, ViteWebSocket } from "./vite.ts";
 

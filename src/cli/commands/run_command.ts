@@ -4,7 +4,7 @@ import { UsageError } from "../options/read_options.ts";
 import type { CommandIo, Run } from "./command_io.ts";
 import { parseCommandArguments } from "./command_line.ts";
 import type { CommandName } from "./command_names.ts";
-import { commandHelp } from "./help.ts";
+import { commandHelp } from "./command_help.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen } from "./typegen.ts";

@@ -1,6 +1,7 @@
 /** The alerts of examples/prometheus: their series exist, docs/operations.md says what to do, and promtool runs their tests. */
 import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
+import { createGateway } from "../src/gateway.ts";
 import { INSTRUMENT_NAMES, INSTRUMENTS } from "../src/observe/instruments.ts";
 import { prometheusName } from "../src/observe/prometheus.ts";
 import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.ts";
@@ -54,18 +55,42 @@ Deno.test("every alert is tested as it fires, and as it does not", async () => {
   assertEquals([namesOf(true), namesOf(false)], [NAMES, NAMES]);
 });
 
+/** Ends with an error, and what promtool says, unless it accepts its input. */
+async function runPromtool(args: string[], input = ""): Promise<void> {
+  const child = new Deno.Command(promtool ?? "", {
+    args,
+    cwd: FOLDER,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  })
+    .spawn();
+  await new Response(input).body?.pipeTo(child.stdin);
+  const { code, stdout, stderr } = await child.output();
+  const decoder = new TextDecoder();
+  assertEquals(code, 0, decoder.decode(stdout) + decoder.decode(stderr));
+}
+
 const promtool = await findProgram(["promtool", "promtool.exe"], foldersOnPath(THIS_MACHINE), THIS_MACHINE);
 
-Deno.test({
-  name: promtool === undefined
-    ? "without promtool (Debian's package prometheus): the alerts fire as rules_test.yaml says"
-    : "promtool: the alerts fire as rules_test.yaml says",
-  ignore: promtool === undefined,
-  async fn() {
-    for (const args of [["check", "rules", "rules.yaml"], ["test", "rules", "rules_test.yaml"]]) {
-      const { code, stdout, stderr } = await new Deno.Command(promtool ?? "", { args, cwd: FOLDER }).output();
-      const decoder = new TextDecoder();
-      assertEquals(code, 0, decoder.decode(stdout) + decoder.decode(stderr));
-    }
-  },
+/** Registers a test that is ignored without promtool. */
+function testPromtool(name: string, fn: () => Promise<void>): void {
+  const reason = promtool === undefined ? "without promtool (Debian's package prometheus): " : "";
+  Deno.test({ name: `${reason}${name}`, ignore: promtool === undefined, fn });
+}
+
+testPromtool("promtool finds the alerts fire as rules_test.yaml says", async () => {
+  await runPromtool(["check", "rules", "rules.yaml"]);
+  await runPromtool(["test", "rules", "rules_test.yaml"]);
+});
+
+testPromtool("promtool finds no fault with the metrics of a gateway", async () => {
+  await using gateway = await createGateway({
+    variables: {},
+    hotReload: true,
+    certificateNotAfter: () => 1_900_000_000,
+  });
+  await (await gateway.fetch(new Request("http://gateway.test/rep/health"))).text();
+  const response = await gateway.fetchHealth(new Request("http://health.test/metrics"));
+  await runPromtool(["check", "metrics"], await response.text());
 });

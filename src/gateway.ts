@@ -8,7 +8,7 @@ import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, proble
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
 import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
 import { SessionKeyEndpoint, sessionKeyHeaders } from "./endpoints/session_key.ts";
-import { Engine } from "./engine.ts";
+import { Core } from "./core.ts";
 import { type GatewayOptions, type ResolvedOptions, resolveOptions } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import { corsHeaders } from "./http/origin.ts";
@@ -104,7 +104,7 @@ export interface CloseOptions {
 }
 
 /**
- * Creates and starts a gateway: its content, its routes, and a {@linkcode Engine}, which creates everything
+ * Creates and starts a gateway: its content, its routes, and a {@linkcode Core}, which creates everything
  * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
@@ -124,11 +124,11 @@ export interface CloseOptions {
 export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const resolved = resolveOptions(options);
   const content = await openContent(resolved);
-  const engine = new Engine(resolved, resolved.hotReload ? await loadChanges() : undefined);
-  const gateway = new RunningGateway(resolved, engine, content);
+  const core = new Core(resolved, resolved.hotReload ? await loadChanges() : undefined);
+  const gateway = new RunningGateway(resolved, core, content);
   try {
-    await engine.start();
-    if (engine.configuration.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
+    await core.start();
+    if (core.configuration.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -155,7 +155,7 @@ const ANY_REQUEST = { method: "GET", headers: new Headers() };
 /** Its public functions are bound, so that they can be passed on alone: `Deno.serve(gateway.fetch)`. */
 class RunningGateway implements Gateway {
   readonly #options: ResolvedOptions;
-  readonly #engine: Engine;
+  readonly #core: Core;
   readonly #content: Content | undefined;
   readonly #health: HealthEndpoint;
   readonly #urls = new RequestUrls();
@@ -168,13 +168,13 @@ class RunningGateway implements Gateway {
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
-  constructor(options: ResolvedOptions, engine: Engine, content: Content | undefined) {
+  constructor(options: ResolvedOptions, core: Core, content: Content | undefined) {
     this.#options = options;
-    this.#engine = engine;
+    this.#core = core;
     this.#content = content;
     const { clock, allowedHosts, basePath } = options;
     this.#health = new HealthEndpoint(clock);
-    observeProblems(options.metrics, engine);
+    observeProblems(options.metrics, core);
     const runtime = globalThis.navigator?.userAgent ?? "unknown";
     options.metrics.observe("rep.build.info", () => new Map([[`${VERSION} ${runtime}`, 1]]));
     options.metrics.observe("rep.tls.not_after_timestamp_seconds", options.certificateNotAfter);
@@ -183,7 +183,7 @@ class RunningGateway implements Gateway {
     this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(options) });
     // Probes and scrapes come every few seconds.
     this.#respondHealth = createResponder({ ...common, accessLog: false, metrics: noMetrics });
-    this.#sessionKey = new SessionKeyEndpoint({ ...options, epochs: engine.epochs, rateLimit: engine.rateLimit });
+    this.#sessionKey = new SessionKeyEndpoint({ ...options, epochs: core.epochs, rateLimit: core.rateLimit });
     const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
     this.#router = new Router({ table: this.#portTable(options), fallback, basePath });
     const health = { table: this.#healthPortTable(options), fallback: { handler: notFound }, basePath: "" };
@@ -205,20 +205,20 @@ class RunningGateway implements Gateway {
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#healthRouter.find);
 
-  readonly reload: Gateway["reload"] = (options) => this.#engine.configuration.reload(options);
+  readonly reload: Gateway["reload"] = (options) => this.#core.configuration.reload(options);
 
-  readonly get: Gateway["get"] = (name) => this.#engine.configuration.snapshot.public.get(name);
+  readonly get: Gateway["get"] = (name) => this.#core.configuration.snapshot.public.get(name);
 
   readonly getPrivate: Gateway["getPrivate"] = (name) => {
-    const { sensitive, serverValue } = this.#engine.configuration.snapshot;
+    const { sensitive, serverValue } = this.#core.configuration.snapshot;
     return sensitive.get(name) ?? serverValue(name);
   };
 
-  readonly onChange: Gateway["onChange"] = (name, listener) => this.#engine.configuration.listeners.add(name, listener);
+  readonly onChange: Gateway["onChange"] = (name, listener) => this.#core.configuration.listeners.add(name, listener);
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;
-    this.#engine.changes?.leave();
+    this.#core.changes?.leave();
   };
 
   readonly close: Gateway["close"] = (options = {}) => this.#closing ??= this.#close(options);
@@ -230,9 +230,9 @@ class RunningGateway implements Gateway {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
     const requests = this.#finishRequests(stopListening);
-    await Promise.all([this.#engine.changes?.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
+    await Promise.all([this.#core.changes?.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
-    await this.#engine.close();
+    await this.#core.close();
     this.#sessionKey.close();
   }
 
@@ -242,14 +242,14 @@ class RunningGateway implements Gateway {
   }
 
   #portTable({ separateHealth }: ResolvedOptions): RouteTable {
-    const { changes } = this.#engine;
+    const { changes } = this.#core;
     return {
       // Load balancers and orchestrators request health by address, so that it is served for any host.
       [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
       "/rep/session-key": {
         methods: CORS_METHODS,
         handler: (request, context) =>
-          this.#sessionKey.respond(request, context, this.#engine.configuration.snapshot.sensitive.size),
+          this.#sessionKey.respond(request, context, this.#core.configuration.snapshot.sensitive.size),
         headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
       "/rep/changes": changes === undefined ? { handler: rejectChanges } : changesEndpoint(changes),
@@ -291,8 +291,8 @@ class RunningGateway implements Gateway {
   /** A gateway without pages does not load what they need. */
   async #firstConfigScript(): Promise<ConfigScript> {
     const { ConfigScriptCache } = await import("./pages/config_script_cache.ts");
-    const { epochs } = this.#engine;
-    const parts = { ...this.#options, activeConfiguration: () => this.#engine.active, epochs };
+    const { epochs } = this.#core;
+    const parts = { ...this.#options, activeConfiguration: () => this.#core.active, epochs };
     return await (this.#configScripts ??= new ConfigScriptCache(parts)).get();
   }
 
@@ -302,19 +302,19 @@ class RunningGateway implements Gateway {
 
   readonly #respondWithStatus: Handler = async (request, context) => {
     const { respondWithStatus } = await import("./endpoints/status/respond_with_status.ts");
-    const { configuration, changes, store } = this.#engine;
+    const { configuration, changes, store } = this.#core;
     const report = this.#health.report(this.#healthState);
     return await respondWithStatus(request, context, { ...this.#options, configuration, changes, store, report });
   };
 
   get #healthState() {
-    const { snapshot, blocked } = this.#engine.configuration;
-    return { status: this.#status, snapshot, blocked, problems: problemsOf(this.#engine) };
+    const { snapshot, blocked } = this.#core.configuration;
+    return { status: this.#status, snapshot, blocked, problems: problemsOf(this.#core) };
   }
 
   get #status(): HealthStatus {
     if (this.#isStopping) return "stopping";
-    return problemsOf(this.#engine).length > 0 ? "degraded" : "healthy";
+    return problemsOf(this.#core).length > 0 ? "degraded" : "healthy";
   }
 }
 

@@ -25,7 +25,7 @@ export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "uncaugh
 /** The type of a problem. */
 type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 
-/** What a gateway has problems with; an {@linkcode Engine} has all of it. */
+/** What a gateway has problems with; a {@linkcode Core} has all of it. */
 interface ProblemState {
   readonly configuration: Pick<Configuration, "isReloadRejected">;
   readonly store: Pick<CircuitBreaker, "isAvailable">;

@@ -26,7 +26,7 @@ const LEAVE_TIMEOUT_MS = 1_000;
 const SAMPLE_MS = 60_000;
 
 /** Everything that changes while the gateway runs, from the store to the streams. */
-export class Engine {
+export class Core {
   /** This process's variables, and how they are reloaded. */
   readonly configuration: Configuration;
   /** The event log and its streams; `undefined` without hot reload. */

@@ -159,9 +159,10 @@ export class RateLimit {
       if (areUnknown) this.#areClientsNew = found.size === 0;
       await Promise.all(contended.map(({ clientKey }) => this.#countAlone(clientKey, batch)));
     } catch (error) {
-      if (error instanceof StoreUnavailableError) this.#settle(batch, (clientKey) => this.#takeFromMemory(clientKey));
-      else if (batch.size > 1) await Promise.all(batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)));
-      else for (const request of [...batch.values()].flat()) this.#reject(request, error);
+      if (error instanceof StoreUnavailableError) {
+        this.#settle(batch, ({ resolve }, clientKey) => resolve(this.#takeFromMemory(clientKey)));
+      } else if (batch.size > 1) await Promise.all(batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)));
+      else this.#settle(batch, ({ reject }) => reject(error));
     }
   }
 
@@ -194,7 +195,7 @@ export class RateLimit {
     };
     const onStored = () => {
       this.#windows.set(clientKey, window);
-      this.#settle(new Map([[clientKey, requests]]), () => decisions.shift()!);
+      this.#settle(new Map([[clientKey, requests]]), ({ resolve }) => resolve(decisions.shift()!));
     };
     return { clientKey, key: windowKey(clientKey), update, onStored };
   }
@@ -212,18 +213,13 @@ export class RateLimit {
     return { clientKey, key: windowKey(clientKey), update, onStored: () => void this.#unsaved.delete(clientKey) };
   }
 
-  #settle(batch: Batch, decide: (clientKey: string) => RateDecision): void {
+  #settle(batch: Batch, settle: (request: PendingRequest, clientKey: string) => void): void {
     for (const [clientKey, requests] of batch) {
       for (const request of requests) {
         this.#waiting.delete(request);
-        request.resolve(decide(clientKey));
+        settle(request, clientKey);
       }
     }
-  }
-
-  #reject(request: PendingRequest, error: unknown): void {
-    this.#waiting.delete(request);
-    request.reject(error);
   }
 
   /** What this process knows of a client's window. */

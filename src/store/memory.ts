@@ -1,18 +1,16 @@
 import { SortedEntries } from "./sorted_entries.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
+/** The {@linkcode Store.engine} of a store in memory, which no other process can write to. */
+export const MEMORY = "memory";
+
 /** Returns a store that lives as long as the process. */
 export function memoryStore(): Store {
   return new MemoryStore();
 }
 
-/** Returns whether a store lives in the memory of this process, so that no other process can write to it. */
-export function isMemoryStore(store: Store): boolean {
-  return store instanceof MemoryStore;
-}
-
 class MemoryStore implements Store {
-  readonly engine = "memory";
+  readonly engine = MEMORY;
   readonly maxChecks = 100;
   /** The entries under each prefix. */
   readonly #prefixes = new Map<string, SortedEntries>();

@@ -4,7 +4,7 @@ import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { openStore } from "../../src/store/open.ts";
-import { isMemoryStore } from "../../src/store/memory.ts";
+import { MEMORY } from "../../src/store/memory.ts";
 import { modesIn } from "./_modes.ts";
 import { TempDirectory } from "../_temp.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -34,7 +34,7 @@ const MEMORY_ONLY =
 Deno.test("openStore() returns a memory store for :memory: and logs nothing", async () => {
   const { log, lines } = captureLog();
   const store = await openStore(":memory:", log);
-  assertEquals(isMemoryStore(store), true);
+  assertEquals(store.engine, MEMORY);
   await store.commit([], [{ key: ["a"], value: 1 }]);
   assertEquals((await store.get(["a"]))?.value, 1);
   assertEquals(lines, []);

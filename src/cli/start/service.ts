@@ -11,7 +11,7 @@ import { createRoute, createRoutes, READ_METHODS, type Routes, type RouteTable }
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { noMetrics, noTelemetry, type Telemetry } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
-import { isMemoryStore } from "../../store/memory.ts";
+import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
@@ -166,7 +166,7 @@ export class Service {
     const store = await openStore(options.kv, log);
     this.#store = store;
     const defaultManifest = await findDefaultManifest();
-    const isStoreShared = !isMemoryStore(store);
+    const isStoreShared = store.engine !== MEMORY;
     const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
     const found = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
     for (const detail of startWarnings(options, found)) log.warn("rep.start.warning", { detail });

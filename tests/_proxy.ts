@@ -176,10 +176,10 @@ export class RunningProxy implements AsyncDisposable {
     if (!this.#hasEnded) this.#child.kill("SIGHUP");
   }
 
-  /** Waits until the proxy has printed a text. */
+  /** Waits until the proxy has printed a text: for 30 s at most. */
   async printed(text: string): Promise<void> {
-    while (!this.output.includes(text)) {
-      if (this.#hasEnded) throw new Error(`The proxy ended without "${text}":\n${this.output}`);
+    for (let tries = 0; !this.output.includes(text); tries++) {
+      if (this.#hasEnded || tries === 600) throw new Error(`The proxy has not printed "${text}":\n${this.output}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }

@@ -25,7 +25,13 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
-/** Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`). */
+/**
+ * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`).
+ *
+ * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
+ * What was committed is valid as it is, since the next attempt compares with the store again. `Changes` repeats the
+ * publication every few seconds, and `Core` when the store is available again.
+ */
 export class Publisher {
   readonly #options: PublisherOptions;
   #target = EMPTY_SNAPSHOT;
@@ -70,7 +76,7 @@ export class Publisher {
     if (this.#hasFailed) await this.#publish("debug");
   }
 
-  /** Called when another configuration becomes active: this process's own has to be published again, or is superseded. */
+  /** Called when another configuration becomes active: this process's own is to be published again, or superseded. */
   onActiveChanged(): void {
     if (this.#isJoining) return; // which precedes a publication
     const { rollout } = this.#options;

@@ -45,7 +45,10 @@ export class BackgroundTasks {
     signal.addEventListener("abort", store.watch(key, () => void this.run(name, task)));
   }
 
-  /** Runs all repeated tasks that need the store now: when the store is available again, they make up for what has failed meanwhile. */
+  /**
+   * Runs all repeated tasks that need the store now: when it is available again, they make up for what has failed
+   * meanwhile.
+   */
   runAll(): void {
     for (const run of this.#repeated) void run();
   }

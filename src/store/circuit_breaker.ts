@@ -32,8 +32,8 @@ const MAX_COMMIT_BYTES = 600_000;
 
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause, that is they
- * fail immediately, for a second; then one of them first probes the store. Over KV Connect, operations on an unreachable server never end,
- * and each pending one keeps writing to standard error.
+ * fail immediately, for a second; then one of them first probes the store. Over KV Connect, operations on a server that
+ * is unreachable never end, and each pending one keeps writing to standard error.
  */
 export class CircuitBreaker implements Store {
   readonly maxChecks: number;

@@ -54,7 +54,8 @@ async function openPostgres(url: string, log: Log, options: RetryOptions): Promi
 }
 
 /**
- * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than connecting may.
+ * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than
+ * connecting may.
  */
 async function loadPostgres(): Promise<typeof import("./postgres/postgres.ts")> {
   const postgres = await import("./postgres/postgres.ts");

@@ -33,7 +33,7 @@ export class StoredVariablesSource {
   /** The id of the newest write that is known, and of the one with which a reload has read the variables. */
   #newest = 0;
   #followed = 0;
-  #following: Promise<void> | undefined;
+  #isFollowing = false;
 
   constructor(options: StoredVariablesOptions) {
     this.#options = options;
@@ -66,15 +66,17 @@ export class StoredVariablesSource {
 
   /**
    * Reloads after writes, once for all since the last reload, and also if the variables have never been read. A call
-   * during a call shares it.
+   * during a call does not wait for it, since its reload may take long.
    *
    * @param newest The id of the newest write.
    * @throws {StoreUnavailableError} If they could not be read. The next call tries again.
    */
   async follow(newest: number): Promise<void> {
     this.#newest = newest;
-    if (newest === this.#followed && this.isKnown) return; // not `<=`: ids start again if the database is emptied
-    await (this.#following ??= this.#reload().finally(() => this.#following = undefined));
+    const isFollowed = newest === this.#followed; // not `<=`: ids start again if the database is emptied
+    if (this.#isFollowing || (isFollowed && this.isKnown)) return;
+    this.#isFollowing = true;
+    await this.#reload().finally(() => this.#isFollowing = false);
   }
 
   async #reload(): Promise<void> {

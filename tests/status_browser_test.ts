@@ -1,8 +1,8 @@
 /** The status page in a real browser. */
 import { assertEquals } from "@std/assert";
-import axe from "axe-core";
 import type { Page } from "playwright-core";
 import type { GatewayOptions } from "../src/gateway_options.ts";
+import { findViolations } from "./_axe.ts";
 import { testBrowser } from "./_browser.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 
@@ -31,15 +31,6 @@ async function serveStatus(variables: Record<string, string>, options: GatewayOp
 /** Waits until the page has polled. */
 async function waitForPoll(page: Page): Promise<void> {
   await page.locator("#connection", { hasText: "Updated every 2 s" }).waitFor();
-}
-
-/** Returns what axe finds: the rule, and the elements. */
-async function findViolations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate("axe.run()") as {
-    violations: { id: string; nodes: { html: string }[] }[];
-  };
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 
 const VARIABLES = {

@@ -2,7 +2,8 @@ import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
-import { type Frame, heartbeatFrame, openingFrame, sizeOf } from "./frame.ts";
+import { concat } from "../values/concat.ts";
+import { type Frame, heartbeatFrame, openingFrame } from "./frame.ts";
 import { STREAM_REJECTIONS, type StreamRejection } from "./stream_rejections.ts";
 import type { Tail } from "./tail.ts";
 
@@ -293,13 +294,5 @@ const encoder = new TextEncoder();
 
 /** Returns one chunk for all frames. A single frame is not copied, since all streams share its bytes. */
 function concatenate(frames: readonly Frame[]): Uint8Array {
-  const [first] = frames;
-  if (first !== undefined && frames.length === 1) return first.bytes;
-  const chunk = new Uint8Array(sizeOf(frames));
-  let offset = 0;
-  for (const { bytes } of frames) {
-    chunk.set(bytes, offset);
-    offset += bytes.length;
-  }
-  return chunk;
+  return concat(frames.map(({ bytes }) => bytes));
 }

@@ -1,5 +1,6 @@
 import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
+import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
@@ -72,7 +73,7 @@ function headerRemover(headerLength: HeaderLength, toError: ToError): TransformS
   return new TransformStream({
     transform(chunk, controller) {
       if (header === undefined) return controller.enqueue(chunk);
-      header = joined(header, chunk);
+      header = concat([header, chunk]);
       const length = headerLength(header);
       if (length === undefined && header.length <= MAX_HEADER_BYTES) return;
       if (length === undefined || length === "invalid") throw toError("expected a header");
@@ -85,14 +86,6 @@ function headerRemover(headerLength: HeaderLength, toError: ToError): TransformS
       controller.enqueue(NO_CONTENT);
     },
   });
-}
-
-function joined(first: Bytes, second: Bytes): Bytes {
-  if (first.length === 0) return second;
-  const bytes = new Uint8Array(first.length + second.length);
-  bytes.set(first);
-  bytes.set(second, first.length);
-  return bytes;
 }
 
 /** Flags of a gzip header (RFC 1952 §2.3.1). */

@@ -2,6 +2,7 @@ import { constants, createBrotliCompress, createDeflate, createGzip } from "node
 import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList } from "../http/list_field.ts";
 import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
+import type { SendRequest } from "./send.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /** A page is compressed for one response only: higher levels take more time than they save bytes. */
@@ -49,12 +50,6 @@ type StreamCoding = keyof typeof ENCODERS;
 
 const STREAM_CODINGS = Object.keys(ENCODERS) as StreamCoding[];
 
-/** The part of a request that determines the coding of its response. */
-interface EncodingRequest {
-  readonly method: string;
-  readonly headers: Headers;
-}
-
 /**
  * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
  * coding that the client accepts, only `Vary` is added.
@@ -64,7 +59,7 @@ interface EncodingRequest {
  * @param response Its body is consumed; use the returned response instead.
  * @param original The value of its `Content-Encoding` before it was decoded.
  */
-export function encodeContent(response: Response, { method, headers }: EncodingRequest, original: string): Response {
+export function encodeContent(response: Response, { method, headers }: SendRequest, original: string): Response {
   const coding = preferredCoding(headers.get("accept-encoding"), [...originalCoding(original), ...STREAM_CODINGS]);
   const { body, status, statusText } = response;
   const encoded = encodedHeaders(response.headers, status === 304 ? undefined : coding);

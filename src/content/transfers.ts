@@ -2,7 +2,6 @@ import { Problem } from "../http/problem.ts";
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import type { Clock } from "../values/clock.ts";
 import type { ContentOptions } from "./content_options.ts";
-import { InFlight } from "./in_flight.ts";
 
 /** How long a response waits for its client to read. */
 const MAX_WAIT_MS = 60_000;
@@ -133,4 +132,30 @@ function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
   const headers = { "retry-after": "1" };
   if (limit === "max_transfers") return new Problem(503, { detail: "Too many responses are being sent", headers });
   return new Problem(429, { detail: "Too many responses are being sent to this client", headers });
+}
+
+/** Counts what is in flight, and notifies when nothing is. */
+export class InFlight {
+  #count = 0;
+  #idle: PromiseWithResolvers<void> | undefined;
+
+  /** Adds one. */
+  add(): void {
+    this.#count += 1;
+  }
+
+  /** Removes one. */
+  remove(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    this.#idle?.resolve();
+    this.#idle = undefined;
+  }
+
+  /** Resolves when nothing is in flight: at once, if nothing is now. */
+  idle(): Promise<void> {
+    if (this.#count === 0) return Promise.resolve();
+    this.#idle ??= Promise.withResolvers();
+    return this.#idle.promise;
+  }
 }

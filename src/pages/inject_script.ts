@@ -1,3 +1,4 @@
+import { concat } from "../values/concat.ts";
 import { InsertionPointFinder } from "./insertion_point.ts";
 
 /**
@@ -49,18 +50,8 @@ export function insertScript(
   script: Uint8Array,
   onUtf16: () => void = () => {},
 ): Uint8Array<ArrayBuffer> {
-  const finder = new InsertionPointFinder();
-  finder.read(document);
-  const { insertionPoint = finder.fallback } = finder;
-  if (insertionPoint === "none") {
-    onUtf16();
-    return document;
-  }
-  const result = new Uint8Array(document.length + script.length);
-  result.set(document.subarray(0, insertionPoint));
-  result.set(script, insertionPoint);
-  result.set(document.subarray(insertionPoint), insertionPoint + script.length);
-  return result;
+  const splice = new Splice(script, onUtf16);
+  return concat([...splice.push(document), ...splice.end()]);
 }
 
 /** Splices the script into the chunks of a document. */

@@ -1,3 +1,4 @@
+import { concat } from "../values/concat.ts";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
 import { insertScript } from "./inject_script.ts";
 
@@ -53,16 +54,5 @@ function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
 function removeRanges(document: Uint8Array<ArrayBuffer>, ranges: readonly Range[]): Uint8Array<ArrayBuffer> {
   const starts = [0, ...ranges.map(({ end }) => end)];
   const ends = [...ranges.map(({ start }) => start), document.length];
-  const pieces = starts.map((start, index) => document.subarray(start, ends[index]));
-  return pieces.length === 1 ? document : concat(pieces);
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const result = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const piece of pieces) {
-    result.set(piece, offset);
-    offset += piece.length;
-  }
-  return result;
+  return concat(starts.map((start, index) => document.subarray(start, ends[index])));
 }

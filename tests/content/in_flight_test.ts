@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { InFlight } from "../../src/content/in_flight.ts";
+import { InFlight } from "../../src/content/transfers.ts";
 
 /** Returns whether a promise is resolved, without waiting for it. */
 async function isResolved(promise: Promise<void>): Promise<boolean> {

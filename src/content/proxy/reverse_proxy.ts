@@ -7,8 +7,7 @@ import type { RequestContext } from "../../http/routes.ts";
 import { messageOf } from "../../observe/log.ts";
 import { secondsSince } from "../../observe/metrics.ts";
 import type { ContentOptions } from "../content_options.ts";
-import { InFlight } from "../in_flight.ts";
-import type { Transfer, Transfers } from "../transfers.ts";
+import { InFlight, type Transfer, type Transfers } from "../transfers.ts";
 import { HeldBytes } from "./held_bytes.ts";
 import { requestBody } from "./request_body.ts";
 import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
@@ -155,9 +154,7 @@ export class ReverseProxy {
   }
 
   #headersFor({ headers }: Request, { client }: RequestContext): Headers {
-    const { preserveHost, basePath } = this.#options;
-    const host = preserveHost ? hostOf(client.origin) ?? headers.get("host") ?? undefined : undefined;
-    return upstreamHeaders(headers, client, { host, basePath });
+    return upstreamHeaders(headers, client, this.#options);
   }
 
   /**
@@ -216,14 +213,6 @@ export function upstreamTarget(upstream: URL, url: RequestUrl, basePath = ""): s
   const base = upstream.pathname.replace(/\/$/, "");
   const path = url.path.slice(basePath.length);
   return base + (path.startsWith("/") ? path : `/${path}`) + url.search;
-}
-
-/**
- * Returns the host that was checked: a `Host` header beside an absolute target does not count (RFC 9112 §3.2.2), nor one
- * beside `:authority` (RFC 9113 §8.3.1). `undefined` for the origin of a Unix socket, which names no host.
- */
-function hostOf(origin: string): string | undefined {
-  return /^https?:\/\/([^/]+)$/.exec(origin)?.[1];
 }
 
 /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */

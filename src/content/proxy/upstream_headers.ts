@@ -1,31 +1,26 @@
 import { isIP } from "node:net";
 import type { Client } from "../../http/client_address.ts";
+import type { ContentOptions } from "../content_options.ts";
 import { withoutHopByHop } from "./hop_by_hop.ts";
-
-/** Options of {@linkcode upstreamHeaders}. */
-export interface UpstreamHeadersOptions {
-  /** The `Host` header to send, if it is not the upstream's own. */
-  host: string | undefined;
-  /** The path that the gateway has removed from the request's: empty, or such as `/app`. */
-  basePath: string;
-}
 
 /**
  * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client
  * are replaced by the gateway's own.
  *
- * `Host` is removed unless it is given, since the upstream has its own. `Expect` is removed because the server has
- * already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
+ * `Host` is removed, since the upstream has its own, or replaced by the host that was checked: a `Host` header beside an
+ * absolute target does not count (RFC 9112 §3.2.2), nor one beside `:authority` (RFC 9113 §8.3.1). `Expect` is removed
+ * because the server has already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
  */
 export function upstreamHeaders(
   request: Headers,
   client: Client,
-  { host, basePath }: UpstreamHeadersOptions,
+  { preserveHost, basePath }: Pick<ContentOptions, "preserveHost" | "basePath">,
 ): Headers {
   const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
-  if (host !== undefined) headers.set("host", host);
   if (isIP(client.address) !== 0) headers.set("x-forwarded-for", client.address); // not for the peer of a Unix socket
   const [, scheme, authority] = ORIGIN.exec(client.origin) ?? [];
+  const host = scheme === "http" || scheme === "https" ? authority : request.get("host"); // a Unix socket has no host
+  if (preserveHost && host) headers.set("host", host);
   if (scheme !== undefined && authority !== undefined) {
     headers.set("x-forwarded-proto", scheme);
     headers.set("x-forwarded-host", authority);

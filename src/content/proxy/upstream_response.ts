@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ResponseContent } from "../../coding/response_content.ts";
+import { concat } from "../../values/concat.ts";
 import type { Transfer } from "../transfers.ts";
 import { BrokenBodyError } from "./upstream_failure.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";
@@ -65,22 +66,12 @@ function requireStatus(status: number): void {
   }
 }
 
-const EMPTY = new Uint8Array();
-
 /** Reads what has arrived. `read()` may return one chunk only. */
 function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
-  const { readableLength } = message;
-  const first: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
-  // Not copied. A Buffer would be seen as such by whoever reads the body of a response with it.
-  if (first.length === readableLength) return new Uint8Array(first.buffer, first.byteOffset, first.length);
-  const bytes = new Uint8Array(readableLength);
-  bytes.set(first);
-  let offset = first.length;
-  for (let chunk: Uint8Array | null; (chunk = message.read()) !== null;) {
-    bytes.set(chunk, offset);
-    offset += chunk.length;
-  }
-  return bytes;
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for (let chunk = message.read(); chunk !== null; chunk = message.read()) chunks.push(chunk);
+  const { buffer, byteOffset, length } = concat(chunks);
+  return new Uint8Array(buffer, byteOffset, length); // a Buffer would be seen as such by whoever reads the body with it
 }
 
 function bodyOf(

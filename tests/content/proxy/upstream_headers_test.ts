@@ -1,11 +1,15 @@
 import { assertEquals } from "@std/assert";
-import { upstreamHeaders, type UpstreamHeadersOptions } from "../../../src/content/proxy/upstream_headers.ts";
+import { upstreamHeaders } from "../../../src/content/proxy/upstream_headers.ts";
 import type { Client } from "../../../src/http/client_address.ts";
 
 const CLIENT = { address: "192.0.2.7", clientKey: "192.0.2.7", origin: "https://app.example:8443" };
 
-function headersFor(request: Headers, client: Client, options: Partial<UpstreamHeadersOptions> = {}): Headers {
-  return upstreamHeaders(request, client, { host: undefined, basePath: "", ...options });
+function headersFor(
+  request: Headers,
+  client: Client,
+  options: { preserveHost?: boolean; basePath?: string } = {},
+): Headers {
+  return upstreamHeaders(request, client, { preserveHost: false, basePath: "", ...options });
 }
 
 Deno.test("upstreamHeaders() replaces all headers that describe the client", () => {
@@ -49,10 +53,12 @@ Deno.test("upstreamHeaders() removes Host and Expect, and adds nothing", () => {
   ]);
 });
 
-Deno.test("upstreamHeaders() sends the given Host, even if Connection lists it, or else none", () => {
-  const headers = new Headers({ host: "app.example", connection: "host" });
+Deno.test("upstreamHeaders() sends the host that was checked, even if Connection lists Host, or else none", () => {
+  const headers = new Headers({ host: "internal.example", connection: "host" });
   assertEquals(headersFor(headers, CLIENT).get("host"), null);
-  assertEquals(headersFor(headers, CLIENT, { host: "app.example" }).get("host"), "app.example");
+  assertEquals(headersFor(headers, CLIENT, { preserveHost: true }).get("host"), "app.example:8443");
+  const onSocket = { ...CLIENT, origin: "http+unix://localhost" };
+  assertEquals(headersFor(headers, onSocket, { preserveHost: true }).get("host"), "internal.example");
 });
 
 Deno.test("upstreamHeaders() names the base path in X-Forwarded-Prefix", () => {

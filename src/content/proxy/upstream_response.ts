@@ -66,12 +66,17 @@ function requireStatus(status: number): void {
   }
 }
 
-/** Reads what has arrived. `read()` may return one chunk only. */
+const EMPTY = new Uint8Array();
+
+/** Reads what has arrived. `read()` may return one chunk only, and takes long if nothing is left. */
 function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  const { readableLength } = message;
+  const first: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
+  // Not copied. A Buffer would be seen as such by whoever reads the body of a response with it.
+  if (first.length === readableLength) return new Uint8Array(first.buffer, first.byteOffset, first.length);
+  const chunks = [first];
   for (let chunk = message.read(); chunk !== null; chunk = message.read()) chunks.push(chunk);
-  const { buffer, byteOffset, length } = concat(chunks);
-  return new Uint8Array(buffer, byteOffset, length); // a Buffer would be seen as such by whoever reads the body with it
+  return concat(chunks);
 }
 
 function bodyOf(

@@ -2,7 +2,7 @@ import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
-import { type BodyTransformer, transformBody } from "./transform_body.ts";
+import { type BodyReader, type BodyTransformer, transformBody } from "./transform_body.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -56,8 +56,8 @@ export function decodeContent(response: Response, toError: ToError = decodingErr
   }
   const { body, status, statusText } = response;
   const { create, headerLength } = DECODERS[coding]!;
-  const compressed = headerLength ? body?.pipeThrough(headerRemover(headerLength, toError)) : body;
-  const decoded = compressed ? transformBody(compressed, { transformer: create(), toError }) : null;
+  const readFirst = headerLength && ((reader: BodyReader) => readPastHeader(reader, headerLength, toError));
+  const decoded = body && transformBody(body, { transformer: create(), readFirst, toError });
   return new Response(decoded, { status, statusText, headers: decodedHeaders(response.headers) });
 }
 
@@ -67,25 +67,17 @@ const MAX_HEADER_BYTES = 4_096;
 /** Compressed data without content: some servers send a coding with an empty body. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Returns a stream that removes the header before the compressed data. */
-function headerRemover(headerLength: HeaderLength, toError: ToError): TransformStream<Bytes, Bytes> {
-  let header: Bytes | undefined = new Uint8Array();
-  return new TransformStream({
-    transform(chunk, controller) {
-      if (header === undefined) return controller.enqueue(chunk);
-      header = concat([header, chunk]);
-      const length = headerLength(header);
-      if (length === undefined && header.length <= MAX_HEADER_BYTES) return;
-      if (length === undefined || length === "invalid") throw toError("expected a header");
-      controller.enqueue(header.subarray(length));
-      header = undefined;
-    },
-    flush(controller) {
-      if (header === undefined) return;
-      if (header.length > 0) throw toError("expected a complete header");
-      controller.enqueue(NO_CONTENT);
-    },
-  });
+/** Returns the bytes that arrive with the end of the header, as the first ones of the body. */
+async function readPastHeader(reader: BodyReader, headerLength: HeaderLength, toError: ToError) {
+  for (let header: Bytes = new Uint8Array();;) {
+    const { done, value } = await reader.read();
+    if (done && header.length > 0) throw toError("expected a complete header");
+    if (done) return { done: false, value: NO_CONTENT } as const;
+    header = header.length === 0 ? value : concat([header, value]);
+    const length = headerLength(header);
+    if (typeof length === "number") return { done: false, value: header.subarray(length) } as const;
+    if (length === "invalid" || header.length > MAX_HEADER_BYTES) throw toError("expected a header");
+  }
 }
 
 /** Flags of a gzip header (RFC 1952 §2.3.1). */

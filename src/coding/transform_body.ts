@@ -16,6 +16,8 @@ interface TransformOptions {
   readonly flushes?: boolean;
   /** How much is transformed without a pause. @default {131_072} */
   readonly sliceBytes?: number;
+  /** Reads the first bytes that are transformed. @default {as they are} */
+  readonly readFirst?: ((reader: BodyReader) => ReturnType<BodyReader["read"]>) | undefined;
   /** Converts an error of the transformer. */
   readonly toError: (error: unknown) => Error;
 }
@@ -26,13 +28,15 @@ interface TransformOptions {
  */
 export function transformBody(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  { transformer, flushes = false, sliceBytes = SLICE_BYTES, toError }: TransformOptions,
+  { transformer, flushes = false, sliceBytes = SLICE_BYTES, readFirst, toError }: TransformOptions,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
   transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
-  void feed(reader, { transformer, flushes, sliceBytes }).catch((error) => transformer.destroy(failure = error));
+  void feed(reader, { transformer, flushes, sliceBytes, readFirst }).catch((error) =>
+    transformer.destroy(failure = error)
+  );
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
@@ -57,14 +61,15 @@ export function transformBody(
  */
 const SLICE_BYTES = 128 * 1024;
 
-type BodyReader = ReadableStreamDefaultReader<Uint8Array>;
+/** The reader of a body. */
+export type BodyReader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 
-type FeedOptions = Required<Omit<TransformOptions, "toError">>;
+type FeedOptions = Required<Omit<TransformOptions, "toError" | "readFirst">> & Pick<TransformOptions, "readFirst">;
 
 /** Passes the body to its transformer, the next slice when the last one has been transformed. */
-async function feed(reader: BodyReader, { transformer, flushes, sliceBytes }: FeedOptions): Promise<void> {
+async function feed(reader: BodyReader, { transformer, flushes, sliceBytes, readFirst }: FeedOptions): Promise<void> {
   let untilPause = sliceBytes;
-  for (let reading = reader.read();;) {
+  for (let reading = readFirst?.(reader) ?? reader.read();;) {
     const { done, value } = await reading;
     if (done) break;
     for (let start = 0, end; start < value.length; start = end) {

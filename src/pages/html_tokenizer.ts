@@ -27,6 +27,9 @@ export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
   "xmp",
 ]);
 
+/** Decodes each byte to one character. */
+const decoder = new TextDecoder("latin1");
+
 /** White space. HTML has less of it than `\s`. */
 const SPACE = String.raw`[\t\n\f\r ]`;
 
@@ -62,7 +65,6 @@ const IN_TEXT = /-->|<!(?=--)|<(\/?)([a-z]+)(?=[\t\n\f\r />])/gi;
  * where a browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
  */
 export class HtmlTokenizer {
-  readonly #decoder = new TextDecoder("latin1"); // one character for each byte
   /** What has been read and is not part of a complete token. */
   #rest = "";
   #start = 0;
@@ -81,7 +83,7 @@ export class HtmlTokenizer {
 
   /** Reads the next chunk, and returns the tokens that it completes. */
   *read(chunk: Uint8Array): Generator<Token, void> {
-    const text = this.#decoder.decode(chunk);
+    const text = decoder.decode(chunk);
     const isIncomplete = this.#rest.length > MAX_UNDECIDED && !text.includes(">");
     this.#rest += text;
     if (isIncomplete) return; // so that a long token that arrives in small chunks is not read again with each of them

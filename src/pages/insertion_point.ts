@@ -3,6 +3,9 @@ import { HtmlTokenizer, TEXT_ELEMENTS, type Token } from "./html_tokenizer.ts";
 /** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
 
+/** Most heads of single-page apps are smaller. */
+const MIN_PART_BYTES = 1_024;
+
 /** Start tags that are allowed in a head. Any other one ends it (HTML standard §13.2.6.4.4). */
 const HEAD_CONTENT: ReadonlySet<string> = new Set([
   "base",
@@ -54,10 +57,11 @@ export class InsertionPointFinder {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
   }
 
-  /** Reads a chunk, in parts until the insertion point is known: most of a large document is never looked at. */
+  /** Reads a chunk, in growing parts until the insertion point is known: to decode what follows would take longer. */
   read(chunk: Uint8Array): void {
-    for (let start = 0; start < chunk.length && this.#insertionPoint === undefined; start += MAX_HEAD_BYTES) {
-      this.#readPart(chunk.subarray(start, start + MAX_HEAD_BYTES));
+    for (let start = 0, end; start < chunk.length && this.#insertionPoint === undefined; start = end) {
+      end = start + Math.min(Math.max(this.#tokenizer.end, MIN_PART_BYTES), MAX_HEAD_BYTES);
+      this.#readPart(chunk.subarray(start, end));
     }
   }
 

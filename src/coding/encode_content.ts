@@ -2,7 +2,6 @@ import { constants, createBrotliCompress, createDeflate, createGzip } from "node
 import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList } from "../http/list_field.ts";
 import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
-import type { SendRequest } from "./send.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 
 /** A page is compressed for one response only: higher levels take more time than they save bytes. */
@@ -59,7 +58,11 @@ const STREAM_CODINGS = Object.keys(ENCODERS) as StreamCoding[];
  * @param response Its body is consumed; use the returned response instead.
  * @param original The value of its `Content-Encoding` before it was decoded.
  */
-export function encodeContent(response: Response, { method, headers }: SendRequest, original: string): Response {
+export function encodeContent(
+  response: Response,
+  { method, headers }: Pick<Request, "method" | "headers">,
+  original: string,
+): Response {
   const coding = preferredCoding(headers.get("accept-encoding"), [...originalCoding(original), ...STREAM_CODINGS]);
   const { body, status, statusText } = response;
   const encoded = encodedHeaders(response.headers, status === 304 ? undefined : coding);

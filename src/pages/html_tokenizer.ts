@@ -102,10 +102,15 @@ export class HtmlTokenizer {
     const [mark] = this.#start === 0 ? BYTE_ORDER_MARK.exec(this.#rest) ?? [] : [];
     if (mark !== undefined) return this.#token(mark.length === 2 ? "utf16" : "comment", mark);
     this.#skip(this.#rest.search(NOT_SPACE));
+    return this.#tag(0) ?? this.#textOrComment(); // most are tags
+  }
+
+  #textOrComment(): Token | undefined {
     const [text] = TEXT.exec(this.#rest) ?? [];
     if (text !== undefined) return this.#token("text", text);
     const [comment] = COMMENT.exec(this.#rest) ?? [];
-    return comment === undefined ? this.#tag(0) : this.#token(comment.startsWith("<![") ? "cdata" : "comment", comment);
+    if (comment === undefined) return undefined;
+    return this.#token(comment.startsWith("<![") ? "cdata" : "comment", comment);
   }
 
   /** Returns the tag at an index, if it is complete. */

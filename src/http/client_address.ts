@@ -1,4 +1,4 @@
-import { contains, formatIp, type IpBlock, isIPv4, parseIp, parseIpBlock } from "./ip_address.ts";
+import { contains, formatIp, type IpAddress, type IpBlock, isIPv4, parseIp, parseIpBlock } from "./ip_address.ts";
 
 /** The client of a request, according to the socket and the trusted proxies. */
 export interface Client {
@@ -99,14 +99,18 @@ function stripPort(hop: string): string {
  * Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1` or `::ffff:c000:201`, to IPv4 (RFC 4291 §2.5.5.2).
  */
 function unmapIPv4(address: string): string {
-  const parsed = parseIp(address);
+  const parsed = parseWithColons(address);
   return parsed !== undefined && isIPv4(parsed) ? formatIp(parsed) : address;
 }
 
-/** @param address One that {@linkcode unmapIPv4} returned. */
 function createClientKey(address: string): string {
-  const parsed = parseIp(address);
-  return parsed === undefined || isIPv4(parsed) ? address : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
+  const parsed = parseWithColons(address);
+  return parsed === undefined ? address : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
+}
+
+/** Parses IPv6 only, which may be an IPv4-mapped address: most clients have IPv4, which stays as it is. */
+function parseWithColons(address: string): IpAddress | undefined {
+  return address.includes(":") ? parseIp(address) : undefined;
 }
 
 /** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */

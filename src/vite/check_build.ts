@@ -1,7 +1,7 @@
 import { detectInCode } from "../config/guardrails.ts";
+import { readEnvFile } from "../config/env_file.ts";
 import { classify } from "../config/classify.ts";
 import type { Variable } from "../config/tier.ts";
-import { readEnvFile } from "./read_variables.ts";
 import type { ViteOutput } from "./vite.ts";
 
 /** Shorter values are found in any code. */
@@ -21,10 +21,14 @@ export async function checkBuild(files: readonly ViteOutput[], envFiles: readonl
 }
 
 async function secretsIn(path: string): Promise<Variable[]> {
-  const { variables } = await readEnvFile(path);
-  return classify(variables).variables.filter(({ tier, value }) =>
+  const file = await readEnvFile(path).catch(ignoreMissing);
+  return classify(file?.variables ?? {}).variables.filter(({ tier, value }) =>
     tier !== "public" && value.length >= MIN_VALUE_LENGTH
   );
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if ((error as { code?: string }).code !== "ENOENT") throw error;
 }
 
 function findIn(text: string, secrets: readonly Variable[]): string[] {

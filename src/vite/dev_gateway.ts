@@ -1,9 +1,9 @@
-import { type FSWatcher, watch } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
-import { basename, dirname, relative } from "node:path";
+import { relative } from "node:path";
 import { RE2JS } from "re2js";
 import type { Environment } from "../config/classify.ts";
 import { parseManifest } from "../config/manifest.ts";
+import { watchFiles } from "../config/sources.ts";
 import { ConfigurationError } from "../config/snapshot.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { type NodeHandler, type NodeRequest, type NodeResponse, toNodeHandler } from "../http/node_handler.ts";
@@ -27,9 +27,6 @@ interface DevGatewayOptions {
   readonly pages?: ViteWebSocket;
 }
 
-/** Editors write a file in several steps. */
-const SETTLE_MS = 50;
-
 /**
  * The stores of the projects that are served. They outlive a restart of Vite, in which the plugin is created anew, so
  * that open pages miss no change.
@@ -40,15 +37,13 @@ const stores = new Map<string, Store>();
 export class DevGateway {
   readonly #options: DevGatewayOptions;
   readonly #isAllowedHost: (host: string) => boolean;
-  readonly #watchers: FSWatcher[] = [];
+  #watcher: Disposable | undefined;
   #gateway: Gateway | undefined;
   #handle: NodeHandler | undefined;
   /** Where each variable is set. */
   #places: ReadonlyMap<string, string> = new Map();
   #mistake: string | undefined;
-  #settling: ReturnType<typeof setTimeout> | undefined;
   #reloading: Promise<void> = Promise.resolve();
-  #isClosed = false;
 
   private constructor(options: DevGatewayOptions) {
     this.#options = options;
@@ -60,7 +55,7 @@ export class DevGateway {
     const started = new DevGateway(options);
     options.pages?.on("connection", () => started.#showMistake());
     await started.#load();
-    started.#watch();
+    await started.#watch();
     return started;
   }
 
@@ -81,9 +76,7 @@ export class DevGateway {
 
   /** Ends the streams and stops watching. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    clearTimeout(this.#settling);
-    for (const watcher of this.#watchers) watcher.close();
+    this.#watcher?.[Symbol.dispose]();
     await this.#reloading;
     await this.#gateway?.close();
   }
@@ -142,23 +135,12 @@ export class DevGateway {
     logger.info(`[rep] wrote ${relative(root, types)}`, { timestamp: true });
   }
 
-  /** Watches the folders of the files, since editors replace files. */
-  #watch(): void {
-    const { manifest, envFiles } = this.#options;
-    const files = [...envFiles, ...(manifest === undefined ? [] : [manifest])];
-    for (const [folder, paths] of Map.groupBy(files, dirname)) {
-      const names = new Set(paths.map((path) => basename(path)));
-      const watcher = watch(folder, (_event, name) => {
-        if (this.#isClosed || (name !== null && !names.has(name))) return; // an event may be on its way at the close
-        clearTimeout(this.#settling);
-        this.#settling = setTimeout(() => this.#reloading = this.#reloading.then(() => this.#load()), SETTLE_MS);
-      });
-      watcher.on(
-        "error",
-        (error) => this.#options.config.logger.error(`[rep] cannot watch ${folder}: ${error.message}`),
-      );
-      this.#watchers.push(watcher);
-    }
+  async #watch(): Promise<void> {
+    const { manifest, envFiles, config: { logger } } = this.#options;
+    const paths = manifest === undefined ? envFiles : [...envFiles, manifest];
+    const reload = () => void (this.#reloading = this.#reloading.then(() => this.#load()));
+    const onError = (error: unknown) => logger.error(`[rep] cannot watch ${paths.join(", ")}: ${messageOf(error)}`);
+    this.#watcher = await watchFiles(paths, reload, { onError });
   }
 
   #report(mistake: string): void {

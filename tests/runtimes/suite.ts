@@ -455,6 +455,33 @@ const STORES: readonly Check[] = [
   },
 ];
 
+const FILES: readonly Check[] = [
+  {
+    name: "readEnvFile() reads a file, and watchFiles() hears that it is replaced",
+    notInWorkers: "a worker has no files",
+    run: async () => {
+      const { readEnvFile, watchFiles } = await import("@rep/gateway/sources");
+      const { mkdtemp, rename, rm, writeFile } = await import("node:fs/promises");
+      const directory = await mkdtemp("rep-");
+      const path = `${directory}/app.env`;
+      await writeFile(path, "REP_PUBLIC_A=1\nOTHER=2\n");
+      equal(await readEnvFile(path), { REP_PUBLIC_A: "1" });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const watcher = await watchFiles([path], resolve);
+      await writeFile(`${path}.new`, "REP_PUBLIC_A=2\n");
+      await rename(`${path}.new`, path);
+      await promise;
+      watcher[Symbol.dispose]();
+      equal(await readEnvFile(path), { REP_PUBLIC_A: "2" });
+      await writeFile(`${directory}/REP_PUBLIC_B`, "3\n");
+      equal(await readEnvFile(directory), { REP_PUBLIC_B: "3" });
+      await writeFile(path, "REP_PUBLIC_A\n");
+      equal((await messageOfRejection(readEnvFile(path))).includes(`app.env:1": expected NAME=value`), true);
+      await rm(directory, { recursive: true });
+    },
+  },
+];
+
 const SERVERS: readonly Check[] = [
   {
     name: "toNodeHandler() serves a server of node:http, streams included",
@@ -495,6 +522,7 @@ export const SUITE: readonly Check[] = [
   ...STREAMS,
   ...VARIABLE_CHECKS,
   ...STORES,
+  ...FILES,
   ...SERVERS,
   ...CLIENT_CHECKS,
 ];

@@ -1,3 +1,4 @@
+import { publicName, validateAssignments } from "../../config/set_stored_variables.ts";
 import { formatValue } from "../../config/format_value.ts";
 import {
   listVariables,
@@ -14,10 +15,10 @@ import { type Store, StoreUnavailableError, withTimeout } from "../../store/stor
 import { sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
+import { readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import { escapeInvisible, printTable, terminalJson, truncate } from "./table.ts";
-import { publicName, validateAssignments } from "./validate_assignments.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -30,7 +31,9 @@ export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
 
 async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
-  const warnings = await validateAssignments(values, line, io);
+  const { manifest: manifestPath, force: allowSecrets } = line;
+  const manifest = manifestPath && (await readManifest(manifestPath)).text;
+  const warnings = await validateAssignments(values, { manifest, manifestPath, allowSecrets, ...io });
   await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
 }

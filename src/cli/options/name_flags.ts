@@ -4,6 +4,7 @@ import { type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_ta
 /** The flags by the names that the module's messages have for them. Single words stay: they may not be meant as names. */
 const FLAGS: ReadonlyMap<string, string> = new Map([
   ["storePath", "--kv"], // a parameter of openStore()
+  ["allowSecrets", "--force"], // an option of setStoredVariables()
   ["manifestPath", "--manifest"],
   ...OPTION_NAMES.filter((name) => name.includes("-")).map((name) => [moduleName(name), `--${name}`] as const),
 ]);

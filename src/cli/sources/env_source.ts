@@ -1,7 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import { type EnvFile, readEnvFiles } from "./env_file.ts";
+import { type EnvFile, readEnvFiles } from "../../config/env_file.ts";
 
 /** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;

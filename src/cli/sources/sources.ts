@@ -3,11 +3,11 @@ import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { OPTION_PREFIX } from "../../config/suspicious_names.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
+import { readEnvFile } from "../../config/env_file.ts";
+import { readBoundedFile } from "../../values/local_files.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
-import { readBoundedFile } from "./bounded_file.ts";
-import { readEnvFile } from "./env_file.ts";
 import { EnvSource } from "./env_source.ts";
 
 /** The manifest of a project, as in REP's own command-line tool. */

@@ -1,9 +1,11 @@
 import { logTaskError, messageOf, silentLog } from "../../observe/log.ts";
+import { isGranted } from "../../values/permissions.ts";
+import { denoFileSystem } from "../../values/file_system.ts";
 import { every, systemClock } from "../../values/clock.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
-import { FileWatcher } from "./file_watcher.ts";
+import { FileWatcher } from "../../config/file_watcher.ts";
 import { type SourceOptions, sourcePaths, type SourcesContext, watchedPaths } from "./sources.ts";
 
 /** The options that name files. */
@@ -48,7 +50,9 @@ function watch(options: FileOptions, reload: () => void, { clock, log }: Sources
   const onError = (error: unknown) =>
     log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
   try {
-    return new FileWatcher(paths, reload, { clock, onError, readPaths: sourcePaths(options) });
+    // The watcher would wait for a path that does not exist. It reports a missing permission.
+    for (const path of paths) if (isGranted({ name: "read", path })) Deno.statSync(path);
+    return new FileWatcher(paths, reload, { files: denoFileSystem, clock, onError, readPaths: sourcePaths(options) });
   } catch (cause) {
     throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
   }

@@ -1,8 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { FileWatcher } from "../../../src/cli/sources/file_watcher.ts";
-import { settle } from "../../../tools/fake_clock.ts";
-import { TempDirectory } from "../../_temp.ts";
-import { WatchedClock } from "../../_watched_clock.ts";
+import { denoFileSystem } from "../../src/values/file_system.ts";
+import { FileWatcher } from "../../src/config/file_watcher.ts";
+import { settle } from "../../tools/fake_clock.ts";
+import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_watched_clock.ts";
 
 /** The time within which changes are combined. */
 const COALESCE_MS = 100;
@@ -18,6 +19,7 @@ function watchFor(readPaths: readonly string[], ...paths: string[]) {
   const errors: unknown[] = [];
   let calls = 0;
   const watcher = new FileWatcher(paths, () => calls++, {
+    files: denoFileSystem,
     clock,
     readPaths,
     onError: (error) => errors.push(error),
@@ -160,9 +162,11 @@ Deno.test("FileWatcher reports nothing after close(), not even a pending change"
   assertEquals([watched.calls, watched.clock.waiting, watched.errors], [0, 0, []]);
 });
 
-Deno.test("FileWatcher fails for a path that does not exist", async () => {
+Deno.test("FileWatcher reports a file that does not exist yet, and fails for a directory that does not", async () => {
   await using directory = await TempDirectory.make();
-  assertThrows(() => watch(directory.at("app.env")), Deno.errors.NotFound);
+  using watched = watch(directory.at("app.env"));
+  assertEquals(await watched.reported(() => directory.write("app.env", "1")) >= 1, true);
+  assertThrows(() => watch(directory.at("missing/app.env")), Deno.errors.NotFound);
 });
 
 Deno.test(

@@ -1,14 +1,16 @@
-import type { Environment } from "../../config/classify.ts";
-import { isRepName, pickRepVariables } from "../../config/environment.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
-import { messageOf } from "../../observe/log.ts";
-import { readBoundedFile } from "./bounded_file.ts";
-import { type EnvFileIssue, lineAt, parseEnvFile } from "../../config/parse_env_file.ts";
+import type { Environment } from "./classify.ts";
+import { isRepName, pickRepVariables } from "./environment.ts";
+import { ConfigurationError } from "./snapshot.ts";
+import { messageOf } from "../observe/log.ts";
+import { localFiles, readBoundedFile } from "../values/local_files.ts";
+import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
 
 /** What an env file or directory contains. */
 export interface EnvFile {
   readonly kind: "file" | "directory";
   readonly variables: Environment;
+  /** The line of each variable of a file, counted from 1. */
+  readonly lines: ReadonlyMap<string, number>;
   /** Whether the file has no text, or the directory no entries. */
   readonly isEmpty: boolean;
   /** Whether the last line of the file has an end. */
@@ -43,32 +45,33 @@ function invalidFile(path: string, issues: readonly EnvFileIssue[]): Configurati
  * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes
  * mounts a ConfigMap or a Secret.
  *
- * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the path cannot be read.
+ * @throws {Error} Of the runtime, if the path cannot be read.
  * @throws {ConfigurationError} If it is not UTF-8, or not an env file.
  */
 export async function readEnvFile(path: string): Promise<EnvFile> {
-  const { isDirectory } = await Deno.stat(path);
-  return isDirectory ? await readDirectory(path) : await readFile(path);
+  const files = await localFiles();
+  const { isDirectory } = await files.stat(path);
+  return isDirectory ? await readDirectory(path, await files.names(path)) : await readFile(path);
 }
 
 async function readFile(path: string): Promise<EnvFile> {
   const text = await readText(path);
-  const { variables, issues } = parseEnvFile(text);
+  const { variables, lines, issues } = parseEnvFile(text);
   if (issues.length > 0) throw invalidFile(path, issues);
   return {
     kind: "file",
     variables: pickRepVariables(Object.fromEntries(variables)),
+    lines,
     isEmpty: text.trim() === "",
     isTerminated: text.endsWith("\n"),
   };
 }
 
-async function readDirectory(path: string): Promise<EnvFile> {
-  const entries = await Array.fromAsync(Deno.readDir(path));
-  const names = entries.map(({ name }) => name).filter(isRepName);
+async function readDirectory(path: string, entries: readonly string[]): Promise<EnvFile> {
+  const names = entries.filter(isRepName);
   const values = names.map(async (name) => [name, await readValue(`${path.replace(/\/+$/, "")}/${name}`)] as const);
   const variables = Object.fromEntries(await Promise.all(values));
-  return { kind: "directory", variables, isEmpty: entries.length === 0, isTerminated: true };
+  return { kind: "directory", variables, lines: new Map(), isEmpty: entries.length === 0, isTerminated: true };
 }
 
 /** The text of the file is the value, except for a newline at its end. */

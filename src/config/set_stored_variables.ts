@@ -1,10 +1,46 @@
-import type { Environment } from "../../config/classify.ts";
-import { formatValue } from "../../config/format_value.ts";
-import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "../../config/snapshot.ts";
-import { environmentName, type Tier } from "../../config/tier.ts";
-import { readManifest } from "../sources/sources.ts";
-import type { CommandIo } from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import { systemClock } from "../values/clock.ts";
+import type { Store } from "../store/store.ts";
+import type { Environment } from "./classify.ts";
+import { readEnvironment } from "./environment.ts";
+import { formatValue } from "./format_value.ts";
+import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "./snapshot.ts";
+import { type StoredWrite, type WriteOptions, writeVariables } from "./stored_variables.ts";
+import { environmentName, type Tier } from "./tier.ts";
+
+/** What variables for the store are validated with. */
+interface ValidationOptions {
+  /** The text of the manifest that declares them. @default {none} */
+  manifest?: string | undefined;
+  /** The path of the manifest, for messages. @default {none} */
+  manifestPath?: string | undefined;
+  /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. @default {the environment of the process} */
+  environment?: Environment;
+  /** Whether values are accepted that look like secrets. @default {false} */
+  allowSecrets?: boolean;
+}
+
+/** Options of {@linkcode setStoredVariables}. */
+export interface SetStoredVariablesOptions extends ValidationOptions, Partial<WriteOptions> {}
+
+/**
+ * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. The gateways publish the
+ * change within a second or two.
+ *
+ * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
+ * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
+ * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
+ * @throws {ConflictError} If the variable does not have the id `ifId`.
+ * @throws {StoreUnavailableError} If the store is unavailable.
+ */
+export async function setStoredVariables(
+  store: Store,
+  values: Readonly<Record<string, string | undefined>>,
+  { ifId, clock = systemClock, random = Math.random, ...options }: SetStoredVariablesOptions = {},
+): Promise<readonly StoredWrite[]> {
+  const writes = Object.entries(values).map(([name, value]) => [publicName(name), value] as const);
+  await validateAssignments(new Map(writes.filter(([, value]) => value !== undefined) as [string, string][]), options);
+  return await writeVariables(store, new Map(writes), { ifId, clock, random });
+}
 
 /**
  * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Others
@@ -15,17 +51,15 @@ import type { CommandArguments } from "./command_line.ts";
  */
 export async function validateAssignments(
   values: ReadonlyMap<string, string>,
-  { force, manifest: manifestPath }: Pick<CommandArguments, "force" | "manifest">,
-  { environment: own }: Pick<CommandIo, "environment">,
+  { manifest, manifestPath, environment: own = readEnvironment(), allowSecrets = false }: ValidationOptions,
 ): Promise<string[]> {
-  const manifest = manifestPath === undefined ? undefined : (await readManifest(manifestPath)).text;
   const environment = environmentOf(values, own);
   const tiers = { requiredTiers: [], loadPatternLibrary: undefined } as const;
   const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict: false, ...tiers });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
-  if (!force && secrets.length > 0) {
-    const advice = "anyone could read it; use --force to set it anyway";
+  if (!allowSecrets && secrets.length > 0) {
+    const advice = "anyone could read it; use allowSecrets to set it anyway";
     throw new ConfigurationError(secrets.map((secret) => `Cannot set ${secret}; ${advice}`));
   }
   return [

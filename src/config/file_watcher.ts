@@ -1,14 +1,15 @@
 import { basename } from "@std/path/basename";
 import { dirname } from "@std/path/dirname";
-import { isRepName } from "../../config/environment.ts";
-import type { Clock } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isRepName } from "./environment.ts";
+import type { Clock } from "../values/clock.ts";
+import type { FileSystem } from "../values/file_system.ts";
 
 /** Editors and Kubernetes change a file in several steps, all of them within this time. */
 const COALESCE_MS = 100;
 
 /** Options of {@linkcode FileWatcher}. */
 interface FileWatcherOptions {
+  files: FileSystem;
   clock: Clock;
   /** Files that are read and may be in a directory that is watched. */
   readPaths: readonly string[];
@@ -23,8 +24,7 @@ interface FileWatcherOptions {
  * a mounted ConfigMap, is then another file, and a watch on the file itself would not report later changes.
  */
 export class FileWatcher {
-  readonly #watcher: Deno.FsWatcher;
-  readonly #isWatched: (path: string) => boolean;
+  readonly #stop: () => void;
   readonly #onChange: () => void;
   readonly #clock: Clock;
   #cancel: (() => void) | undefined;
@@ -32,49 +32,32 @@ export class FileWatcher {
   /**
    * Starts to watch.
    *
-   * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if a path does not exist or cannot be watched.
+   * @throws {Error} Of the runtime, if a path cannot be watched; a file that does not exist yet can be.
    */
-  constructor(paths: readonly string[], onChange: () => void, { clock, readPaths, onError }: FileWatcherOptions) {
-    this.#watcher = watchDirectories(paths);
-    this.#isWatched = createFilter([...paths, ...readPaths]);
+  constructor(paths: readonly string[], onChange: () => void, options: FileWatcherOptions) {
+    const { files, clock, readPaths, onError } = options;
+    const directories = new Set(paths.map((path) => files.isDirectory(path) ? path : dirname(path)));
+    const isWatched = createFilter([...paths, ...readPaths]);
     this.#onChange = onChange;
     this.#clock = clock;
-    this.#readEvents().catch(onError);
+    this.#stop = files.watch([...directories], (paths) => paths.some(isWatched) ? this.#wait() : undefined, onError);
   }
 
   /** Stops watching, and drops a change that has not been reported yet. */
   close(): void {
     this.#cancel?.();
-    this.#watcher.close();
+    this.#cancel = () => {}; // an event may be on its way
+    this.#stop();
   }
 
-  async #readEvents(): Promise<void> {
-    for await (const { kind, paths } of this.#watcher) {
-      if (kind === "access" || !paths.some(this.#isWatched)) continue;
-      this.#cancel ??= this.#clock.after(COALESCE_MS, () => this.#report()); // not restarted: changes may never pause
-    }
+  #wait(): void {
+    this.#cancel ??= this.#clock.after(COALESCE_MS, () => this.#report()); // not restarted: changes may never pause
   }
 
   #report(): void {
     this.#cancel = undefined;
     this.#onChange();
   }
-}
-
-function watchDirectories(paths: readonly string[]): Deno.FsWatcher {
-  return Deno.watchFs([...new Set(paths.map(directoryOf))], { recursive: false });
-}
-
-function directoryOf(path: string): string {
-  requireRead(path);
-  const directory = Deno.statSync(path).isDirectory ? path : dirname(path);
-  requireRead(directory);
-  return directory;
-}
-
-/** Without the permission, watching would prompt. */
-function requireRead(path: string): void {
-  if (!isGranted({ name: "read", path })) throw new Deno.errors.NotCapable(`expected --allow-read=${path}`);
 }
 
 /**

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readEnvFile } from "../../../src/cli/sources/env_file.ts";
-import type { Environment } from "../../../src/config/classify.ts";
-import { pickRepVariables } from "../../../src/config/environment.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
-import { TempDirectory } from "../../_temp.ts";
+import { readEnvFile } from "../../src/config/env_file.ts";
+import type { Environment } from "../../src/config/classify.ts";
+import { pickRepVariables } from "../../src/config/environment.ts";
+import { ConfigurationError } from "../../src/config/snapshot.ts";
+import { TempDirectory } from "../_temp.ts";
 
 async function variablesAt(path: string): Promise<Environment> {
   return (await readEnvFile(path)).variables;
@@ -55,13 +55,13 @@ Deno.test("readEnvFile() tells an empty file or directory from one without varia
   await Deno.mkdir(directory.at("empty"));
   const read = (name: string) => readEnvFile(directory.at(name));
   assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
-    { kind: "file", variables: {}, isEmpty: true, isTerminated: false },
-    { kind: "file", variables: {}, isEmpty: true, isTerminated: true },
-    { kind: "file", variables: {}, isEmpty: false, isTerminated: false },
+    { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: false },
+    { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: true },
+    { kind: "file", variables: {}, lines: new Map(), isEmpty: false, isTerminated: false },
   ]);
   assertEquals([await read("empty"), await read(".")], [
-    { kind: "directory", variables: {}, isEmpty: true, isTerminated: true },
-    { kind: "directory", variables: {}, isEmpty: false, isTerminated: true },
+    { kind: "directory", variables: {}, lines: new Map(), isEmpty: true, isTerminated: true },
+    { kind: "directory", variables: {}, lines: new Map(), isEmpty: false, isTerminated: true },
   ]);
 });
 

@@ -1,0 +1,57 @@
+/**
+ * What a server of one's own needs to read its configuration as the command does, on Deno, Node.js and Bun.
+ *
+ * ```ts
+ * import { createGateway } from "@rep/gateway";
+ * import { readEnvFile, watchFiles } from "@rep/gateway/sources";
+ *
+ * const path = await Deno.makeTempFile();
+ * await using gateway = await createGateway({ variables: () => readEnvFile(path), hotReload: true });
+ * using _watcher = await watchFiles([path], () => void gateway.reload());
+ * ```
+ *
+ * @module
+ */
+import { type Clock, systemClock } from "../values/clock.ts";
+import { localFiles } from "../values/local_files.ts";
+import type { Environment } from "./classify.ts";
+import { readEnvFiles } from "./env_file.ts";
+import { FileWatcher } from "./file_watcher.ts";
+
+export type { Environment } from "./classify.ts";
+export type { Clock } from "../values/clock.ts";
+export { setStoredVariables, type SetStoredVariablesOptions } from "./set_stored_variables.ts";
+export type { StoredWrite } from "./stored_variables.ts";
+
+/**
+ * Reads the `REP_…` variables of a file of `NAME=value` lines, or of a directory with one file per variable, as
+ * Kubernetes mounts a ConfigMap or a Secret.
+ *
+ * @throws {ConfigurationError} If it cannot be read or is invalid: with path and line, and no value.
+ */
+export async function readEnvFile(path: string): Promise<Environment> {
+  return Object.assign({}, ...(await readEnvFiles([path])).map(({ variables }) => variables));
+}
+
+/** Options of {@linkcode watchFiles}. */
+export interface WatchFilesOptions {
+  /** Called if watching fails later on. @default {does nothing} */
+  onError?: (error: unknown) => void;
+  /** @default {the time of the system} */
+  clock?: Clock;
+}
+
+/**
+ * Calls back after changes of files, or of directories of variables: within 100 ms, once for what changes at a time.
+ *
+ * @returns What stops it when it is disposed of.
+ * @throws {Error} Of the runtime, if a path cannot be watched; a file that does not exist yet can be.
+ */
+export async function watchFiles(
+  paths: readonly string[],
+  onChange: () => void,
+  { onError = () => {}, clock = systemClock }: WatchFilesOptions = {},
+): Promise<Disposable> {
+  const watcher = new FileWatcher(paths, onChange, { files: await localFiles(), readPaths: [], onError, clock });
+  return { [Symbol.dispose]: () => watcher.close() };
+}

@@ -10,12 +10,9 @@ import { setUp } from "./_gateway.ts";
 
 testBrowser("examples/hono: a page with a nonce has the configuration", async (browser) => {
   await using example = await Example.copy("hono");
-  await using server = await startModule("examples/hono/server.ts", [example.at("variables.json"), "0"]);
+  await using server = await startModule("examples/hono/server.ts", [example.at("app.env"), "0"]);
   const page = await ExamplePage.open(browser, server.url);
-  await page.check(async (from, to) => {
-    await example.edit("variables.json", from, to);
-    server.signal("SIGHUP");
-  });
+  await page.check(async (from, to) => await example.edit("app.env", from, to));
   assertEquals(await (await fetch(`${server.url}/rep/health`)).json().then(({ status }) => status), "healthy");
 });
 

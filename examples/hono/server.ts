@@ -1,20 +1,17 @@
 /** A Hono app that uses the gateway as a middleware, and sends a Content Security Policy with a nonce. */
 import { type Context, Hono } from "hono";
 import { NONCE, secureHeaders, type SecureHeadersVariables } from "hono/secure-headers";
-import { createGateway, createLog, type Environment } from "@rep/gateway";
+import { createGateway, createLog } from "@rep/gateway";
+import { readEnvFile, watchFiles } from "@rep/gateway/sources";
 import { configuration } from "./configuration.ts";
 
 type Env = { Bindings: Deno.ServeHandlerInfo; Variables: SecureHeadersVariables };
 
-const [path = "variables.json", port = "8000"] = Deno.args;
+const [path = "app.env", port = "8000"] = Deno.args;
 
-async function readVariables(): Promise<Environment> {
-  return JSON.parse(await Deno.readTextFile(path));
-}
+const gateway = await createGateway({ variables: () => readEnvFile(path), hotReload: true, log: createLog() });
 
-const gateway = await createGateway({ variables: readVariables, hotReload: true, log: createLog() });
-
-Deno.addSignalListener("SIGHUP", () => {
+await watchFiles([path], () => {
   gateway.reload().catch(() => {}); // the log says why, and the previous variables stay active
 });
 

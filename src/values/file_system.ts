@@ -26,12 +26,16 @@ export const denoFileSystem: FileSystem = {
   stat: (path) => Deno.stat(path),
   names: async (directory) => (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name),
   async readInto(buffer, path) {
-    using file = await Deno.open(path);
-    let size = 0;
-    for (let count: number | null = 0; count !== null && size < buffer.length; size += count ?? 0) {
-      count = await file.read(buffer.subarray(size));
+    const file = await Deno.open(path); // without `using`, which Node.js 22 cannot parse
+    try {
+      let size = 0;
+      for (let count: number | null = 0; count !== null && size < buffer.length; size += count ?? 0) {
+        count = await file.read(buffer.subarray(size));
+      }
+      return size;
+    } finally {
+      file.close();
     }
-    return size;
   },
   isDirectory(path) {
     requireRead(path);

@@ -1,14 +1,14 @@
-import { systemClock } from "../values/clock.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
 import { readEnvironment } from "./environment.ts";
 import { formatValue } from "./format_value.ts";
 import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "./snapshot.ts";
-import { type StoredWrite, type WriteOptions, writeVariables } from "./stored_variables.ts";
+import { type StoredWrite, writeVariables } from "./stored_variables.ts";
 import { environmentName, type Tier } from "./tier.ts";
 
 /** What variables for the store are validated with. */
-interface ValidationOptions {
+export interface ValidationOptions {
   /** The text of the manifest that declares them. @default {none} */
   manifest?: string | undefined;
   /** The path of the manifest, for messages. @default {none} */
@@ -20,7 +20,14 @@ interface ValidationOptions {
 }
 
 /** Options of {@linkcode setStoredVariables}. */
-export interface SetStoredVariablesOptions extends ValidationOptions, Partial<WriteOptions> {}
+export interface SetStoredVariablesOptions extends ValidationOptions {
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
+  ifId?: number | undefined;
+  /** The time of the writes. @default {the time of the system} */
+  clock?: Clock;
+  /** Returns a number from 0 to below 1, for pauses between attempts. @default {Math.random} */
+  random?: () => number;
+}
 
 /**
  * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. The gateways publish the

@@ -20,8 +20,8 @@ import { FileWatcher } from "./file_watcher.ts";
 
 export type { Environment } from "./classify.ts";
 export type { Clock } from "../values/clock.ts";
-export { setStoredVariables, type SetStoredVariablesOptions } from "./set_stored_variables.ts";
-export type { StoredWrite } from "./stored_variables.ts";
+export { setStoredVariables, type SetStoredVariablesOptions, type ValidationOptions } from "./set_stored_variables.ts";
+export type { StoredVariable, StoredWrite } from "./stored_variables.ts";
 
 /**
  * Reads the `REP_…` variables of a file of `NAME=value` lines, or of a directory with one file per variable, as
@@ -37,7 +37,7 @@ export async function readEnvFile(path: string): Promise<Environment> {
 export interface WatchFilesOptions {
   /** Called if watching fails later on. @default {does nothing} */
   onError?: (error: unknown) => void;
-  /** @default {the time of the system} */
+  /** Measures the 100 ms. @default {the time of the system} */
   clock?: Clock;
 }
 

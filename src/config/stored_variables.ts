@@ -7,9 +7,10 @@ import { formatValue } from "./format_value.ts";
 import { environmentName } from "./tier.ts";
 
 /** A PUBLIC variable in the store. */
-interface StoredVariable {
+export interface StoredVariable {
   /** The name without the prefix of the tier. */
   readonly name: string;
+  /** The value. */
   readonly value: string;
   /** The id of the write that set this value. */
   readonly id: number;
@@ -19,6 +20,7 @@ interface StoredVariable {
 
 /** One write to one variable. Without a value, the variable was removed. */
 export interface StoredWrite extends Omit<StoredVariable, "value"> {
+  /** The value; `undefined` if the variable was removed. */
   readonly value: string | undefined;
 }
 

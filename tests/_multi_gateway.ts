@@ -247,8 +247,8 @@ testEngine("a gateway that starts while the server is down is degraded, and reco
 testEngine(
   "a configuration that one gateway gets while the server is down waits, and its log does not call it superseded",
   async (engine) => {
-    await using setup = await setUp(engine, 2);
-    const [other, changed] = [at(setup.gateways, 0), at(setup.gateways, 1)];
+    await using setup = await setUp(engine, 1);
+    const [other, changed] = [at(setup.gateways, 0), await setup.start()]; // so that it knows the other one
     const [{ configuration: old } = { configuration: "" }] = await logged([changed], "rep.rollout.active");
     await setup.server.kill();
     await logged([changed], "rep.store.down");

@@ -21,6 +21,7 @@ import { FileWatcher } from "./file_watcher.ts";
 export type { Environment } from "./classify.ts";
 export type { Clock } from "../values/clock.ts";
 export { setStoredVariables, type SetStoredVariablesOptions, type ValidationOptions } from "./set_stored_variables.ts";
+export type { Check, Entry, Key, ListOptions, Store, Write } from "../store/store.ts";
 export type { StoredVariable, StoredWrite } from "./stored_variables.ts";
 
 /**

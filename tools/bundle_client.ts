@@ -1,10 +1,11 @@
 /**
  * Writes what browsers run, as modules that export its text: `src/client/bundle.ts`, the client, and
- * `src/endpoints/status/bundle.ts`, the script and the style of the status page, in `tools/status_page/`. Run it after
+ * `src/endpoints/status/bundle.ts`, the status page in `tools/status_page/`. Run it after
  * every change there, in `src/client/` or in `src/endpoints/status/`:
  *
  *     deno run -A tools/bundle_client.ts
  */
+import { createHash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const ROOT = new URL("../", import.meta.url);
@@ -14,10 +15,30 @@ export function bundleClient(): Promise<string> {
   return bundle("src/client/mod.ts");
 }
 
-/** Returns the script and the style of the status page. */
-export async function bundleStatusPage(): Promise<{ script: string; style: string }> {
-  const style = await Deno.readTextFile(new URL("tools/status_page/page.css", ROOT));
-  return { script: await bundle("tools/status_page/page.ts"), style: style.replace(/\s+/g, " ").trim() };
+/** The status page without its content, and the policy that permits its script and its style only. */
+interface StatusPage {
+  readonly page: string;
+  readonly policy: string;
+}
+
+/** Returns the status page, in which the element `main` is empty. */
+export async function bundleStatusPage(): Promise<StatusPage> {
+  const read = (name: string) => Deno.readTextFile(new URL(`tools/status_page/${name}`, ROOT));
+  const style = (await read("page.css")).replace(/\s+/g, " ").trim();
+  const script = await bundle("tools/status_page/page.ts");
+  const page = (await read("page.html"))
+    .replace("</style>", () => `${style}</style>`)
+    .replace("</script>", () => `${script}</script>`);
+  const sources = `style-src '${hashOf(style)}'; script-src '${hashOf(script)}'; connect-src 'self'`;
+  return {
+    page,
+    policy: `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  };
+}
+
+/** Returns the hash of an inline script or style (CSP §2.3.1). */
+function hashOf(text: string): string {
+  return `sha256-${createHash("sha256").update(text).digest("base64")}`;
 }
 
 /**
@@ -52,15 +73,15 @@ export const CLIENT_GZIP: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64
 `;
 }
 
-/** Returns the source of the module that exports the parts of the status page. */
-function createStatusModule({ script, style }: { script: string; style: string }): string {
+/** Returns the source of the module that exports the status page. */
+function createStatusModule({ page, policy }: StatusPage): string {
   return `// deno-fmt-ignore-file -- made by tools/bundle_client.ts
 
-/** The script of the status page. */
-export const STATUS_SCRIPT: string = ${JSON.stringify(script)};
+/** The status page, in which the element \`main\` is empty. */
+export const STATUS_PAGE: string = ${JSON.stringify(page)};
 
-/** Its style. */
-export const STATUS_STYLE: string = ${JSON.stringify(style)};
+/** Its Content Security Policy. */
+export const STATUS_POLICY: string = ${JSON.stringify(policy)};
 `;
 }
 

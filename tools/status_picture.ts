@@ -73,7 +73,7 @@ async function takePicture(url: string): Promise<Uint8Array> {
   const browser = await chromium.launch({ executablePath: found.path, args: ["--no-sandbox", "--disable-gpu"], env });
   const page = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await page.goto(url);
-  await page.locator("#connection", { hasText: "Updated" }).waitFor();
+  await page.waitForResponse((response) => response.headers()["content-type"] === "application/json"); // a poll
   const picture = await page.screenshot();
   await browser.close();
   return picture;

@@ -16,16 +16,12 @@ export interface Snapshot {
   /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
   readonly serverValue: (name: string) => string | undefined;
   /** Returns where a variable comes from, and its type. */
-  readonly describe: (variable: Pick<Variable, "name" | "tier">) => VariableDescription;
+  readonly describe: (variable: Pick<Variable, "name" | "tier">) => { source: string; type: string };
+  /** The number of variables from each source. */
+  readonly sources: Readonly<Record<string, number>>;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
   readonly suspicious: readonly SuspiciousName[];
-}
-
-/** What the status page shows of a variable besides its value. */
-interface VariableDescription {
-  readonly source: string;
-  readonly type: string;
 }
 
 /** A configuration without variables. */
@@ -36,6 +32,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   server: new Set(),
   serverValue: () => undefined,
   describe: () => ({ source: "", type: "" }),
+  sources: {},
   warnings: [],
   deprecated: [],
   suspicious: [],
@@ -89,6 +86,11 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
+  const describe: Snapshot["describe"] = (variable) => {
+    const name = environmentName(variable);
+    const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name);
+    return { source: source ?? "variables", type: manifest.variables.get(variable.name)?.type ?? "string" };
+  };
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
   return {
@@ -97,11 +99,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     sensitive: selectTier(variables, "sensitive"),
     server: new Set(server.keys()),
     serverValue: (name) => server.get(name),
-    describe(variable) {
-      const name = environmentName(variable);
-      const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name);
-      return { source: source ?? "variables", type: manifest.variables.get(variable.name)?.type ?? "string" };
-    },
+    describe,
+    sources: countBy(variables, (variable) => describe(variable).source),
     warnings,
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),
@@ -117,6 +116,10 @@ async function applyManifest(
   if (manifest === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
   const { applyManifestText } = await import("./apply_manifest.ts");
   return await applyManifestText(variables, { ...input, manifest });
+}
+
+function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Record<string, number> {
+  return Object.fromEntries([...Map.groupBy(items, keyOf)].map(([key, { length }]) => [key, length]));
 }
 
 function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {

@@ -6,26 +6,21 @@ export interface Instrument {
   /** The names of its labels, separated by spaces; so are their values. */
   readonly labels?: string;
   /** Whether the status page has a plot of it. */
-  readonly hasPlot?: boolean;
+  readonly plot?: boolean;
 }
 
 /** All instruments of the gateway. `docs/operations.md` has a row for each. */
 export const INSTRUMENTS = {
   "rep.build.info": { type: "gauge", help: "1; its labels say what is running", labels: "version runtime" },
   "rep.requests": { type: "counter", help: "Requests to the public port", labels: "route status" },
-  "rep.streams.open": { type: "gauge", help: "Open streams", hasPlot: true },
+  "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
   "rep.streams.rejected": { type: "counter", help: "Streams that were told to reconnect later", labels: "reason" },
   "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
   "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
   "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
-  "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued", hasPlot: true },
-  "rep.session_keys.rejected": {
-    type: "counter",
-    help: "Rejected requests for session keys",
-    labels: "reason",
-    hasPlot: true,
-  },
+  "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued", plot: true },
+  "rep.session_keys.rejected": { type: "counter", help: "Rejected requests for keys", labels: "reason", plot: true },
   "rep.config.reloads": { type: "counter", help: "Reloads of the variables", labels: "outcome" },
   "rep.config.last_reload_success": { type: "gauge", help: "Whether the last reload, or else the start, succeeded" },
   "rep.config.last_reload_timestamp_seconds": { type: "gauge", help: "The time of the last reload, or else the start" },

@@ -1,11 +1,4 @@
-import {
-  BUCKETS,
-  type Instrument,
-  INSTRUMENT_NAMES,
-  type InstrumentName,
-  INSTRUMENTS,
-  type LabelValues,
-} from "./instruments.ts";
+import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS, type LabelValues } from "./instruments.ts";
 import type { GaugeValue, MetricsSink } from "./metrics.ts";
 import { formatFamily, type Sample } from "./prometheus.ts";
 
@@ -21,7 +14,7 @@ export class Registry implements MetricsSink {
   readonly #gauges = new Map<string, () => GaugeValue>();
   readonly #histograms = new Map<string, Map<Label, Distribution>>();
   /** The samples of the last minutes. */
-  #minutes: readonly Readonly<Record<string, number>>[] = [];
+  #minutes: readonly ReadonlyMap<string, number>[] = [];
 
   constructor(labelValues: LabelValues) {
     for (const name of INSTRUMENT_NAMES) {
@@ -56,21 +49,20 @@ export class Registry implements MetricsSink {
   }
 
   /** Returns the values of a gauge, or the increase of a counter, in each of the last minutes with this one, by label. */
-  history(name: InstrumentName): Record<string, readonly number[]> {
+  history(name: string): Record<string, readonly number[]> {
     const minutes = [...this.#minutes, this.#readTotals()];
-    return Object.fromEntries(
-      this.#samples(name).map(({ label = "" }) => {
-        const values = minutes.map((samples) => samples[`${name} ${label}`] ?? 0);
-        const increases = values.map((value, minute) => value - (values[minute - 1] ?? 0));
-        return [label, (INSTRUMENTS[name].type === "gauge" ? values : increases).slice(-MINUTES)];
-      }),
-    );
+    const series = this.#samples(name).map(({ label = "" }) => {
+      const values = minutes.map((totals) => totals.get(name + label) ?? 0);
+      const increases = values.map((value, minute) => value - (values[minute - 1] ?? 0));
+      return [label, (this.#gauges.has(name) ? values : increases).slice(-MINUTES)];
+    });
+    return Object.fromEntries(series);
   }
 
-  #readTotals(): Readonly<Record<string, number>> {
-    const read = (name: string) => this.#samples(name).map(({ label = "", value }) => [`${name} ${label}`, value]);
-    return Object.fromEntries(
-      INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).hasPlot).flatMap(read),
+  #readTotals(): ReadonlyMap<string, number> {
+    const plotted = INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).plot);
+    return new Map(
+      plotted.flatMap((name) => this.#samples(name).map(({ label = "", value }) => [name + label, value])),
     );
   }
 

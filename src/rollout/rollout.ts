@@ -63,11 +63,6 @@ export class Rollout {
     return this.#active !== undefined && this.#active === this.#hash;
   }
 
-  /** What the last heartbeat of this process announced. */
-  get announced(): Ranked | undefined {
-    return this.#announced;
-  }
-
   /** The members that this process knows, without a read of the store. */
   get members() {
     return [...this.#observations.values()].map((observation) => {

@@ -47,6 +47,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     public: new Map([["A", "1"]]),
     sensitive: new Map([["B", "2"]]),
     server: new Set(["C"]),
+    sources: { variables: 3 },
     warnings: [],
     deprecated: [],
     suspicious: [],

@@ -29,19 +29,19 @@ declare const document: {
 
 const connection = document.querySelector("#connection");
 const main = document.querySelector("main");
-let lastTime = document.querySelector("time").textContent;
 
 async function poll(): Promise<void> {
-  if (!document.hidden) {
-    await refresh().then(
-      () => report("Updated every 2 s, times in UTC", ""),
-      () => report(`${GONE} ${lastTime}`, "gone"),
-    );
-  }
+  if (!document.hidden) await refresh().then(reportUpdated, reportGone);
   setTimeout(poll, POLL_MS);
 }
 
-const GONE = "The gateway does not answer. Below is what it said at";
+function reportUpdated(): void {
+  report("Updated every 2 s, times in UTC", "");
+}
+
+function reportGone(): void {
+  report(`The gateway does not answer. Below is what it said at ${document.querySelector("time").textContent}`, "gone");
+}
 
 async function refresh(): Promise<void> {
   const init = { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) };
@@ -51,7 +51,6 @@ async function refresh(): Promise<void> {
   const next = document.createElement("main");
   next.innerHTML = renderStatus(status);
   update(main, next);
-  lastTime = status.time;
 }
 
 /** A screen reader reads the text aloud whenever it changes. */
@@ -75,4 +74,5 @@ function update(current: PageNode, next: PageNode): void {
   for (const child of children.slice(wanted.length)) child.remove();
 }
 
+reportUpdated(); // the gateway has just sent the page
 setTimeout(poll, POLL_MS);

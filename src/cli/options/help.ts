@@ -2,15 +2,7 @@ import { formatByteSize } from "../../values/byte_size.ts";
 import { formatDuration } from "../../values/duration.ts";
 import { redactUrl } from "../../values/redact_url.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
-import {
-  type CommandOptions,
-  environmentVariable,
-  GROUPS,
-  type Option,
-  OPTION_NAMES,
-  OPTIONS,
-  type OptionTable,
-} from "./option_table.ts";
+import { environmentVariable, GROUPS, type Option, OPTIONS, type OptionTable } from "./option_table.ts";
 
 /** What a row of `--help` explains, and the explanation. */
 type HelpRow = readonly [name: string, help: string];
@@ -74,9 +66,9 @@ function formatOption({ value }: Option<unknown>, setting: unknown): string {
 }
 
 /** Returns the options that are set, by their flags, as text without credentials. */
-export function formatOptions(options: CommandOptions): Record<string, string> {
-  const names = OPTION_NAMES.filter((name) => options[name] !== undefined);
-  return Object.fromEntries(names.map((name) => [`--${name}`, redactUrl(formatOption(OPTIONS[name], options[name]))]));
+export function formatOptions(settings: Readonly<Record<string, unknown>>): Record<string, string> {
+  const set = Object.entries(OPTIONS).filter(([name]) => settings[name] !== undefined);
+  return Object.fromEntries(set.map(([name, it]) => [`--${name}`, redactUrl(formatOption(it, settings[name]))]));
 }
 
 /** Formats the rows of one or more groups in two columns. */

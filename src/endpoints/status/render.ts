@@ -8,25 +8,17 @@ import type { Status } from "./status.ts";
 export function renderStatus(status: Status): string {
   const { time, rollout, events, options } = status;
   const replicas = rollout.map(({ heartbeat, ...others }) => [...Object.values(others), ago(heartbeat, time)]);
-  return markup`${renderHealth(status)}
+  return String(markup`${renderHealth(status)}
 ${renderFacts(status)}
 ${renderHour(status)}
-<h2>Rollout</h2><p>As this process knows it: at most eight representatives for each configuration.</p>
-${table("Rollout", ["Configuration", "Rank", "Role", "Place", "State", "Last heartbeat"], replicas)}
+<h2>Rollout</h2><p>At most eight representatives for each configuration, as of the last answer of the store.</p>
+${table("Rollout", ["Configuration", "Role", "Rank", "Place", "State", "Last heartbeat"], replicas)}
 <h2>Events</h2>${table("Events", ["Time", "ID", "Name", "Action"], events.map(Object.values))}
 ${renderVariables(status)}
-<details><summary>Options in effect</summary>${
-    table("Options", ["Option", "Value"], Object.entries(options))
-  }</details>`
-    .toString();
+<details><summary>Options</summary>${table("Options", ["Option", "Value"], Object.entries(options))}</details>`);
 }
 
-const STATES = {
-  starting: "Starting",
-  healthy: "Healthy",
-  degraded: "Degraded, but everything is served",
-  stopping: "Stopping",
-};
+const STATES = { starting: "Starting", healthy: "Healthy", degraded: "Degraded, but serving", stopping: "Stopping" };
 
 const PROBLEMS = {
   config_rejected: "The last reload was rejected. The previous configuration stays active.",
@@ -37,8 +29,7 @@ const PROBLEMS = {
 const ROLES = {
   active: "",
   superseded: "Superseded: pages and streams have the values of a newer configuration. In a rollout, this is normal.",
-  unannounced:
-    "The previous configuration stays active: the store has not answered since this process has another one.",
+  unannounced: "The previous configuration stays active: the store has not answered since this one was loaded.",
 };
 
 function renderHealth({ status, problems = [], issues, store, configuration }: Status): Markup {
@@ -57,10 +48,10 @@ function renderFacts({ configuration, store, sources, time, ...status }: Status)
     "Store": `${store.engine}, ${store.available ? "available" : "unavailable"} since ${ago(store.since, time)}`,
     "Version": status.version,
     "Running for": duration(status.uptime_seconds),
+    "As of": markup`<time>${time}</time>`,
   };
-  return markup`<dl>${
-    Object.entries(facts).map(([name, fact]) => markup`<div><dt>${name}</dt><dd>${fact}</dd></div>`)
-  }</dl>`;
+  const items = Object.entries(facts).map(([name, fact]) => markup`<div><dt>${name}</dt><dd>${fact}</dd></div>`);
+  return markup`<dl>${items}</dl>`;
 }
 
 function renderHour({ hour: { streams, keys, rejected_keys } }: Status): Markup {

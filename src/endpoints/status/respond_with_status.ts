@@ -1,18 +1,11 @@
 import { internalHostRule, requireAllowedHost } from "../../http/allowed_hosts.ts";
 import type { RequestContext } from "../../http/routes.ts";
-import { sriHash } from "../../values/hash.ts";
-import type { HealthReport } from "../health.ts";
-import { STATUS_SCRIPT, STATUS_STYLE } from "./bundle.ts";
+import { STATUS_PAGE, STATUS_POLICY } from "./bundle.ts";
 import { renderStatus } from "./render.ts";
-import { createStatus, type Status, type StatusParts } from "./status.ts";
-
-/** Options of {@linkcode respondWithStatus}. */
-interface StatusOptions extends StatusParts {
-  readonly report: HealthReport;
-  readonly allowedHosts: readonly string[];
-}
+import { createStatus, type StatusParts } from "./status.ts";
 
 const HEADERS = { "cache-control": "no-store", "vary": "accept", "x-content-type-options": "nosniff" };
+const PAGE_HEADERS = { "content-type": "text/html; charset=utf-8", "content-security-policy": STATUS_POLICY };
 
 /**
  * Handles `GET /status`: a page for operators, or the same as JSON for those who ask for JSON and not for HTML. Nothing
@@ -23,25 +16,12 @@ const HEADERS = { "cache-control": "no-store", "vary": "accept", "x-content-type
 export async function respondWithStatus(
   { headers }: Request,
   { url }: Pick<RequestContext, "url">,
-  { report, allowedHosts, ...parts }: StatusOptions,
+  { allowedHosts, ...parts }: StatusParts & { readonly allowedHosts: readonly string[] },
 ): Promise<Response> {
   requireAllowedHost(url.origin, internalHostRule(allowedHosts));
-  const status = await createStatus(report, parts);
+  const status = await createStatus(parts);
   const accept = headers.get("accept") ?? "";
   if (accept.includes("json") && !accept.includes("html")) return Response.json(status, { headers: HEADERS });
-  const [style, script] = await Promise.all([sriHash(STATUS_STYLE), sriHash(STATUS_SCRIPT)]);
-  const policy = `default-src 'none'; style-src '${style}'; script-src '${script}'; connect-src 'self'; ` +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-  const page = { ...HEADERS, "content-type": "text/html; charset=utf-8", "content-security-policy": policy };
-  return new Response(createPage(status), { headers: page });
-}
-
-/** The script is at the end, where it finds all elements. */
-function createPage(status: Status): string {
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Status of the gateway</title><style>${STATUS_STYLE}</style></head>
-<body><header><h1>Configuration gateway</h1><p id="connection" role="status">At <time>${status.time}</time></p></header>
-<main>${renderStatus(status)}</main><script type="module">${STATUS_SCRIPT}</script></body></html>
-`;
+  const page = STATUS_PAGE.replace("</main>", () => `${renderStatus(status)}</main>`);
+  return new Response(page, { headers: { ...HEADERS, ...PAGE_HEADERS } });
 }

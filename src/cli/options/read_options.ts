@@ -83,8 +83,12 @@ export function parseFlags(
     collect: names,
     unknown: (arg: string, key?: string) => key === undefined || rejectFlag(arg, names), // other words are in `_`
   });
-  const given = Object.entries(table).filter(([name]) => values[name].length > 0);
-  return { flags: new Map(given.map(([name, { type }]) => [name, combine(name, type, values[name])])), words };
+  const given = Object.entries(table).map(([name, { type }]) => [name, type, values[name] ?? []] as const)
+    .filter(([, , texts]) => texts.length > 0);
+  return {
+    flags: new Map(given.map(([name, type, texts]) => [name, combine(name, type, texts)])),
+    words: words.map(String),
+  };
 }
 
 /** Returns the value of a flag that may have been repeated. */

@@ -63,13 +63,11 @@ function dateOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }
 
-/** The medians alone, of the rows in which the gateway is measured beside something else. */
+/** What the gateway was measured in beside something else. */
 function costBlock({ rows }: Results): string {
-  const body = rows.filter(({ rounds }) => rounds.gateway && rounds.floor).map(({ work, unit, rounds }) => [
-    `${work}, ${unit}`,
-    ...COMPARED.map((subject) => rounds[subject] ? formatNumber(quantile(rounds[subject], 0.5)) : ""),
-  ]);
-  return table(["work, unit", ...COMPARED], body);
+  const measured = rows.filter(({ rounds }) => rounds.gateway && rounds.floor);
+  const named = measured.map(({ work, unit, rounds }) => ({ name: `${work}, ${unit}`, rounds }));
+  return subjectTable("work, unit", named, COMPARED);
 }
 
 function goalBlock({ rows }: Results): string {
@@ -105,14 +103,19 @@ function cpuBlock({ rows }: Results): string {
   return subjectTable("work", measured.map(({ work, cpuUs = {} }) => ({ name: work, rounds: cpuUs })));
 }
 
-/** A column for each subject that any of the rows has. */
-function subjectTable(head: string, rows: readonly { name: string; rounds: Row["rounds"] }[]): string {
-  const present = SUBJECTS.filter((subject) => rows.some(({ rounds }) => subject in rounds));
-  const body = rows.map(({ name, rounds }) => [
-    name,
-    ...present.map((subject) => rounds[subject] === undefined ? "" : formatFigure(figure("", "", rounds[subject]))),
-  ]);
+/** The medians, with a column for each of these subjects that any of the rows has. */
+function subjectTable(
+  head: string,
+  rows: readonly { name: string; rounds: Row["rounds"] }[],
+  subjects: readonly Subject[] = SUBJECTS,
+): string {
+  const present = subjects.filter((subject) => rows.some(({ rounds }) => subject in rounds));
+  const body = rows.map(({ name, rounds }) => [name, ...present.map((subject) => medianOf(rounds[subject]))]);
   return table([head, ...present], body);
+}
+
+function medianOf(values: readonly number[] | undefined): string {
+  return values === undefined ? "" : formatNumber(quantile(values, 0.5));
 }
 
 function growthBlock({ growth }: Results): string {

@@ -52,13 +52,13 @@ class World {
     const storedVariables = new StoredVariablesSource(source);
     const common = { storedVariables, clock, random: () => 0, log: this.#log(), metrics: noMetrics };
     const publisher = this.publisher = new Publisher({ ...common, rollout: this.#rollout(), eventLog, tail });
-    const publish = (snapshot: Snapshot) => publisher.publishOrRetry(snapshot);
+    const publish = (snapshot: Snapshot) => publisher.publishNowOrLater(snapshot);
     this.configuration = new Configuration({ ...common, read: () => this.#read(), publish });
   }
 
   async load(): Promise<Configuration> {
     await this.configuration.load();
-    await this.publisher.publishOrRetry(this.configuration.snapshot);
+    await this.publisher.publishNowOrLater(this.configuration.snapshot);
     return this.configuration;
   }
 
@@ -392,7 +392,7 @@ Deno.test("values of a superseded process need no event, since no page had them"
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   world.isSuperseded = false;
-  await world.publisher.publishOrRetry(configuration.snapshot);
+  await world.publisher.publishNowOrLater(configuration.snapshot);
   await world.close();
   assertEquals([world.published, await world.events()], [[{ A: "2" }], [["A", "2"]]]);
 });

@@ -66,7 +66,7 @@ export class Publisher {
    * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
    * store fails meanwhile, it returns: pages have the new values, streams get them with the next {@linkcode retry}.
    */
-  async publishOrRetry(target: Snapshot): Promise<void> {
+  async publishNowOrLater(target: Snapshot): Promise<void> {
     this.#replaceTarget(target);
     await this.#publish("error");
   }

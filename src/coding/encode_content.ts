@@ -23,7 +23,7 @@ const ENCODERS = {
 } as const satisfies Record<string, () => BodyTransformer>;
 
 /**
- * The encoders of what is kept. Brotli at 5 makes a script about as small as at 9. The highest level is worth its time
+ * The encoders of what is kept in memory: static files and their pages. Brotli at 5 makes a script about as small as at 9. The highest level is worth its time
  * once, when the app is built, and files that are compressed there take precedence.
  */
 const THOROUGH_ENCODERS = {

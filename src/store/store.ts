@@ -97,7 +97,7 @@ export function toUnavailableError(error: unknown): StoreUnavailableError {
   return new StoreUnavailableError(`Cannot use the store: ${messageOf(error)}`, { cause: error });
 }
 
-/** How long an operation may take, and connecting to a server. */
+/** How long an operation may take, and connecting: for the database, its driver, and those who wait for either. */
 export const OPERATION_TIMEOUT_MS = 5_000;
 
 /**

@@ -60,10 +60,8 @@ export class Registry implements MetricsSink {
   }
 
   #readTotals(): ReadonlyMap<string, number> {
-    const plotted = INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).plot);
-    return new Map(
-      plotted.flatMap((name) => this.#samples(name).map(({ label = "", value }) => [name + label, value])),
-    );
+    const names = INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).plot);
+    return new Map(names.flatMap((name) => this.#samples(name).map(({ label = "", value }) => [name + label, value])));
   }
 
   #samples(name: string): Sample[] {

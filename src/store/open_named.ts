@@ -44,13 +44,8 @@ async function openPostgres(url: string, log: Log, options: RetryOptions): Promi
   const target = parsePostgresUrl(url);
   const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
   const open = () => orCannotOpen(url, () => openPostgresStore(target, options));
-  return await openRemoteStore({
-    open,
-    isTransient: logIf(isUnavailable, log),
-    maxChecks,
-    engine: "PostgreSQL",
-    ...options,
-  });
+  const isTransient = logIf(isUnavailable, log);
+  return await openRemoteStore({ open, isTransient, maxChecks, engine: "PostgreSQL", ...options });
 }
 
 /**

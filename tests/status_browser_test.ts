@@ -87,11 +87,13 @@ testBrowser(
 
 testBrowser("the status page says when the gateway is gone, and when it was there last", async (browser) => {
   await using gate = await serveStatus({ REP_PUBLIC_A: "1" });
-  const page = await browser.open(gate.url);
+  const page = await browser.open(gate.url, { viewport: { width: 360, height: 300 } });
   await waitForPoll(page);
+  await page.evaluate("scrollTo(0, document.body.scrollHeight)");
   await gate.shutdown();
   await page.locator("#connection", { hasText: /does not answer. Below is what it said at \d{4}-.*Z$/ }).waitFor();
-  assertEquals([await page.getByText("Healthy").isVisible(), await findViolations(page)], [true, []]);
+  const top = await page.evaluate("document.querySelector('#connection').getBoundingClientRect().top");
+  assertEquals([await page.getByText("Healthy").isVisible(), top, await findViolations(page)], [true, 0, []]);
 });
 
 testBrowser("the status page can be read without JavaScript", async (browser) => {

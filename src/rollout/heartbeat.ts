@@ -108,5 +108,5 @@ function rankCheck(highestRank: Entry<number> | undefined): Check {
 }
 
 function markDead({ id, member }: Observation): Write {
-  return { key: keyOf(id), value: { ...member, hasLeft: true } };
+  return { key: keyOf(id), value: { ...member, hasLeft: true, wasFoundDead: true } };
 }

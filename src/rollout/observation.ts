@@ -12,6 +12,8 @@ export interface Member {
   readonly instanceId?: string;
   /** It has left, or another process has found it dead and marked its entry: it counts as dead in either case. */
   readonly hasLeft?: boolean;
+  /** Another process has marked its entry, since its heartbeats were missing. */
+  readonly wasFoundDead?: boolean;
 }
 
 /** A member as one process has observed it over time. */
@@ -87,7 +89,8 @@ export function isOnTime(observation: Observation): boolean {
 
 /** Names the state of a member, for operators. */
 export function stateOf(observation: Observation): string {
-  if (observation.member.hasLeft) return "left";
+  const { hasLeft, wasFoundDead } = observation.member;
+  if (hasLeft && !wasFoundDead) return "left";
   if (!isLive(observation)) return "dead";
   return isOnTime(observation) ? "living" : "late";
 }

@@ -311,6 +311,23 @@ Deno.test("leave() hands over within a period, a kill within five", async () => 
   }
 });
 
+Deno.test("members says of a killed process that it is dead until its entry is deleted, and left only of one that left", async () => {
+  for (const [ending, expected] of [["leave", ["living", "left"]], ["kill", ["living", "late", "dead"]]] as const) {
+    const cluster = new Cluster();
+    const [observer, other] = [await cluster.start("a", { processId: "1" }), await cluster.start("b")];
+    await cluster.clock.tick(PERIOD_MS);
+    const states = new Set<string | undefined>();
+    const observe = () => states.add(observer.members.find(({ hash }) => hash === "b")?.state);
+    observe();
+    await (ending === "kill" ? cluster.kill(other) : other.leave());
+    for (let period = 0; period < 25; period++) {
+      await cluster.clock.tick(PERIOD_MS);
+      observe();
+    }
+    assertEquals([...states], [...expected, undefined], ending);
+  }
+});
+
 Deno.test("fencingChecks() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");

@@ -2,6 +2,7 @@ import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
 import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
+import { requireRuntime } from "./config/require_runtime.ts";
 import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { TIERS } from "./config/tier.ts";
@@ -213,9 +214,7 @@ export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
  * @throws {RangeError} If an option has an invalid value.
  */
 export function resolveOptions(options: GatewayOptions) {
-  if (!("groupBy" in Map)) {
-    throw new Error("Cannot create a gateway: expected Map.groupBy(), as in Node.js 22 or later");
-  }
+  requireRuntime();
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   checkMasterKey(masterKey);

@@ -52,6 +52,12 @@ const secret: Promise<string> = getSecure("KEY");
 secret.catch(() => {});
 // @ts-expect-error: the manifest has no such variable
 get("TITEL");
+setVariables({ TITLE: "Bye" }, { KEY: "secret" });
+setVariables({});
+// @ts-expect-error: the manifest has other values
+setVariables({ TITLE: "Welcome" });
+// @ts-expect-error: the manifest has no such variable
+setVariables({}, { KEI: "secret" });
 
 function Page() {
   const text: "Hello" | "Bye" = useRep("TITLE");
@@ -64,8 +70,7 @@ const app = createSSRApp({
     return () => h("p", text.value);
   },
 });
-console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.get("TITLE") ?? "none", typeof setVariables,
-);
+console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.get("TITLE") ?? "none");
 `;
 
 const VITE = `import { rep } from "@rep/gateway/vite";
@@ -157,7 +162,7 @@ for (const { name, install, typescript } of INSTALLERS) {
         await run("Node 24", ["node_modules/typescript/bin/tsc", "--project", file], project.path);
       }
       assertEquals(await run("Node 22", ["server.ts"], project.path), `[true,"healthy",true,"function"]\n`);
-      assertEquals(await run("Node 22", ["page.ts"], project.path), "<p>nonenulltrue</p> function none function\n");
+      assertEquals(await run("Node 22", ["page.ts"], project.path), "<p>nonenulltrue</p> function none\n");
       assertEquals(await run("Node 22", ["vite.ts"], project.path), "rep\n");
       assertEquals((await copiesOf("react", project.path)).size, 1);
     },

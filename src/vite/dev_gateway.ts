@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { RE2JS } from "re2js";
-import type { Environment } from "../config/classify.ts";
+import { classify, type Environment } from "../config/classify.ts";
 import { parseManifest } from "../config/manifest.ts";
 import { watchFiles } from "../config/sources.ts";
 import { ConfigurationError } from "../config/snapshot.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { type NodeHandler, type NodeRequest, type NodeResponse, toNodeHandler } from "../http/node_handler.ts";
-import { createLog, type Log, messageOf } from "../observe/log.ts";
+import { createLog, type Log, messageOf, silentLog } from "../observe/log.ts";
 import { memoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
 import { generateTypes } from "../config/generate_types.ts";
@@ -42,6 +42,8 @@ export class DevGateway {
   #handle: NodeHandler | undefined;
   /** Where each variable is set. */
   #places: ReadonlyMap<string, string> = new Map();
+  /** The SENSITIVE variables as text: as last read, and as open pages may have them. */
+  readonly #sensitive = { read: "", served: "" };
   #mistake: string | undefined;
   #reloading: Promise<void> = Promise.resolve();
 
@@ -86,7 +88,9 @@ export class DevGateway {
       await this.#writeTypes();
       const isStart = this.#gateway === undefined;
       await (isStart ? this.#start() : this.#gateway?.reload());
-      this.#correct(isStart);
+      const { read, served } = this.#sensitive;
+      this.#sensitive.served = read;
+      this.#showValid(isStart ? this.#mistake !== undefined : read !== served);
     } catch (error) {
       const issues = error instanceof ConfigurationError ? error.issues : [messageOf(error)];
       this.#report(issues.map((issue) => this.#locate(issue)).join("\n"));
@@ -99,7 +103,7 @@ export class DevGateway {
     stores.set(root, store);
     this.#gateway = await createGateway({
       variables: () => this.#readVariables(),
-      manifest: manifest === undefined ? undefined : () => readText(manifest),
+      manifest: manifest === undefined ? undefined : () => readManifest(manifest),
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       hotReload: true,
       basePath: base.startsWith("/") ? base.replace(/\/$/, "") : "",
@@ -112,6 +116,7 @@ export class DevGateway {
   async #readVariables(): Promise<Environment> {
     const { variables, places } = await readVariables(this.#options.envFiles);
     this.#places = places;
+    this.#sensitive.read = JSON.stringify(classify(variables).variables.filter(({ tier }) => tier === "sensitive"));
     return variables;
   }
 
@@ -127,7 +132,7 @@ export class DevGateway {
     const { manifest: path, types, config: { logger, root } } = this.#options;
     if (path === undefined || types === undefined) return;
     const options = { path: relative(root, path), readSettings: undefined };
-    const { manifest, issues } = parseManifest(await readText(path), options);
+    const { manifest, issues } = parseManifest(await readManifest(path), options);
     if (issues.length > 0) throw new ConfigurationError(issues);
     const text = generateTypes(manifest.variables);
     if (await readFile(types, "utf8").catch(() => undefined) === text) return;
@@ -150,12 +155,14 @@ export class DevGateway {
     this.#showMistake();
   }
 
-  /** @param isStart Whether the open pages have no configuration yet. */
-  #correct(isStart: boolean): void {
-    if (this.#mistake === undefined) return;
+  /** @param isOutdated Whether open pages have no configuration yet, or SENSITIVE values that no stream replaces. */
+  #showValid(isOutdated: boolean): void {
+    const { pages, config: { logger } } = this.#options;
+    const wasInvalid = this.#mistake !== undefined;
     this.#mistake = undefined;
-    this.#options.config.logger.info("[rep] the configuration is valid again", { timestamp: true });
-    this.#options.pages?.send(isStart ? { type: "full-reload" } : { type: "update", updates: [] }); // closes the overlay
+    if (wasInvalid) logger.info("[rep] the configuration is valid again", { timestamp: true });
+    if (isOutdated) pages?.send({ type: "full-reload" });
+    else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
 
   #showMistake(): void {
@@ -181,13 +188,16 @@ function hostOf({ headers }: NodeRequest): string {
   return String(headers[":authority"] ?? headers["host"] ?? "");
 }
 
-async function readText(path: string): Promise<string> {
-  return await readFile(path, "utf8");
+async function readManifest(path: string): Promise<string> {
+  return await readFile(path, "utf8").catch((error) => {
+    throw error.code === "ENOENT" ? new Error(`${path}: expected the manifest, or no option "manifest"`) : error;
+  });
 }
 
 /**
  * Warnings and errors of the gateway in Vite's terminal, but not what the plugin does itself: it reports what is wrong
- * with the configuration, and checks the hosts, of which the gateway would warn at its start.
+ * with the configuration, and checks the hosts, of which the gateway would warn at its start. Development needs no audit
+ * log, which `createLog()` would write at any level.
  */
 function viteLog(logger: ViteLogger): Log {
   const write = (line: string) => {
@@ -196,7 +206,7 @@ function viteLog(logger: ViteLogger): Log {
   };
   const log = createLog({ format: "text", level: "warn", write });
   return {
-    ...log,
+    ...silentLog,
     warn: (event, fields) => event === "rep.start.warning" ? undefined : log.warn(event, fields),
     error: (event, fields) => event === "rep.config.rejected" ? undefined : log.error(event, fields),
   };

@@ -12,6 +12,7 @@
  * @module
  */
 import { resolve } from "node:path";
+import { requireRuntime } from "../config/require_runtime.ts";
 import { checkBuild } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
@@ -59,8 +60,13 @@ export interface RepPlugin {
   closeBundle(): Promise<void>;
 }
 
-/** Returns the plugin. */
+/**
+ * Returns the plugin.
+ *
+ * @throws {Error} If Node.js is too old.
+ */
 export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions = {}): RepPlugin {
+  requireRuntime();
   let config: ViteConfig;
   let gateway: DevGateway | undefined;
   const paths = () => ({

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
 import type { NodeHandler } from "../../src/http/node_handler.ts";
@@ -157,31 +157,64 @@ Deno.test("the endpoints are served to the hosts of Vite only, and to no other o
   const origin = "http://localhost:3000";
   const foreign = await project.request("/rep/session-key", { origin });
   assertEquals([foreign.status, foreign.headers.get("access-control-allow-origin")], [403, null]);
+  project.printed.splice(0);
   const own = await project.request("/rep/session-key", { origin: "http://localhost:5173" });
-  assertEquals(own.status, 200);
+  assertEquals([own.status, project.printed], [200, []]); // development needs no audit log
 });
 
 Deno.test("a change of the env file changes open pages, a mistake is shown, and the last valid state stays", async () => {
   await using project = await Project.make(FILES);
   await using vite = await project.startVite(OPTIONS);
   const title = async () => publicOf(await vite.transformIndexHtml.handler(PAGE));
-  await project.write("app.env", "REP_PUBLIC_TITLE=Changed\n");
+  const write = (text: string) => project.write("app.env", `REP_SENSITIVE_KEY=secret-key\n${text}`);
+  await write("REP_PUBLIC_TITLE=Changed\n");
   await until(async () => JSON.stringify(await title()) === '{"TITLE":"Changed"}');
-  project.sent.splice(0);
-  await project.write("app.env", "REP_PUBLIC_TITLE=Changed\noops\n");
+  await write("REP_PUBLIC_TITLE=Changed\noops\n");
   await until(() => project.sent.length > 0);
-  const message = `${project.at("app.env")}:2: expected NAME=value, a comment or a blank line`;
+  const message = `${project.at("app.env")}:3: expected NAME=value, a comment or a blank line`;
   const error = { type: "error", err: { message, stack: "", plugin: "rep" } };
   project.connect();
   const update = { type: "update", updates: [] }; // a page is reloaded if its first update finds an overlay
   assertEquals([project.sent, await title()], [[update, error, update, error], { TITLE: "Changed" }]);
   assertEquals(project.printed.slice(1), [
-    "[rep] ROOT/app.env:2: expected NAME=value, a comment or a blank line\n" +
+    "[rep] ROOT/app.env:3: expected NAME=value, a comment or a blank line\n" +
     "[rep] the last valid configuration stays until that is corrected",
   ]);
-  await project.write("app.env", "REP_PUBLIC_TITLE=Corrected\n");
+  await write("REP_PUBLIC_TITLE=Corrected\n");
   await until(() => project.sent.length > 4);
   assertEquals([project.sent.at(-1), await title()], [update, { TITLE: "Corrected" }]);
+});
+
+Deno.test("a changed SENSITIVE value reloads open pages, as soon as the configuration is valid", async () => {
+  await using project = await Project.make(FILES);
+  await using _vite = await project.startVite(OPTIONS);
+  const write = (...lines: string[]) => project.write("app.env", lines.join("\n"));
+  await write("REP_PUBLIC_TITLE=Hello", "REP_SENSITIVE_KEY=other-key");
+  await until(() => project.sent.length > 0);
+  assertEquals(project.sent.splice(0), [{ type: "full-reload" }]);
+  await write("REP_PUBLIC_TITLE=lower", "REP_SENSITIVE_KEY=third-key");
+  await until(() => project.sent.length > 1);
+  project.sent.splice(0);
+  await write("REP_PUBLIC_TITLE=Upper", "REP_SENSITIVE_KEY=third-key");
+  await until(() => project.sent.length > 0);
+  assertEquals(project.sent, [{ type: "full-reload" }]);
+});
+
+Deno.test("a manifest that does not exist is reported with what would be right", async () => {
+  await using project = await Project.make({ "app.env": "" });
+  await using _vite = await project.startVite(OPTIONS);
+  const [line = ""] = project.printed;
+  assertEquals(line.split("\n")[0], '[rep] ROOT/.rep.yaml: expected the manifest, or no option "manifest"');
+});
+
+Deno.test("rep() says which runtime is needed on one that is too old, such as Node.js 20", () => {
+  const { groupBy } = Map;
+  try {
+    Reflect.deleteProperty(Map, "groupBy");
+    assertThrows(() => rep(), Error, "expected Map.groupBy(), as in Node.js 22 or later");
+  } finally {
+    Map.groupBy = groupBy;
+  }
 });
 
 Deno.test("a mistake at the start is shown, and the gateway starts when it is corrected", async () => {

@@ -76,6 +76,10 @@ for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
     await overlay.waitFor({ state: "detached" });
     await page.shows("h1", "Good night from the gateway");
     assertEquals([await page.isMarked(), page.errors], [true, []]);
+    await project.edit("app.env", "example-map-key", "another-map-key");
+    await page.page.waitForFunction("globalThis.isMarked !== true"); // a SENSITIVE value reloads the page
+    await page.page.getByRole("button", { name: "Decrypt" }).click();
+    await page.shows("output", "another-map-key");
   });
 
   testNpmExample(`${version}: /rep/* is served to the hosts of Vite only, and to no other origin`, async () => {

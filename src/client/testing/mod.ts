@@ -18,12 +18,14 @@
  *
  * @module
  */
+import type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 import type { Client } from "../client.ts";
 import { createListeners } from "../listeners.ts";
 import type { AnyChangeCallback } from "../live_values.ts";
 import { freezeValues, type Values } from "../payload.ts";
 import { REPError } from "../rep_error.ts";
 
+export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 export type { Client, REPMeta } from "../client.ts";
 export type { StreamStatus } from "../change_stream.ts";
 export type { AnyChangeCallback, ChangeCallback } from "../live_values.ts";
@@ -40,10 +42,10 @@ const changes = createListeners<Parameters<AnyChangeCallback>>(globalThis);
  * @param values The PUBLIC variables by name.
  * @param secrets The SENSITIVE variables by name. None by default.
  */
-export function setVariables(values: Values, secrets: Values = {}): void {
+export function setVariables(values: Partial<PublicVariables>, secrets: Partial<SensitiveVariables> = {}): void {
   const before = state.values;
-  state.values = freezeValues(values);
-  state.secrets = freezeValues(secrets);
+  state.values = freezeValues(values as Values);
+  state.secrets = freezeValues(secrets as Values);
   for (const key of new Set([...Object.keys(before), ...Object.keys(values)])) {
     if (before[key] !== state.values[key]) changes.call(key, state.values[key], before[key]);
   }

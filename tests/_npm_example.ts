@@ -16,7 +16,7 @@ const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 const OTHER_PROJECTS = {
   "vite-6": { devDependencies: { vite: "6.4.6" } },
   "vite-7": { devDependencies: { vite: "7.3.8" } },
-  "vite-8": { devDependencies: { vite: "8.3.8", vitest: "5.1.1", vue: "3.5.45" } },
+  "vite-8": { devDependencies: { jsdom: "31.0.1", vite: "8.3.8", vitest: "5.1.1", vue: "3.5.45" } },
   "gateway": { dependencies: { re2js: "2.10.0" } },
 };
 

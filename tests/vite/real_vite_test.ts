@@ -199,7 +199,7 @@ server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + ser
 
 testNpmExample("unit tests with Vitest replace the client by its double, in the hooks as well", async () => {
   const guide = await Deno.readTextFile("docs/vite.md");
-  const [, options = ""] = /For Vitest.*\n\n```ts ignore\n([^]*?)```/.exec(guide) ?? [];
+  const [, options = ""] = /For Vitest[^`]*`npm i -D vitest jsdom`[^]*?```ts ignore\n([^]*?)```/.exec(guide) ?? [];
   await using project = await NpmExample.make("vite-8", {
     ...filesOf(options),
     "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";
@@ -207,6 +207,7 @@ import { useRep } from "@rep/gateway/vue";
 import { expect, test } from "vitest";
 
 test("a title", () => {
+  expect(document.title).toBe(""); // there is one
   setVariables({ TITLE: "Set by a test" });
   expect(useRep("TITLE").value).toBe("Set by a test");
 });

@@ -63,7 +63,7 @@ export class Core {
     const common = { ...options, store, tasks, storedVariables };
     this.changes = createChanges?.({ ...common, reload });
     metrics.observe("rep.streams.open", () => this.changes?.hub.size ?? 0);
-    const publish = async (snapshot: Snapshot) => await this.changes?.publisher.publishNowOrLater(snapshot);
+    const publish = async (snapshot: Snapshot) => await this.changes?.publisher.publishNowOrLater(snapshot) ?? true;
     this.configuration = new Configuration({ ...common, publish });
     this.rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
     this.epochs = new Epochs({

@@ -351,16 +351,46 @@ Deno.test("what could not be published is in force, and published by the first r
   const configuration = await world.load();
   assertEquals([publicOf(configuration), world.published], [{ A: "1" }, []]);
   assertEquals(world.linesOf("rep.config.not_published"), [
-    'error rep.config.not_published {"detail":"Error: no answer; retrying"}',
+    'error rep.config.not_published {"detail":"no answer; retrying"}',
   ]);
   await world.publisher.retry();
   assertEquals(world.linesOf("rep.config.not_published").slice(1), [
-    'debug rep.config.not_published {"detail":"Error: no answer; retrying"}',
+    'debug rep.config.not_published {"detail":"no answer; retrying"}',
   ]);
   world.outage = undefined;
   for (let retries = 0; retries < 2; retries++) await world.publisher.retry();
   assertEquals(world.published, [{ A: "1" }]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
+  await world.close();
+});
+
+Deno.test("only a change that waits for the store is an error, and a reload says of itself that it waits", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  world.outage = new Error("no answer");
+  await configuration.reload();
+  world.environment = { REP_PUBLIC_A: "1", REP_SERVER_B: "1" };
+  await configuration.reload();
+  const unpublished = '{"detail":"no answer; retrying"}';
+  assertEquals(world.log.slice(-4), [
+    `debug rep.config.not_published ${unpublished}`,
+    `debug rep.config.reloaded ${await described({ A: "1" })}}`,
+    `debug rep.config.not_published ${unpublished}`,
+    `info rep.config.reloaded ${await described({ A: "1" }, 0, 1)}}`,
+  ]);
+  world.environment = { REP_PUBLIC_A: "2" };
+  for (let reloads = 0; reloads < 2; reloads++) await configuration.reload();
+  const waiting = "read, but not published yet: see rep.config.not_published";
+  const reloaded = `${await described({ A: "2" })},"detail":"${waiting}"}`;
+  assertEquals(world.log.slice(-4), [
+    `error rep.config.not_published ${unpublished}`,
+    `info rep.config.reloaded ${reloaded}`,
+    `debug rep.config.not_published ${unpublished}`,
+    `debug rep.config.reloaded ${reloaded}`,
+  ]);
+  world.outage = undefined;
+  await configuration.reload({ logsUnchanged: true });
+  assertEquals(world.linesOf("rep.config.reloaded").at(-1)?.endsWith('"detail":"no variable has changed"}'), true);
   await world.close();
 });
 

@@ -1,6 +1,6 @@
 import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
-import type { Log } from "../observe/log.ts";
+import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import { retryConflicts } from "../store/retry.ts";
@@ -65,10 +65,14 @@ export class Publisher {
   /**
    * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
    * store fails meanwhile, it returns: pages have the new values, streams get them with the next {@linkcode retry}.
+   *
+   * @returns Whether no value waits for the next retry. Then, a failure is not worth an error: nobody misses a change.
    */
-  async publishNowOrLater(target: Snapshot): Promise<void> {
+  async publishNowOrLater(target: Snapshot): Promise<boolean> {
+    const isNew = target.hash !== this.#target.hash;
     this.#replaceTarget(target);
-    await this.#publish("error");
+    await this.#publish(isNew ? "error" : "debug");
+    return !this.#hasFailed || target.hash === this.#settled.hash;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
@@ -163,7 +167,7 @@ export class Publisher {
     const configurations = this.#configurations;
     const isActive = configurations.configuration === configurations.active;
     const effect = isActive ? "" : "the previous configuration stays active until this succeeds; ";
-    const detail = `${effect}${error}; retrying`;
+    const detail = `${effect}${messageOf(error)}; retrying`;
     this.#options.log[level]("rep.config.not_published", { ...configurations, detail });
   }
 

@@ -20,8 +20,8 @@ interface ConfigurationOptions {
   /** Reads all sources but the store. */
   read: () => Promise<SnapshotInput>;
   storedVariables: StoredVariablesSource;
-  /** Called with the snapshot of each reload. */
-  publish: (snapshot: Snapshot) => Promise<void>;
+  /** Called with the snapshot of each reload. Returns whether it is published, and does not wait for the store. */
+  publish: (snapshot: Snapshot) => Promise<boolean>;
   log: Log;
   metrics: Metrics;
   clock: Pick<Clock, "now">;
@@ -134,7 +134,7 @@ export class Configuration {
     const isRecovery = this.#rejection !== undefined;
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
-    await this.#options.publish(this.#snapshot);
+    const isPublished = await this.#options.publish(this.#snapshot);
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
     this.listeners.notify(before, this.#snapshot);
@@ -143,8 +143,9 @@ export class Configuration {
     this.#count(isUnchanged ? "unchanged" : "applied");
     // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
     const level = !isUnchanged || isRecovery || saysUnchanged ? "info" : "debug";
-    const detail = saysUnchanged ? { detail: "no variable has changed" } : {};
-    this.#options.log[level]("rep.config.reloaded", { ...describe(this.#snapshot), ...detail });
+    const unchanged = saysUnchanged ? "no variable has changed" : undefined;
+    const detail = isPublished ? unchanged : "read, but not published yet: see rep.config.not_published";
+    this.#options.log[level]("rep.config.reloaded", { ...describe(this.#snapshot), detail });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */

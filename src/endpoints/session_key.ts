@@ -6,7 +6,7 @@ import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
 import type { RateDecision } from "../keys/sliding_window.ts";
-import type { Log } from "../observe/log.ts";
+import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
@@ -130,7 +130,7 @@ export class SessionKeyEndpoint {
       return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
-      log.error("rep.session_key.failed", { client_ip: context.client.address, detail: String(error) });
+      log.error("rep.session_key.failed", { client_ip: context.client.address, detail: messageOf(error) });
       throw this.#problem("store_unavailable", 503, UNAVAILABLE, context);
     }
   }

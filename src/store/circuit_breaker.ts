@@ -86,7 +86,7 @@ export class CircuitBreaker implements Store {
   }
 
   async #run<T>(kind: Operation, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
-    if (this.#isPaused(kind)) throw new StoreUnavailableError("Cannot use the store: it has just failed");
+    if (this.#isPaused(kind)) throw pausedError(this.#change.failure);
     if (this.#pausedUntil.has(kind)) await this.#probe(kind);
     try {
       return await this.#attempt(kind, operation);
@@ -139,6 +139,11 @@ export class CircuitBreaker implements Store {
     this.#change = { at: this.#options.clock.now(), failure };
     this.#options.onChange(failure);
   }
+}
+
+function pausedError(cause: Error | undefined): StoreUnavailableError {
+  const reason = cause?.message.replace(/^Cannot use the store: /, "");
+  return new StoreUnavailableError(`Cannot use the store: it has just failed: ${reason}`, { cause });
 }
 
 /** Writes about as much as the commit that failed, which no store can compress, and deletes it again. */

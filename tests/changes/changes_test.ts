@@ -71,7 +71,7 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   const failure = ["rep.config.not_published", next, old];
   assertEquals(standing(gate.lines), [before, failure]);
   const { detail } = gate.lines.find(({ msg }) => msg === "rep.config.not_published") ?? {};
-  assertMatch(String(detail), /^the previous configuration stays active until this succeeds; StoreUnavailableError: /);
+  assertMatch(String(detail), /^the previous configuration stays active until this succeeds; Cannot use the store: /);
   assertEquals(await statusOf(gate), [["store_unavailable"], `rep_rollout_active{configuration="${old}"} 0`]);
 
   isDown = false;

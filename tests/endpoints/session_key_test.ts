@@ -609,7 +609,7 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
     level: "ERROR",
     msg: "rep.session_key.failed",
     client_ip: "203.0.113.9",
-    detail: "StoreUnavailableError: Cannot use the store: it has just failed",
+    detail: "Cannot use the store: it has just failed: down",
   }]);
   isBroken = false;
   gate.clock.pass(1_000);

@@ -63,7 +63,7 @@ Deno.test("CircuitBreaker accepts as many checks as the store", () => {
   assertEquals(setUp().store.maxChecks, 7);
 });
 
-const OPEN = "Cannot use the store: it has just failed";
+const OPEN = "Cannot use the store: it has just failed: broken";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** Lets one operation fail, which opens its circuit. */

@@ -22,8 +22,11 @@ const POLL_MS = 1_000;
  */
 const LEAVE_TIMEOUT_MS = 1_000;
 
-/** How often a sample is taken for the plots of the status page. */
+/** How often a sample is taken for the plots of the status page, and the end of the certificate is looked at. */
 const SAMPLE_MS = 60_000;
+
+/** How early the end of a certificate is worth a warning. */
+const EXPIRING_SECONDS = 7 * 86_400;
 
 /** Everything that changes while the gateway runs, from the store to the streams. */
 export class Core {
@@ -43,6 +46,8 @@ export class Core {
   readonly #closing = new AbortController();
   readonly #tasks: BackgroundTasks;
   readonly #storedVariables: StoredVariablesSource;
+  /** What the last warning of the certificate was about. */
+  #expiring: string | undefined;
 
   /**
    * Creates the parts and connects them, in the order in which data passes through them.
@@ -94,6 +99,12 @@ export class Core {
     return this.changes?.activeConfiguration(snapshot) ?? { snapshot, cursor: 0 };
   }
 
+  /** How long the TLS certificate is still valid. */
+  get certificateSeconds(): number {
+    const { certificateNotAfter, clock } = this.#options;
+    return (certificateNotAfter() ?? Infinity) - clock.now() / 1_000;
+  }
+
   /** Leaves the rollout, ends the streams that are left and the polling. The store stays open: its caller closes it. */
   async close(): Promise<void> {
     const { changes, configuration } = this;
@@ -117,13 +128,28 @@ export class Core {
   #startTasks(): void {
     const tasks = this.#tasks;
     const { registry } = this.#options;
+    this.#checkCertificate();
     tasks.repeat(SAMPLE_MS, "sample", () => Promise.resolve(registry.sample()), { needsStore: false });
+    tasks.repeat(SAMPLE_MS, "certificate", () => Promise.resolve(this.#checkCertificate()), { needsStore: false });
     tasks.repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => this.store.probe());
     tasks.repeat(PROBE_MS, "save", () => this.#saveCounts());
     tasks.runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#storedVariables.poll());
     if (this.changes) this.changes.start(); // polls for both the events and the variables
     else tasks.repeat(POLL_MS, "reload", () => this.#storedVariables.poll());
+  }
+
+  /** Logs once of each certificate that it ends soon, and once that it has ended. */
+  #checkCertificate(): void {
+    const { certificateNotAfter, log } = this.#options;
+    const seconds = this.certificateSeconds;
+    if (seconds > EXPIRING_SECONDS) return;
+    const not_after = new Date(1_000 * (certificateNotAfter() ?? 0)).toISOString();
+    const state = seconds > 0 ? "ends within 7 days" : "has ended, and clients reject it";
+    if (this.#expiring === not_after + state) return;
+    this.#expiring = not_after + state;
+    const detail = `the certificate ${state}: renew it, replace its files, and reload (SIGHUP)`;
+    log.warn("rep.tls.expiring", { not_after, detail });
   }
 
   /**

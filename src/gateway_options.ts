@@ -158,7 +158,7 @@ export interface GatewayOptions {
   /** Where measurements and routes are exported as well; `GET /metrics` needs none. @default {none} */
   telemetry?: Telemetry | undefined;
   /**
-   * Returns the end of the TLS certificate, in seconds since the Unix epoch, for the metrics; `undefined` if it is not
+   * Returns the end of the TLS certificate, in seconds since the Unix epoch, for metrics and health; `undefined` if it is not
    * known.
    *
    * @default {a function that returns undefined}

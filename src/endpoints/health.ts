@@ -8,8 +8,8 @@ import { VERSION } from "../values/version.ts";
 /**
  * - `starting`: the ports are bound, but nothing is served yet.
  * - `healthy`
- * - `degraded`: everything is served, but the last reload was rejected, the store is unavailable, or an error was not
- *   caught.
+ * - `degraded`: requests are served, but the last reload was rejected, the store is unavailable, the certificate has
+ *   ended, or an error was not caught.
  * - `stopping`: shutdown has begun.
  */
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
@@ -18,9 +18,10 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * Why a gateway is `degraded`:
  * - `config_rejected`: the last reload was rejected, and the previous configuration stays active.
  * - `store_unavailable`: the last read or write of the store failed.
+ * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
  */
-export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "uncaught_error"] as const;
+export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "certificate_ended", "uncaught_error"] as const;
 
 /** The type of a problem. */
 type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
@@ -29,13 +30,16 @@ type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 interface ProblemState {
   readonly configuration: Pick<Configuration, "isReloadRejected">;
   readonly store: Pick<CircuitBreaker, "isAvailable">;
+  readonly certificateSeconds: number;
   /** Aborted after an error that was not caught. */
   readonly failure: AbortSignal;
 }
 
 /** Returns why a gateway is `degraded`. */
-export function problemsOf({ configuration, store, failure }: ProblemState): readonly HealthProblem[] {
-  const arePresent = [configuration.isReloadRejected, !store.isAvailable, failure.aborted]; // in the order of the list
+export function problemsOf(state: ProblemState): readonly HealthProblem[] {
+  const { configuration, store, certificateSeconds, failure } = state;
+  // in the order of the list
+  const arePresent = [configuration.isReloadRejected, !store.isAvailable, certificateSeconds <= 0, failure.aborted];
   return HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
 }
 

@@ -7,6 +7,7 @@ import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
 import { HealthEndpoint, type HealthState, STARTING } from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { captureLog } from "../_gateway.ts";
 import { countedStore, fallibleStore } from "../_store.ts";
 
 const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
@@ -223,6 +224,31 @@ Deno.test("GET /rep/health is degraded once an error was not caught, also while 
   await assertRejects(() => gateway.reload());
   const { body } = await ask(gateway);
   assertEquals((body as { problems: unknown }).problems, ["config_rejected", "uncaught_error"]);
+});
+
+Deno.test("GET /rep/health is degraded from the end of the certificate until another one is used", async () => {
+  const clock = new FakeClock();
+  const { log, lines } = captureLog();
+  let certificateEnd = clock.now() / 1_000 + 9 * 86_400;
+  await using gateway = await start({ clock, log, certificateNotAfter: () => certificateEnd });
+  const warnings = () => lines.filter(({ msg }) => msg === "rep.tls.expiring").map(({ detail }) => detail);
+  const problems = async () => ((await ask(gateway)).body as { problems?: unknown }).problems;
+  await clock.tick(60_000);
+  assertEquals(warnings(), []);
+  certificateEnd = clock.now() / 1_000 + 120;
+  await clock.tick(60_000);
+  assertEquals(await problems(), undefined);
+  await clock.tick(120_000);
+  assertEquals(await problems(), ["certificate_ended"]);
+  const toDo = "renew it, replace its files, and reload (SIGHUP)";
+  assertEquals(warnings(), [
+    `the certificate ends within 7 days: ${toDo}`,
+    `the certificate has ended, and clients reject it: ${toDo}`,
+  ]);
+  const notAfter = new Date(1_000 * certificateEnd).toISOString();
+  assertEquals(lines.find(({ msg }) => msg === "rep.tls.expiring")?.not_after, notAfter);
+  certificateEnd += 8 * 86_400;
+  assertEquals(await problems(), undefined);
 });
 
 Deno.test("GET /rep/health is stopping, with 503, from the start of the shutdown", async () => {

@@ -75,7 +75,7 @@ export class Listener {
 
   /** The end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
   get certificateNotAfter(): number | undefined {
-    return this.#tls?.notAfter;
+    return this.#tls?.notAfter && this.#tls.notAfter.getTime() / 1_000;
   }
 
   /**
@@ -148,7 +148,7 @@ export class Listener {
   #logListening(): void {
     const { hostname, serves, log, port, path } = this.#options;
     const url = `${this.#tls ? "https" : "http"}://${hostAndPort(hostname, port)}${path}/`;
-    log.info("rep.listening", { serves, url, port });
+    log.info("rep.listening", { serves, url, port, not_after: this.#tls?.notAfter?.toISOString() });
   }
 }
 

@@ -204,7 +204,8 @@ export class Service {
 
   async #reloadTls(): Promise<void> {
     const tls: Tls | undefined = await readTls(this.#command.options);
-    if (tls !== undefined && await this.#listeners[0]?.useTls(tls)) this.#options.log.info("rep.tls.reloaded");
+    if (tls === undefined || !await this.#listeners[0]?.useTls(tls)) return;
+    this.#options.log.info("rep.tls.reloaded", { not_after: tls.notAfter?.toISOString() });
   }
 
   async #unbind(): Promise<void> {

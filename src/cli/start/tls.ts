@@ -8,8 +8,8 @@ export interface Tls {
   /** The paths of both, for messages. */
   readonly certFile: string;
   readonly keyFile: string;
-  /** When the certificate ends, in seconds since the Unix epoch; `undefined` if it cannot be read. */
-  readonly notAfter: number | undefined;
+  /** When the certificate ends; `undefined` if it cannot be read. */
+  readonly notAfter: Date | undefined;
 }
 
 /** The options that name the files. */
@@ -30,9 +30,9 @@ export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
 }
 
 /** The Node layer is loaded only if there is a certificate. */
-async function readNotAfter(cert: string): Promise<number> {
+async function readNotAfter(cert: string): Promise<Date> {
   const { X509Certificate } = await import("node:crypto");
-  return Date.parse(new X509Certificate(cert).validTo) / 1_000;
+  return new Date(new X509Certificate(cert).validTo);
 }
 
 /** Returns the paths of the certificate and its key, to watch them for changes. */

@@ -23,6 +23,7 @@ const STATES = { starting: "Starting", healthy: "Healthy", degraded: "Degraded, 
 const PROBLEMS = {
   config_rejected: "The last reload was rejected. The previous configuration stays active.",
   store_unavailable: "The store does not answer. Limits are counted in this process, and changes wait.",
+  certificate_ended: "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error: "An error was not caught. Report it with its stack, which is in the log, and restart this process.",
 };
 
@@ -33,19 +34,23 @@ const ROLES = {
 };
 
 function renderHealth({ status, problems = [], issues, store, configuration }: Status): Markup {
-  const details = { config_rejected: issues, store_unavailable: [store.failure], uncaught_error: [] };
-  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details[type])}`);
+  const details: Partial<Record<string, readonly Content[]>> = {
+    config_rejected: issues,
+    store_unavailable: [store.failure],
+  };
+  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details[type] ?? [])}`);
   return markup`<section class="health ${status}"><p class="state" role="status">${STATES[status]}</p>
 ${paragraphs}<p>${ROLES[configuration.state]}</p></section>`;
 }
 
-function renderFacts({ configuration, store, sources, time, ...status }: Status): Markup {
+function renderFacts({ configuration, store, sources, time, certificate_end, ...status }: Status): Markup {
   const { hash, state, active, loaded } = configuration;
   const facts = {
     "Configuration": `${hash}, ${state}${active === hash ? "" : `; ${active} is active`}`,
     "Loaded": ago(loaded, time),
     "From": Object.entries(sources).map(([source, count]) => `${source} (${count})`).join(", "),
     "Store": `${store.engine}, ${store.available ? "available" : "unavailable"} since ${ago(store.since, time)}`,
+    ...(certificate_end && { "Certificate": `until ${certificate_end.slice(0, 10)}` }),
     "Version": status.version,
     "Running for": duration(status.uptime_seconds),
     "As of": markup`<time>${time}</time>`,

@@ -17,6 +17,8 @@ export interface StatusParts {
   readonly store: CircuitBreaker;
   readonly registry: Registry;
   readonly clock: Clock;
+  /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
+  readonly certificateNotAfter: () => number | undefined;
   /** Returns the options in effect. */
   readonly settings: () => Promise<Readonly<Record<string, string>>>;
 }
@@ -31,6 +33,7 @@ const MAX_EVENTS = 50;
 /** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
   const { report, configuration: { snapshot, issues, loadedAt }, changes, store, registry, clock, settings } = parts;
+  const notAfter = parts.certificateNotAfter();
   const { engine = "unknown", isAvailable: available, at, failure } = store.state;
   return {
     ...report,
@@ -38,6 +41,7 @@ export async function createStatus(parts: StatusParts) {
     issues: issues.slice(0, MAX_SHOWN).map(redact),
     configuration: { ...describeRole(snapshot.hash, parts), loaded: toTime(loadedAt) },
     store: { engine, available, since: toTime(at), failure: failure && redact(failure.message) },
+    certificate_end: notAfter && toTime(1_000 * notAfter),
     hour: {
       streams: registry.history("rep.streams.open")[""] ?? [],
       keys: registry.history("rep.session_keys.issued")[""] ?? [],

@@ -3,7 +3,7 @@ import { readTls } from "../../../src/cli/start/tls.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** openssl x509 -in localhost.crt -noout -enddate: Oct 29 12:39:13 2126 GMT */
-const NOT_AFTER = Date.UTC(2126, 9, 29, 12, 39, 13) / 1_000;
+const NOT_AFTER = new Date("2126-10-29T12:39:13Z");
 
 Deno.test("readTls() returns the texts of both files and their names", async () => {
   await using directory = await TempDirectory.make({ "a.crt": "the certificate", "a.key": "the key" });

@@ -248,7 +248,6 @@ Deno.test("GET /status says which representatives have left, or are late or dead
     "killed living",
     "killed late",
     "killed dead",
-    "killed left", // a living replica has marked it
   ]);
 });
 
@@ -316,6 +315,20 @@ Deno.test("GET /status has streams and session keys by minute", async () => {
     ),
     [],
   );
+});
+
+Deno.test("GET /status has the end of the certificate, and says if it has ended", async () => {
+  const clock = new FakeClock(Date.UTC(2026, 0, 2));
+  const certificateNotAfter = () => Date.UTC(2026, 0, 3) / 1_000;
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock, certificateNotAfter });
+  assertEquals((await readStatus(test)).certificate_end, "2026-01-03T00:00:00.000Z");
+  const before = await (await askStatus(test)).text();
+  assertEquals([before.includes(">until 2026-01-03<"), before.includes("<p>The TLS certificate has ended")], [
+    true,
+    false,
+  ]);
+  clock.pass(86_400_000);
+  assertEquals((await (await askStatus(test)).text()).includes("<p>The TLS certificate has ended"), true);
 });
 
 Deno.test("GET /status says when the gateway stops, and after an uncaught error", async () => {

@@ -22,16 +22,16 @@ class TcpLoad {
     this.#options = options;
   }
 
-  /** Sends one request after the other until it is `end` by the performance clock. */
+  /** Sends one request after the other until it is `end` by the performance clock, and at least one. */
   async run(end: number): Promise<void> {
     using connection = await Deno.connect({ hostname: "127.0.0.1", port: this.#options.port });
     connection.setNoDelay();
     const reader = new ResponseReader(connection);
-    while (performance.now() < end) {
+    do {
       await connection.write(encoder.encode(this.#request()));
       if (await reader.read() >= 400) this.failed++;
       this.requests++;
-    }
+    } while (performance.now() < end);
   }
 
   #request(): string {

@@ -9,7 +9,7 @@ import {
   startCommand,
   startServe,
 } from "./_command.ts";
-import { readSse } from "./_sse.ts";
+import { readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
@@ -17,6 +17,8 @@ import { findFreePort } from "../tools/free_port.ts";
 interface LiveReplica extends AsyncDisposable {
   readonly directory: TempDirectory;
   readonly live: RunningCommand;
+  /** All public events since its start. */
+  readonly stream: SseReader;
   readonly port: string;
   /** Tries to start a gateway with another configuration on the same store. */
   startOther(...flags: string[]): Promise<CommandOutcome>;
@@ -29,13 +31,16 @@ async function startLiveReplica(): Promise<LiveReplica> {
   });
   const kv = ["--hot-reload", "--kv", directory.at("kv.sqlite3")];
   const live = await startCommand([...kv, "--env-file", directory.at("live.env")]);
+  const stream = readSse(await fetch(`${live.url}/rep/changes`, { headers: { "last-event-id": "1" } }));
   return {
     directory,
     live,
+    stream,
     port: new URL(live.url).port,
     startOther: (...flags) =>
       runCommand(["--hostname", "127.0.0.1", ...kv, "--env-file", directory.at("other.env"), ...flags]),
     async [Symbol.asyncDispose]() {
+      await stream.close();
       await live[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();
     },
@@ -43,14 +48,11 @@ async function startLiveReplica(): Promise<LiveReplica> {
 }
 
 /** All public events so far; the live gateway publishes one more value to mark the end. */
-async function publishedValues({ live, directory }: LiveReplica): Promise<unknown[]> {
+async function publishedValues({ live, directory, stream }: LiveReplica): Promise<unknown[]> {
   await directory.write("live.env", "REP_PUBLIC_A=end\n");
   live.signal("SIGHUP");
-  const headers = { "last-event-id": "1" }; // a reconnect is sent every event, not the newest ones only
-  const stream = readSse(await fetch(`${live.url}/rep/changes`, { headers }));
   const values: unknown[] = [];
   while (values.at(-1) !== "end") values.push(...(await stream.take(1)).map(({ data }) => data.value));
-  await stream.close();
   return values;
 }
 

@@ -83,6 +83,7 @@ class World {
     return {
       hash: undefined,
       active: undefined,
+      members: [],
       join: () => Promise.resolve(),
       fencingChecks: async () => {
         const target = this.configuration.snapshot.public;

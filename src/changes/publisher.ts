@@ -14,7 +14,7 @@ import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<Rollout, "hash" | "active" | "join" | "fencingChecks">;
+  rollout: Pick<Rollout, "hash" | "active" | "members" | "join" | "fencingChecks">;
   eventLog: EventLog;
   tail: Tail;
   storedVariables: Pick<StoredVariablesSource, "isKnown">;
@@ -43,7 +43,7 @@ export class Publisher {
   #unpublished: ReadonlySet<string> = new Set();
   #isJoining = false;
   /** The hashes that the log last named as those of this process's configuration and of the active one. */
-  #logged: string | undefined;
+  #logged: Pick<Rollout, "hash" | "active"> | undefined;
   #cursor = 0;
   #queue: Promise<unknown> = Promise.resolve();
   /** Whether the last publication has failed. */
@@ -153,14 +153,24 @@ export class Publisher {
 
   /** Logs which configuration is active, unless the log says so already. */
   #logActive(): void {
-    const { configuration, active } = this.#configurations;
-    const logged = `${configuration} ${active}`;
-    if (logged === this.#logged) return;
-    this.#logged = logged;
-    const { log } = this.#options;
-    if (configuration === active) return log.info("rep.rollout.active", { configuration });
+    const { log, rollout: { hash, active } } = this.#options;
+    const previous = this.#logged;
+    if (previous !== undefined && previous.hash === hash && previous.active === active) return;
+    this.#logged = { hash, active };
+    if (hash === active) return this.#logOwnActive(previous?.hash === hash ? previous?.active : undefined);
     const detail = "another configuration is active; pages and streams use it";
-    log.info("rep.rollout.superseded", { configuration, active, detail });
+    log.info("rep.rollout.superseded", { ...this.#configurations, detail });
+  }
+
+  /** @param replaced The hash of a newer configuration that was active, and whose processes have all ended. */
+  #logOwnActive(replaced: string | undefined): void {
+    const { log, rollout: { members } } = this.#options;
+    const { configuration } = this.#configurations;
+    const dead = members.filter(({ hash, state }) => hash === replaced && state === "dead");
+    if (replaced === undefined || dead.length === 0) return log.info("rep.rollout.active", { configuration });
+    const places = dead.map(({ place }) => place).join(", ");
+    const detail = `the processes of the configuration that it replaces no longer send heartbeats: ${places}`;
+    log.warn("rep.rollout.active", { configuration, replaces: shortHash(replaced), detail });
   }
 
   #logFailure(error: unknown, level: "error" | "debug"): void {

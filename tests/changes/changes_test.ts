@@ -102,6 +102,34 @@ Deno.test("a replica says that a configuration is superseded once it could be an
   ]);
 });
 
+Deno.test("a replica warns that its configuration replaces a newer one whose processes are dead, but not of one that was stopped", async () => {
+  const [old, newer] = [await hashOf({ A: "old" }), await hashOf({ A: "newer" })];
+  const reason = "the processes of the configuration that it replaces no longer send heartbeats: vm 127.0.0.1:18080";
+  for (
+    const [ending, expected] of [
+      ["stop", ["INFO", old, undefined, undefined]],
+      ["kill", ["WARN", old, newer, reason]],
+    ] as const
+  ) {
+    const [clock, store] = [new FakeClock(), memoryStore()];
+    let isCutOff = false;
+    const options = { store, clock, random: () => 0 };
+    await using gate = await setUp({ REP_PUBLIC_A: "old" }, options);
+    await using other = await setUp({ REP_PUBLIC_A: "newer" }, {
+      ...options,
+      store: fallibleStore(store, () => isCutOff),
+      instanceId: "vm 127.0.0.1:18080",
+    });
+    await clock.tick(PERIOD_MS);
+    if (ending === "stop") await other.gateway.close();
+    isCutOff = true;
+    for (let periods = 0; periods < 6; periods++) await clock.tick(PERIOD_MS);
+    const lines = gate.lines.filter(({ msg }) => msg === "rep.rollout.active").slice(1);
+    const found = lines.map(({ level, configuration, replaces, detail }) => [level, configuration, replaces, detail]);
+    assertEquals(found, [[...expected]], ending);
+  }
+});
+
 Deno.test("a replica announces its instance ID, if it has one", async () => {
   for (const instanceId of ["host:8080", undefined]) {
     const store = memoryStore();

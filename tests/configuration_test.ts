@@ -257,6 +257,24 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it rejec
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
 
+Deno.test("reload() logs the issues of a rejected change again only if they have changed, were gone, or somebody has asked", async () => {
+  const world = new World({ REP_PUBLIC_A: "1" });
+  const configuration = await world.load();
+  const rejections: number[] = [];
+  const reloadWith = async (environment: Environment, options?: { logsUnchanged: boolean }) => {
+    world.environment = { REP_PUBLIC_A: "1", ...environment };
+    await configuration.reload(options).catch(() => {}); // the log tells
+    rejections.push(world.linesOf("rep.config.rejected").length);
+  };
+  const [one, another] = [{ REP_SERVER_A: "1" }, { REP_SENSITIVE_A: "1" }];
+  for (const environment of [one, one, another, another, {}, another]) await reloadWith(environment);
+  await reloadWith(another, { logsUnchanged: true });
+  await reloadWith(another);
+  await world.close();
+  assertEquals(rejections, [1, 1, 2, 2, 2, 3, 4, 4]);
+  assertEquals(world.linesOf("rep.config.reloaded").length, 1);
+});
+
 Deno.test("reload() counts a rejected change once, however often polling finds it", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.strict = true;

@@ -35,7 +35,8 @@ type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
 /** Options of a reload. */
 export interface ReloadOptions {
   /**
-   * Whether a reload without any change is logged at level info and not debug, since somebody has asked for it.
+   * Whether a reload without any change is logged at level info and not debug, and one that is rejected for the same
+   * issues as before is logged at all, since somebody has asked for it.
    *
    * @default {false}
    */
@@ -56,7 +57,7 @@ export class Configuration {
   /** Whether the sources have ever had a variable of any tier. */
   #hasHadVariables = false;
   #queuedReload: Promise<void> | undefined;
-  /** Whether a caller of the queued or the running reload wants to know that nothing has changed. */
+  /** Whether a caller of the queued reload wants to know that nothing has changed. */
   #logsUnchanged = false;
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -125,10 +126,12 @@ export class Configuration {
 
   async #reload(): Promise<void> {
     const before = this.#snapshot;
+    const logsUnchanged = this.#logsUnchanged;
+    this.#logsUnchanged = false;
     try {
       this.#snapshot = await this.#build();
     } catch (error) {
-      throw this.#reject(error);
+      throw this.#reject(error, logsUnchanged);
     }
     if (this.#isClosed) return; // the shutdown has not waited for the sources
     const isRecovery = this.#rejection !== undefined;
@@ -138,8 +141,7 @@ export class Configuration {
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
     this.listeners.notify(before, this.#snapshot);
-    const saysUnchanged = isUnchanged && this.#logsUnchanged;
-    this.#logsUnchanged = false;
+    const saysUnchanged = isUnchanged && logsUnchanged;
     this.#count(isUnchanged ? "unchanged" : "applied");
     // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
     const level = !isUnchanged || isRecovery || saysUnchanged ? "info" : "debug";
@@ -167,13 +169,14 @@ export class Configuration {
     throw new ConfigurationError([`Cannot use the variables: ${expected}, got none`]);
   }
 
-  #reject(error: unknown): unknown {
+  #reject(error: unknown, logsUnchanged: boolean): unknown {
     const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
     const isSame = issues.join("\n") === this.#rejection?.join("\n"); // every poll finds the same change
     if (!isSame) this.#blocked += blocked;
     this.#rejection = issues;
     this.#count("rejected");
-    this.#options.log.error("rep.config.rejected", { detail: "the previous configuration stays active", issues });
+    const detail = "the previous configuration stays active";
+    if (!isSame || logsUnchanged) this.#options.log.error("rep.config.rejected", { detail, issues });
     return error;
   }
 

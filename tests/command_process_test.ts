@@ -45,8 +45,8 @@ Deno.test("the command prints its help, without any permission", async () => {
 /** Runs a command that cannot start. The last line of its log has the same message as standard error. */
 async function fail(...args: Parameters<typeof run>): Promise<{ code: number; stderr: string }> {
   const { code, stdout, stderr } = await run(...args);
-  const { level, msg, detail } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
-  assertEquals([level, msg, `${detail}\n`], ["ERROR", "rep.start.failed", stderr]);
+  const { level, msg, detail, issues = [detail] } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  assertEquals([level, msg, `${issues.join("\n")}\n`], ["ERROR", "rep.start.failed", stderr]);
   return { code, stderr };
 }
 

@@ -111,7 +111,7 @@ function formatText(record: LogRecord): string {
 
 /** Quotes text that could be read as another field or another line. */
 function formatField(value: LogFields[string]): string {
-  const text = Array.isArray(value) ? value.join(",") : String(value);
+  const text = Array.isArray(value) ? value.join("; ") : String(value);
   return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
 }
 

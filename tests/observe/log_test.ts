@@ -33,7 +33,7 @@ Deno.test("createLog() writes an event as one line of JSON", () => {
 Deno.test("createLog() writes an event as one line of text", () => {
   assertEquals(
     writtenLine("text", FIELDS),
-    'TIME INFO  rep.test key=API_URL id=1700000000000 ok=true issues=one,two empty=""',
+    'TIME INFO  rep.test key=API_URL id=1700000000000 ok=true issues="one; two" empty=""',
   );
 });
 
@@ -82,8 +82,8 @@ for (const [value, written] of HOSTILE) {
   });
 }
 
-Deno.test("createLog() quotes lists in text like strings", () => {
-  assertEquals(writtenLine("text", { issues: ["a b", "c\nd"] }), 'TIME INFO  rep.test issues="a b,c\\nd"');
+Deno.test("createLog() quotes lists in text like strings, and separates them by semicolons, since values have commas", () => {
+  assertEquals(writtenLine("text", { issues: ["a, b", "c\nd"] }), 'TIME INFO  rep.test issues="a, b; c\\nd"');
 });
 
 Deno.test("createLog() writes letters of any language unescaped", () => {

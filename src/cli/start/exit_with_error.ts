@@ -20,11 +20,14 @@ export function exitWithStartError(error: unknown): never {
   Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
-/** Logs `rep.start.failed`. The message of an error of the startup names the option, the file or the address. */
+/**
+ * Logs `rep.start.failed`. The message of an error of the startup names the option, the file or the address; a list of
+ * issues is a field of its own.
+ */
 function logStartError(error: unknown, log: Log): void {
-  const detail = messageOf(error);
-  const hasIssues = error instanceof ConfigurationError && error.issues.length > 1;
-  log.error("rep.start.failed", hasIssues ? { detail, issues: error.issues } : { detail });
+  const issues = error instanceof ConfigurationError && error.issues.length > 1 ? error.issues : undefined;
+  const detail = issues ? `Cannot use the configuration: it has ${issues.length} issues` : messageOf(error);
+  log.error("rep.start.failed", { detail, issues });
 }
 
 /**

@@ -21,8 +21,9 @@ Deno.test("exitWithStartError() logs a single issue as the detail only", async (
   assertEquals(await startErrorOf({ A: {} }), { detail: ISSUES[0] ?? "" });
 });
 
-Deno.test("exitWithStartError() logs several issues as a list as well", async () => {
-  assertEquals((await startErrorOf({ A: {}, B: {} })).issues, ISSUES);
+Deno.test("exitWithStartError() logs several issues as a list only", async () => {
+  const detail = "Cannot use the configuration: it has 2 issues";
+  assertEquals(await startErrorOf({ A: {}, B: {} }), { detail, issues: ISSUES });
 });
 
 Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {

@@ -302,9 +302,10 @@ class RunningGateway implements Gateway {
 
   readonly #respondWithStatus: Handler = async (request, context) => {
     const { respondWithStatus } = await import("./endpoints/status/respond_with_status.ts");
-    const { configuration, changes, store } = this.#core;
+    const { configuration, changes, store, epochs } = this.#core;
     const report = this.#health.report(this.#healthState);
-    return await respondWithStatus(request, context, { ...this.#options, configuration, changes, store, report });
+    const parts = { ...this.#options, configuration, changes, store, epochs, report };
+    return await respondWithStatus(request, context, parts);
   };
 
   get #healthState() {

@@ -56,9 +56,15 @@ export class Epochs {
   readonly #options: EpochOptions;
   readonly #keys = new SizeBoundedCache<Promise<EpochKeys>>(MAX_CACHED_EPOCHS);
   #masterKey: Promise<Uint8Array<ArrayBuffer>> | undefined;
+  #hasMasterKey = false;
 
   constructor(options: EpochOptions) {
     this.#options = options;
+  }
+
+  /** Whether the master key has been loaded. */
+  get hasMasterKey(): boolean {
+    return this.#hasMasterKey;
   }
 
   /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */
@@ -102,6 +108,7 @@ export class Epochs {
 
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#loadMasterKey();
+    this.#hasMasterKey = true;
     const blobKey = await deriveKey(masterKey, { salt: epoch, info: BLOB_KEY_INFO });
     const integrityKey = await deriveKey(masterKey, { salt: epoch, info: INTEGRITY_KEY_INFO });
     return { kid: `${epoch}-${await deriveFingerprint(masterKey)}`, blobKey, integrityKey };

@@ -12,7 +12,7 @@ export function renderStatus(status: Status): string {
 ${renderFacts(status)}
 ${renderHour(status)}
 <h2>Rollout</h2><p>At most eight representatives for each configuration, as of the last answer of the store.</p>
-${table("Rollout", ["Configuration", "Role", "Rank", "Place", "State", "Last heartbeat"], replicas)}
+${table("Rollout", ["Configuration", "Configuration is", "Rank", "Place", "Process is", "Last heartbeat"], replicas)}
 <h2>Events</h2>${table("Events", ["Time", "ID", "Name", "Action"], events.map(Object.values))}
 ${renderVariables(status)}
 <details><summary>Options</summary>${table("Options", ["Option", "Value"], Object.entries(options))}</details>`);
@@ -21,31 +21,37 @@ ${renderVariables(status)}
 const STATES = { starting: "Starting", healthy: "Healthy", degraded: "Degraded, but serving", stopping: "Stopping" };
 
 const PROBLEMS = {
-  config_rejected: "The last reload was rejected. The previous configuration stays active.",
-  store_unavailable: "The store does not answer. Limits are counted in this process, and changes wait.",
+  config_rejected: "The last reload was rejected. Correct it and reload. Do not restart: a start with it fails.",
+  store_unavailable: "The store does not answer: changes wait. Bring it back, and restart no gateway meanwhile.",
   certificate_ended: "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error: "An error was not caught. Report it with its stack, which is in the log, and restart this process.",
 };
 
-const ROLES = {
-  active: "",
-  superseded: "Superseded: pages and streams have the values of a newer configuration. In a rollout, this is normal.",
-  unannounced: "The previous configuration stays active: the store has not answered since this one was loaded.",
+const PAGES = {
+  active: "Pages have the PUBLIC values of this process's configuration.",
+  superseded:
+    "Pages have the PUBLIC values of a newer configuration than this process's. In a rollout, this is normal.",
+  unannounced: "Pages have the PUBLIC values of the previous configuration, until the store answers.",
 };
 
-function renderHealth({ status, problems = [], issues, store, configuration }: Status): Markup {
-  const details: Partial<Record<string, readonly Content[]>> = {
-    config_rejected: issues,
-    store_unavailable: [store.failure],
-  };
-  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details[type] ?? [])}`);
+const NO_MASTER_KEY =
+  "Pages have no SENSITIVE values: their master key is in the store. Do not restart other gateways, which have it.";
+
+function renderHealth({ status, problems = [], issues, store, configuration, ...others }: Status): Markup {
+  const isMissingKey = !others.has_master_key && others.variables.sensitive > 0;
+  const details = new Map<string, readonly Content[]>([
+    ["config_rejected", issues],
+    ["store_unavailable", [store.failure]],
+  ]);
+  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details.get(type) ?? [])}`);
   return markup`<section class="health ${status}"><p class="state" role="status">${STATES[status]}</p>
-${paragraphs}<p>${ROLES[configuration.state]}</p></section>`;
+${paragraphs}<p>${PAGES[configuration.state]}</p><p>${isMissingKey ? NO_MASTER_KEY : ""}</p></section>`;
 }
 
 function renderFacts({ configuration, store, sources, time, certificate_end, ...status }: Status): Markup {
   const { hash, state, active, loaded } = configuration;
   const facts = {
+    ...(status.place && { "Place": status.place }),
     "Configuration": `${hash}, ${state}${active === hash ? "" : `; ${active} is active`}`,
     "Loaded": ago(loaded, time),
     "From": Object.entries(sources).map(([source, count]) => `${source} (${count})`).join(", "),
@@ -78,10 +84,12 @@ function plot(title: string, values: readonly number[], summary: string): Markup
 preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="${bars.join("")}"/></svg></figure>`;
 }
 
-function renderVariables({ variables, warnings, sensitive, public: shown }: Status): Markup {
+function renderVariables({ variables, warnings, sensitive, public: shown, configuration }: Status): Markup {
   const count = (shown: number, all: number) => shown < all ? `the first ${shown} of ${all}` : all;
+  const { hash, active } = configuration;
+  const note = hash === active ? "" : `The values of this process's own configuration. Pages have those of ${active}.`;
   return markup`<h2>Variables</h2>${list(warnings.map(({ name, detail }) => `Warning: ${name}: ${detail}`))}
-<h3>PUBLIC: ${count(shown.length, variables.public)}</h3>
+<h3>PUBLIC: ${count(shown.length, variables.public)}</h3><p>${note}</p>
 ${table("PUBLIC variables", ["Name", "Value", "Source", "Type"], shown.map(Object.values))}
 <h3>SENSITIVE: ${count(sensitive.length, variables.sensitive)}</h3>${list(sensitive)}
 <h3>SERVER: ${variables.server}</h3>`;

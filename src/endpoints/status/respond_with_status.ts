@@ -1,6 +1,7 @@
 import { internalHostRule, requireAllowedHost } from "../../http/allowed_hosts.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./bundle.ts";
+import { markup } from "./markup.ts";
 import { renderStatus } from "./render.ts";
 import { createStatus, type StatusParts } from "./status.ts";
 
@@ -22,6 +23,7 @@ export async function respondWithStatus(
   const status = await createStatus(parts);
   const accept = headers.get("accept") ?? "";
   if (accept.includes("json") && !accept.includes("html")) return Response.json(status, { headers: HEADERS });
-  const page = STATUS_PAGE.replace("</main>", () => `${renderStatus(status)}</main>`);
+  const title = String(markup`<title>${status.place && `${status.place}: `}`);
+  const page = STATUS_PAGE.replace("<title>", () => title).replace("</main>", () => `${renderStatus(status)}</main>`);
   return new Response(page, { headers: { ...HEADERS, ...PAGE_HEADERS } });
 }

@@ -1,6 +1,7 @@
 import type { Changes } from "../../changes/changes.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Snapshot } from "../../config/snapshot.ts";
+import type { Epochs } from "../../keys/epochs.ts";
 import type { Registry } from "../../observe/registry.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
@@ -15,6 +16,9 @@ export interface StatusParts {
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;
   readonly store: CircuitBreaker;
+  readonly epochs: Pick<Epochs, "hasMasterKey">;
+  /** The place of this process. */
+  readonly instanceId: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
@@ -38,9 +42,11 @@ export async function createStatus(parts: StatusParts) {
   return {
     ...report,
     time: toTime(clock.now()),
+    place: parts.instanceId,
     issues: issues.slice(0, MAX_SHOWN).map(redact),
     configuration: { ...describeRole(snapshot.hash, parts), loaded: toTime(loadedAt) },
     store: { engine, available, since: toTime(at), failure: failure && redact(failure.message) },
+    has_master_key: parts.epochs.hasMasterKey,
     certificate_end: notAfter && toTime(1_000 * notAfter),
     hour: {
       streams: registry.history("rep.streams.open")[""] ?? [],

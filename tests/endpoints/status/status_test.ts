@@ -44,6 +44,8 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     guardrails: { warnings: 0, blocked: 0 },
     uptime_seconds: 10,
     time: "2026-01-02T03:04:15.000Z",
+    place: "host:8080",
+    has_master_key: true,
     issues: [],
     store: { engine: "memory", available: true, since: "2026-01-02T03:04:05.000Z" },
     hour: { streams: [0], keys: [0], rejected_keys: NO_REJECTIONS },
@@ -228,7 +230,10 @@ Deno.test("GET /status of a superseded replica names the active configuration, a
     [active, 2, "active", "newer:8080", "living"],
     [older.configuration.hash, 1, "superseded", "older:8080", "this process"],
   ]);
-  assertEquals((await (await askStatus(test.older)).text()).includes("Superseded: "), true);
+  assertEquals(
+    (await (await askStatus(test.older)).text()).includes("Pages have the PUBLIC values of a newer configuration"),
+    true,
+  );
 });
 
 Deno.test("GET /status says which representatives have left, or are late or dead", async () => {
@@ -285,6 +290,50 @@ Deno.test("GET /status answers although the store has never answered", async () 
   await using test = await setUp({ REP_PUBLIC_A: "1" }, { store: fallibleStore(memoryStore(), () => true) });
   const { problems, rollout, events, configuration } = await readStatus(test);
   assertEquals([problems, rollout, events, configuration.state], [["store_unavailable"], [], [], "active"]);
+});
+
+Deno.test("GET /status says that SENSITIVE values are missing as long as the master key is", async () => {
+  let isDown = true;
+  const clock = new FakeClock();
+  const store = fallibleStore(memoryStore(), () => isDown);
+  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" }, { store, clock });
+  const isMissing = async () => [
+    (await readStatus(test)).has_master_key,
+    /<p>Pages have no SENSITIVE/.test(await (await askStatus(test)).text()),
+  ];
+  assertEquals(await isMissing(), [false, true]);
+  isDown = false;
+  await clock.tick(10_000);
+  await (await test.ask("/rep/session-key")).text();
+  assertEquals(await isMissing(), [true, false]);
+});
+
+Deno.test("GET /status tells replicas apart by their places, and the values of this process from those of pages", async () => {
+  await using test = await startRollout();
+  const page = await (await askStatus(test.older)).text();
+  const { configuration } = await readStatus(test.older);
+  const shown = [
+    "<title>older:8080: Status of the gateway</title>",
+    "<dt>Place</dt><dd>older:8080</dd>",
+    `<p>The values of this process&#39;s own configuration. Pages have those of ${configuration.active}.</p>`,
+    "Pages have the PUBLIC values of a newer configuration",
+    ">Configuration is<",
+    ">Process is<",
+  ];
+  assertEquals(shown.filter((part) => !page.includes(part)), []);
+});
+
+Deno.test("GET /status says once what pages have, also with several problems at once", async () => {
+  await using test = await startRollout();
+  test.setDown(true);
+  await test.clock.tick(10_000);
+  await assertRejects(() => test.older.set({ REP_PUBLIC_A: "3", REP_SERVER_A: "3" }));
+  const page = await (await askStatus(test.older)).text();
+  const [, box = ""] = /<section class="health[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
+  const { problems } = await readStatus(test.older);
+  assertEquals(problems, ["config_rejected", "store_unavailable"]);
+  assertEquals(box.match(/Pages have/g)?.length, 1);
+  assertEquals([/Do not restart: a start with it fails/.test(box), /restart no gateway/.test(box)], [true, true]);
 });
 
 Deno.test("GET /status has the last 50 events, the newest first", async () => {

@@ -16,7 +16,7 @@ export interface Snapshot {
   /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
   readonly serverValue: (name: string) => string | undefined;
   /** Returns where a variable comes from, and its type. */
-  readonly describe: (variable: Pick<Variable, "name" | "tier">) => { source: string; type: string };
+  readonly describe: (name: string) => { source: string; type: string } | undefined;
   /** The number of variables from each source. */
   readonly sources: Readonly<Record<string, number>>;
   readonly warnings: readonly GuardrailWarning[];
@@ -31,7 +31,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   sensitive: new Map(),
   server: new Set(),
   serverValue: () => undefined,
-  describe: () => ({ source: "", type: "" }),
+  describe: () => undefined,
   sources: {},
   warnings: [],
   deprecated: [],
@@ -86,11 +86,12 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
   if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
-  const describe: Snapshot["describe"] = (variable) => {
+  // Not later: the next reload may change what a source says, and be rejected.
+  const descriptions = new Map(variables.map((variable) => {
     const name = environmentName(variable);
-    const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name);
-    return { source: source ?? "variables", type: manifest.variables.get(variable.name)?.type ?? "string" };
-  };
+    const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name) ?? "variables";
+    return [variable.name, { source, type: manifest.variables.get(variable.name)?.type ?? "string" }];
+  }));
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
   return {
@@ -99,8 +100,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     sensitive: selectTier(variables, "sensitive"),
     server: new Set(server.keys()),
     serverValue: (name) => server.get(name),
-    describe,
-    sources: countBy(variables, (variable) => describe(variable).source),
+    describe: (name) => descriptions.get(name),
+    sources: countBy([...descriptions.values()], ({ source }) => source),
     warnings,
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),

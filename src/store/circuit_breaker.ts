@@ -132,6 +132,7 @@ export class CircuitBreaker implements Store {
     const wasAvailable = this.isAvailable;
     this.#pausedUntil.set(kind, this.#options.clock.monotonic() + PAUSE_MS);
     if (wasAvailable) this.#changeTo(failure);
+    else this.#change = { ...this.#change, failure };
     return failure;
   }
 

@@ -40,7 +40,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     REP_GATEWAY_PORT: "1",
   };
   const { serverValue, describe, ...snapshot } = await build(environment);
-  assertEquals(describe({ name: "C", tier: "server" }), { source: "variables", type: "string" });
+  assertEquals(describe("C"), { source: "variables", type: "string" });
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
     hash: await sriHash('{"A":"1"}'),

@@ -243,7 +243,8 @@ Deno.test("CircuitBreaker probes again after the first probe timed out", async (
   const first = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
   await clock.tick(5_000);
   await first;
-  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
+  const open = "Cannot use the store: it has just failed: no answer within 5000 ms";
+  await assertRejects(() => store.get([]), StoreUnavailableError, open);
   await clock.tick(1_000);
   const next = store.get([]);
   inner.reject(new Error("late result of the first probe"));
@@ -288,6 +289,20 @@ Deno.test("CircuitBreaker reports a failure once, and the recovery when both rea
   await resolveProbed(inner, "1");
   await writing;
   assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
+});
+
+Deno.test("CircuitBreaker knows the latest failure, and since when the store is unavailable", async () => {
+  const { clock, inner, store, changes } = setUp();
+  const since = clock.now();
+  for (const reason of ["shutting down", "refused"]) {
+    const read = store.get(["a"]);
+    inner.reject(new Error(reason));
+    await assertRejects(() => read);
+    await clock.tick(1_000);
+  }
+  const { at, failure } = store.state;
+  assertEquals([at, failure?.message], [since, "Cannot use the store: refused"]);
+  assertEquals(changes, ["Cannot use the store: shutting down"]);
 });
 
 Deno.test("CircuitBreaker reports several simultaneous failures once", async () => {

@@ -39,13 +39,10 @@ const NO_MASTER_KEY =
 
 function renderHealth({ status, problems = [], issues, store, configuration, ...others }: Status): Markup {
   const isMissingKey = !others.has_master_key && others.variables.sensitive > 0;
-  const details = new Map<string, readonly Content[]>([
-    ["config_rejected", issues],
-    ["store_unavailable", [store.failure]],
-  ]);
-  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>${list(details.get(type) ?? [])}`);
+  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
+  const reasons = [...issues, store.failure].filter((reason) => reason !== undefined);
   return markup`<section class="health ${status}"><p class="state" role="status">${STATES[status]}</p>
-${paragraphs}<p>${PAGES[configuration.state]}</p><p>${isMissingKey ? NO_MASTER_KEY : ""}</p></section>`;
+${paragraphs}${list(reasons)}<p>${PAGES[configuration.state]}</p><p>${isMissingKey ? NO_MASTER_KEY : ""}</p></section>`;
 }
 
 function renderFacts({ configuration, store, sources, time, certificate_end, ...status }: Status): Markup {

@@ -86,7 +86,7 @@ function describeVariables({ public: publicValues, sensitive, sources, warnings,
   return {
     sources,
     public: [...publicValues.entries().take(MAX_SHOWN)].map(([name, value]) => {
-      return { name, value: cut(value), ...describe({ name, tier: "public" }) };
+      return { name, value: cut(value), ...describe(name) };
     }),
     sensitive: [...sensitive.keys().take(MAX_SHOWN)],
     warnings: warnings.slice(0, MAX_SHOWN).map(({ name, detail }) => ({ name, detail })),

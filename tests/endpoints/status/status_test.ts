@@ -197,6 +197,15 @@ Deno.test("GET /status shows warnings of the guardrails, and when a reload has c
   assertEquals(warnings, [{ name: "TOKEN", detail: "the value looks like a GitHub token" }]);
 });
 
+Deno.test("GET /status has the sources of the configuration in use, also after a rejected reload", async () => {
+  let source = "old.env";
+  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_B: "2" }, { sourceOf: () => source });
+  source = "new.env";
+  await assertRejects(() => test.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }), ConfigurationError);
+  const { public: shown, sources } = await readStatus(test);
+  assertEquals([shown[0]?.source, sources], ["old.env", { "old.env": 2 }]);
+});
+
 /** Two replicas on one store, the older of which is superseded. */
 async function startRollout(options: GatewayOptions = {}) {
   const clock = new FakeClock();

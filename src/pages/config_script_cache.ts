@@ -1,6 +1,6 @@
 import { isEqualMap, type Snapshot } from "../config/snapshot.ts";
 import type { EpochKeys, Epochs } from "../keys/epochs.ts";
-import type { Log } from "../observe/log.ts";
+import { type Log, messageOf } from "../observe/log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
@@ -76,7 +76,7 @@ export class ConfigScriptCache {
       return await epochs.keys(epoch);
     } catch (error) {
       this.#cached = undefined; // so that the next page tries again
-      log.error("rep.page.without_sensitive", { detail: `the master key is unavailable: ${error}` });
+      log.error("rep.page.without_sensitive", { detail: `the master key is unavailable: ${messageOf(error)}` });
       return undefined;
     }
   }

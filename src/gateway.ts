@@ -302,10 +302,8 @@ class RunningGateway implements Gateway {
 
   readonly #respondWithStatus: Handler = async (request, context) => {
     const { respondWithStatus } = await import("./endpoints/status/respond_with_status.ts");
-    const { configuration, changes, store, epochs } = this.#core;
     const report = this.#health.report(this.#healthState);
-    const parts = { ...this.#options, configuration, changes, store, epochs, report };
-    return await respondWithStatus(request, context, parts);
+    return await respondWithStatus(request, context, { ...this.#options, ...this.#core, report });
   };
 
   get #healthState() {

@@ -151,6 +151,8 @@ export interface GatewayOptions {
   store?: Store;
   /** What `GET /status` shows as the options in effect. @default {{}} */
   settings?: Source<Readonly<Record<string, string>>> | undefined;
+  /** Names the options in what `GET /status` says about failures. @default {as in this interface} */
+  nameOptions?: ((message: string) => string) | undefined;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
   /** Whether to log every request. @default {false} */
@@ -244,6 +246,7 @@ export function resolveOptions(options: GatewayOptions) {
     registry,
     /** Returns what the status page shows as the options in effect. */
     settings: () => resolveSource(options.settings ?? {}),
+    nameOptions: options.nameOptions ?? ((message) => message),
     /** Receives measurements for both `registry` and `telemetry`. */
     metrics: combineMetrics(registry, telemetry.metrics),
     certificateNotAfter: options.certificateNotAfter ?? (() => undefined),

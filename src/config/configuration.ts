@@ -51,8 +51,7 @@ export class Configuration {
   #snapshot = EMPTY_SNAPSHOT;
   /** When the snapshot was read, in milliseconds since the Unix epoch. */
   #loadedAt = 0;
-  /** The issues for which the last reload was rejected. */
-  #rejection: readonly string[] | undefined;
+  #rejection: { readonly issues: readonly string[]; readonly since: number } | undefined;
   #blocked = 0;
   /** Whether the sources have ever had a variable of any tier. */
   #hasHadVariables = false;
@@ -93,9 +92,12 @@ export class Configuration {
     return this.#loadedAt;
   }
 
-  /** The issues for which the last reload was rejected. They are in the log, too. */
-  get issues(): readonly string[] {
-    return this.#rejection ?? [];
+  /**
+   * The issues for which the last reload was rejected, which are in the log, too, and since when reloads are rejected,
+   * in milliseconds since the Unix epoch.
+   */
+  get rejection(): { readonly issues: readonly string[]; readonly since: number } | undefined {
+    return this.#rejection;
   }
 
   /** Whether the last reload was rejected. */
@@ -171,9 +173,9 @@ export class Configuration {
 
   #reject(error: unknown, logsUnchanged: boolean): unknown {
     const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
-    const isSame = issues.join("\n") === this.#rejection?.join("\n"); // every poll finds the same change
+    const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
     if (!isSame) this.#blocked += blocked;
-    this.#rejection = issues;
+    this.#rejection = { issues, since: this.#rejection?.since ?? this.#options.clock.now() };
     this.#count("rejected");
     const detail = "the previous configuration stays active";
     if (!isSame || logsUnchanged) this.#options.log.error("rep.config.rejected", { detail, issues });

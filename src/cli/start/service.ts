@@ -17,7 +17,7 @@ import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { isOnDeploy, type ServeCommand } from "../options/command.ts";
-import { withFlagNames } from "../options/name_flags.ts";
+import { nameFlags, withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import { findDefaultManifest } from "../sources/sources.ts";
@@ -176,7 +176,8 @@ export class Service {
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
     const context = { ...this.#options, random: Math.random };
     const process = { masterKey, instanceId, failure, store, neverServed, settings, certificateNotAfter, ...context };
-    const all = { ...toGatewayOptions(options, context), ...process, loadPatternLibrary: undefined };
+    const fixed = { nameOptions: nameFlags, loadPatternLibrary: undefined };
+    const all = { ...toGatewayOptions(options, context), ...process, ...fixed };
     return await createGateway(all satisfies EveryOption);
   }
 

@@ -51,6 +51,7 @@ function renderFacts({ configuration, store, sources, time, certificate_end, ...
     ...(status.place && { "Place": status.place }),
     "Configuration": `${hash}, ${state}${active === hash ? "" : `; ${active} is active`}`,
     "Loaded": ago(loaded, time),
+    ...(status.rejected_since && { "Reloads rejected since": ago(status.rejected_since, time) }),
     "From": Object.entries(sources).map(([source, count]) => `${source} (${count})`).join(", "),
     "Store": `${store.engine}, ${store.available ? "available" : "unavailable"} since ${ago(store.since, time)}`,
     ...(certificate_end && { "Certificate": `until ${certificate_end.slice(0, 10)}` }),
@@ -67,7 +68,7 @@ function renderHour({ hour: { streams, keys, rejected_keys } }: Status): Markup 
   const sums = Object.entries(rejected_keys).map(([reason, counts]) => [reason, sumOf(counts)] as const);
   const reasons = sums.filter(([, sum]) => sum > 0).map(([reason, sum]) => `${sum} ${reason}`);
   return markup`<h2>The last hour, by minutes</h2><div class="plots">
-${plot("Open streams", streams, `now ${streams.at(-1)}`)}
+${plot("Open streams at the minute marks", streams, `now ${streams.at(-1)}`)}
 ${plot("Session keys issued", keys, `${sumOf(keys)} in all`)}
 ${plot("Session keys rejected", rejected, reasons.join(", ") || "none")}</div>`;
 }

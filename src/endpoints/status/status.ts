@@ -23,6 +23,8 @@ export interface StatusParts {
   readonly clock: Clock;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
   readonly certificateNotAfter: () => number | undefined;
+  /** Names the options in a message. */
+  readonly nameOptions: (message: string) => string;
   /** Returns the options in effect. */
   readonly settings: () => Promise<Readonly<Record<string, string>>>;
 }
@@ -36,14 +38,16 @@ const MAX_EVENTS = 50;
 
 /** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
-  const { report, configuration: { snapshot, issues, loadedAt }, changes, store, registry, clock, settings } = parts;
+  const { report, configuration: { snapshot, rejection, loadedAt }, changes, store, registry, clock, settings } = parts;
+  const redact = (message: string) => cut(redactCredentials(parts.nameOptions(message))); // it may contain a URL
   const notAfter = parts.certificateNotAfter();
   const { engine = "unknown", isAvailable: available, at, failure } = store.state;
   return {
     ...report,
     time: toTime(clock.now()),
     place: parts.instanceId,
-    issues: issues.slice(0, MAX_SHOWN).map(redact),
+    issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
+    rejected_since: rejection && toTime(rejection.since),
     configuration: { ...describeRole(snapshot.hash, parts), loaded: toTime(loadedAt) },
     store: { engine, available, since: toTime(at), failure: failure && redact(failure.message) },
     has_master_key: parts.epochs.hasMasterKey,
@@ -91,11 +95,6 @@ function describeVariables({ public: publicValues, sensitive, sources, warnings,
     sensitive: [...sensitive.keys().take(MAX_SHOWN)],
     warnings: warnings.slice(0, MAX_SHOWN).map(({ name, detail }) => ({ name, detail })),
   };
-}
-
-/** Errors of sources may contain a URL. */
-function redact(message: string): string {
-  return cut(redactCredentials(message));
 }
 
 function cut(text: string): string {

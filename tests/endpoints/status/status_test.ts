@@ -1,5 +1,6 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import { nameFlags } from "../../../src/cli/options/name_flags.ts";
 import { Service } from "../../../src/cli/start/service.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "../../../src/endpoints/status/bundle.ts";
@@ -11,7 +12,7 @@ import { bundleStatusPage } from "../../../tools/bundle_client.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
-import { countedStore, fallibleStore } from "../../_store.ts";
+import { countedStore, delegate, fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 const NO_REJECTIONS = {
@@ -206,6 +207,22 @@ Deno.test("GET /status has the sources of the configuration in use, also after a
   assertEquals([shown[0]?.source, sources], ["old.env", { "old.env": 2 }]);
 });
 
+Deno.test("GET /status says since when reloads are rejected", async () => {
+  const clock = new FakeClock(Date.UTC(2026, 0, 2));
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock });
+  const since = async () => (await readStatus(test)).rejected_since;
+  const rejected = (name: string) =>
+    assertRejects(() => test.set({ [`REP_PUBLIC_${name}`]: "1", [`REP_SERVER_${name}`]: "1" }), ConfigurationError);
+  assertEquals(await since(), undefined);
+  await rejected("A");
+  clock.pass(60_000);
+  await rejected("B");
+  assertEquals(await since(), "2026-01-02T00:00:00.000Z");
+  assertEquals((await (await askStatus(test)).text()).includes("<dt>Reloads rejected since</dt>"), true);
+  await test.set({ REP_PUBLIC_A: "1" });
+  assertEquals(await since(), undefined);
+});
+
 /** Two replicas on one store, the older of which is superseded. */
 async function startRollout(options: GatewayOptions = {}) {
   const clock = new FakeClock();
@@ -301,6 +318,14 @@ Deno.test("GET /status answers although the store has never answered", async () 
   assertEquals([problems, rollout, events, configuration.state], [["store_unavailable"], [], [], "active"]);
 });
 
+Deno.test("GET /status names options as the caller does", async () => {
+  const get = () => Promise.reject(new Error('Cannot open storePath "postgres://a:b@storePath": refused'));
+  const store = { ...delegate(memoryStore()), get, getMany: get, commit: get };
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store, nameOptions: nameFlags });
+  const { store: { failure } } = await readStatus(test);
+  assertEquals(failure, 'Cannot use the store: Cannot open --kv "postgres://…@storePath": refused');
+});
+
 Deno.test("GET /status says that SENSITIVE values are missing as long as the master key is", async () => {
   let isDown = true;
   const clock = new FakeClock();
@@ -368,9 +393,9 @@ Deno.test("GET /status has streams and session keys by minute", async () => {
   assertEquals([hour.streams, hour.keys, hour.rejected_keys["malformed"]], [[1, 0], [2, 1], [1, 0]]);
   const page = await (await askStatus(test)).text();
   assertEquals(
-    ["Open streams: now 0; at most 1", "Session keys rejected: 1 malformed; at most 1"].filter((it) =>
-      !page.includes(it)
-    ),
+    ["Open streams at the minute marks: now 0; at most 1", "Session keys rejected: 1 malformed; at most 1"].filter((
+      it,
+    ) => !page.includes(it)),
     [],
   );
 });

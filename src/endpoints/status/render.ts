@@ -34,15 +34,14 @@ const PAGES = {
   unannounced: "Pages have the PUBLIC values of the previous configuration, until the store answers.",
 };
 
-const NO_MASTER_KEY =
-  "Pages have no SENSITIVE values: their master key is in the store. Do not restart other gateways, which have it.";
+const NO_KEY = "Pages have no SENSITIVE values: the store has their key. Do not restart gateways that have read it.";
 
 function renderHealth({ status, problems = [], issues, store, configuration, ...others }: Status): Markup {
-  const isMissingKey = !others.has_master_key && others.variables.sensitive > 0;
+  const note = others.has_master_key || others.variables.sensitive === 0 ? "" : NO_KEY;
   const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
   const reasons = [...issues, store.failure].filter((reason) => reason !== undefined);
   return markup`<section class="health ${status}"><p class="state" role="status">${STATES[status]}</p>
-${paragraphs}${list(reasons)}<p>${PAGES[configuration.state]}</p><p>${isMissingKey ? NO_MASTER_KEY : ""}</p></section>`;
+${paragraphs}${list(reasons)}<p>${PAGES[configuration.state]}</p><p>${note}</p></section>`;
 }
 
 function renderFacts({ configuration, store, sources, time, certificate_end, ...status }: Status): Markup {
@@ -83,8 +82,8 @@ preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="$
 }
 
 function renderVariables({ variables, warnings, sensitive, public: shown, configuration }: Status): Markup {
-  const count = (shown: number, all: number) => shown < all ? `the first ${shown} of ${all}` : all;
   const { hash, active } = configuration;
+  const count = (shown: number, all: number) => shown < all ? `the first ${shown} of ${all}` : all;
   const note = hash === active ? "" : `The values of this process's own configuration. Pages have those of ${active}.`;
   return markup`<h2>Variables</h2>${list(warnings.map(({ name, detail }) => `Warning: ${name}: ${detail}`))}
 <h3>PUBLIC: ${count(shown.length, variables.public)}</h3><p>${note}</p>

@@ -174,10 +174,9 @@ export class Service {
     const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
     const settings = async () => (await import("../options/help.ts")).formatOptions(options);
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
-    const context = { ...this.#options, random: Math.random };
+    const context = { ...this.#options, random: Math.random, nameOptions: nameFlags };
     const process = { masterKey, instanceId, failure, store, neverServed, settings, certificateNotAfter, ...context };
-    const fixed = { nameOptions: nameFlags, loadPatternLibrary: undefined };
-    const all = { ...toGatewayOptions(options, context), ...process, ...fixed };
+    const all = { ...toGatewayOptions(options, context), ...process, loadPatternLibrary: undefined };
     return await createGateway(all satisfies EveryOption);
   }
 

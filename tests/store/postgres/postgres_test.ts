@@ -150,25 +150,27 @@ testPostgres(
   "a commit that the server has no resources for leaves the connections and the reads alone",
   async (parameters) => {
     const schema = parameters.replace("schema=", "");
+    await using observer = await openConnection(); // before the store's, so that these are the later ones
     await withStores([server.url(parameters)], async (store) => {
-      await runSql(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
+      await observer.query(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
       AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
       CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`);
-      const [before] = await runSql(CONNECTIONS);
+      const [before] = await observer.query(CONNECTIONS);
       await assertRejects(
         async () => await store?.commit([], [{ key: ["a"], value: 1 }]),
         StoreUnavailableError,
         "could not extend file",
       );
       assertEquals(await store?.get(["a"]), undefined);
-      assertEquals((await runSql(CONNECTIONS))[0], before);
+      assertEquals((await observer.query(CONNECTIONS))[0], before);
     });
   },
 );
 
-/** The process IDs of the server's other connections. */
+/** The process IDs of the connections that were opened after this one: earlier ones may still be ending. */
 const CONNECTIONS = `SELECT array_agg(pid ORDER BY pid)::text AS pids FROM pg_stat_activity
-  WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`;
+  WHERE backend_type = 'client backend'
+  AND backend_start > (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`;
 
 testPostgres("a server that has room for few locks takes a commit of 330 new variables", async (parameters) => {
   await using small = await PostgresServer.create(String(bin), {
@@ -204,8 +206,9 @@ async function noConnectionIsLeft(): Promise<void> {
 for (const code of ["40001", "40P01", "23505"]) {
   testPostgres(`commit() returns undefined if another commit won: SQLSTATE ${code}`, async (parameters) => {
     const schema = parameters.replace("schema=", "");
+    await using observer = await openConnection(); // before the store's, so that these are the later ones
     await withStores([server.url(parameters)], async (store) => {
-      await runSql(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
+      await observer.query(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
         AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '${code}'; END $$;
         CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`);
       assertEquals(await store?.commit([], [{ key: ["a"], value: 1 }]), undefined);
@@ -245,14 +248,18 @@ testPostgres(
 
 /** Runs statements as the superuser. */
 async function runSql(sql: string) {
+  await using connection = await openConnection();
+  return await connection.query(sql);
+}
+
+async function openConnection() {
   const { PostgresConnection } = await import("../../../src/store/postgres/connection.ts");
   const { parsePostgresUrl } = await import("../../../src/store/postgres/url.ts");
   const connection = await PostgresConnection.open(parsePostgresUrl(server.url()), new AbortController().signal);
-  try {
-    return await connection.query(sql);
-  } finally {
-    connection.close();
-  }
+  return {
+    query: (sql: string) => connection.query(sql),
+    [Symbol.asyncDispose]: () => Promise.resolve(connection.close()),
+  };
 }
 
 testPostgres("the password is read from the URL, a file or PGPASSWORD, and is in no message", async (parameters) => {

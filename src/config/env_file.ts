@@ -24,7 +24,7 @@ export interface EnvFile {
  * place; the caller knows which option names it.
  */
 export async function readEnvFiles(paths: readonly string[]): Promise<readonly EnvFile[]> {
-  const reads = await Promise.allSettled(paths.map(readEnvFile));
+  const reads = await Promise.allSettled(paths.map(loadEnvFile));
   const issues = reads.flatMap((read, index) => read.status === "rejected" ? issuesOf(read.reason, paths[index]) : []);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return reads.flatMap((read) => read.status === "fulfilled" ? [read.value] : []);
@@ -48,7 +48,7 @@ function invalidFile(path: string, issues: readonly EnvFileIssue[]): Configurati
  * @throws {Error} Of the runtime, if the path cannot be read.
  * @throws {ConfigurationError} If it is not UTF-8, or not an env file.
  */
-export async function readEnvFile(path: string): Promise<EnvFile> {
+export async function loadEnvFile(path: string): Promise<EnvFile> {
   const files = await localFiles();
   const { isDirectory } = await files.stat(path);
   return isDirectory ? await readDirectory(path, await files.names(path)) : await readFile(path);

@@ -1,5 +1,5 @@
 import { detectInCode } from "../config/guardrails.ts";
-import { readEnvFile } from "../config/env_file.ts";
+import { loadEnvFile } from "../config/env_file.ts";
 import { classify } from "../config/classify.ts";
 import type { Variable } from "../config/tier.ts";
 import type { ViteOutput } from "./vite.ts";
@@ -21,7 +21,7 @@ export async function checkBuild(files: readonly ViteOutput[], envFiles: readonl
 }
 
 async function secretsIn(path: string): Promise<Variable[]> {
-  const file = await readEnvFile(path).catch(ignoreMissing);
+  const file = await loadEnvFile(path).catch(ignoreMissing);
   return classify(file?.variables ?? {}).variables.filter(({ tier, value }) =>
     tier !== "public" && value.length >= MIN_VALUE_LENGTH
   );

@@ -1,7 +1,6 @@
-import process from "node:process";
 import type { Environment } from "../config/classify.ts";
 import { readEnvFiles } from "../config/env_file.ts";
-import { pickRepVariables } from "../config/environment.ts";
+import { readEnvironment } from "../config/environment.ts";
 import { ConfigurationError } from "../config/snapshot.ts";
 
 /** Variables, and where each of them is set. */
@@ -19,12 +18,10 @@ interface LocatedVariables {
  */
 export async function readVariables(paths: readonly string[]): Promise<LocatedVariables> {
   const files = await readEnvFiles(paths).catch(rejectWithLinks);
-  const places = new Map(files.flatMap(({ lines }, index) =>
-    [...lines].map(([name, line]) => {
-      return [name, `${paths[index]}:${line}`] as const;
-    })
-  ));
-  const environment = pickRepVariables(process.env as Environment);
+  const places = new Map(
+    files.flatMap(({ lines }, index) => [...lines].map(([name, line]) => [name, `${paths[index]}:${line}`] as const)),
+  );
+  const environment = readEnvironment();
   for (const name of Object.keys(environment)) places.delete(name);
   return { variables: Object.assign({}, ...files.map(({ variables }) => variables), environment), places };
 }

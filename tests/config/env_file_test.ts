@@ -1,20 +1,20 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readEnvFile } from "../../src/config/env_file.ts";
+import { loadEnvFile } from "../../src/config/env_file.ts";
 import type { Environment } from "../../src/config/classify.ts";
 import { pickRepVariables } from "../../src/config/environment.ts";
 import { ConfigurationError } from "../../src/config/snapshot.ts";
 import { TempDirectory } from "../_temp.ts";
 
 async function variablesAt(path: string): Promise<Environment> {
-  return (await readEnvFile(path)).variables;
+  return (await loadEnvFile(path)).variables;
 }
 
-Deno.test("readEnvFile() reads a file", async () => {
+Deno.test("loadEnvFile() reads a file", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\nOTHER=2\n" });
   assertEquals(await variablesAt(directory.at("app.env")), { REP_PUBLIC_A: "1" });
 });
 
-Deno.test("readEnvFile() reads a mounted ConfigMap, and its next version", async () => {
+Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async () => {
   await using directory = await TempDirectory.make();
   await directory.mount("2026_11_21", { REP_PUBLIC_A: "1", REP_SERVER_B: "2\n", "other.txt": "x" });
   assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "1", REP_SERVER_B: "2" });
@@ -22,7 +22,7 @@ Deno.test("readEnvFile() reads a mounted ConfigMap, and its next version", async
   assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
 });
 
-Deno.test("readEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
+Deno.test("loadEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
   await using directory = await TempDirectory.make({
     REP_A: "1\n",
     REP_B: "1\r\n",
@@ -41,19 +41,19 @@ Deno.test("readEnvFile() removes exactly one newline from the end of each file i
   });
 });
 
-Deno.test("readEnvFile() ignores files without the prefix", async () => {
+Deno.test("loadEnvFile() ignores files without the prefix", async () => {
   await using directory = await TempDirectory.make({ ".REP_A": "1", ".env": "REP_B=1", "rep_c": "1", "REP_D": "1" });
   assertEquals(await variablesAt(directory.path), { REP_D: "1" });
 });
 
-Deno.test("readEnvFile() tells an empty file or directory from one without variables", async () => {
+Deno.test("loadEnvFile() tells an empty file or directory from one without variables", async () => {
   await using directory = await TempDirectory.make({
     "empty.env": "",
     "blank.env": "\uFEFF \r\n\t\n",
     "none.env": "#",
   });
   await Deno.mkdir(directory.at("empty"));
-  const read = (name: string) => readEnvFile(directory.at(name));
+  const read = (name: string) => loadEnvFile(directory.at(name));
   assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
     { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: false },
     { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: true },
@@ -65,16 +65,16 @@ Deno.test("readEnvFile() tells an empty file or directory from one without varia
   ]);
 });
 
-Deno.test("readEnvFile() reads a file with a byte order mark", async () => {
+Deno.test("loadEnvFile() reads a file with a byte order mark", async () => {
   await using directory = await TempDirectory.make({ "app.env": "\uFEFFREP_A=1\nREP_B=2", "REP_C": "\uFEFF3" });
   assertEquals(await variablesAt(directory.at("app.env")), { REP_A: "1", REP_B: "2" });
   assertEquals(await variablesAt(directory.path), { REP_C: "3" });
 });
 
-Deno.test("readEnvFile() names file and line of every issue, and no value", async () => {
+Deno.test("loadEnvFile() names file and line of every issue, and no value", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nCANARY\nREP_A=CANARY" });
   const path = directory.at("app.env");
-  const { issues } = await assertRejects(() => readEnvFile(path), ConfigurationError);
+  const { issues } = await assertRejects(() => loadEnvFile(path), ConfigurationError);
   assertEquals(issues, [
     `"${path}:2": expected NAME=value, a comment or a blank line`,
     `"${path}:3": expected each name once, but REP_A is already in line 1`,
@@ -97,34 +97,34 @@ function ascii(text: string): Uint8Array {
 }
 
 for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
-  Deno.test(`readEnvFile() rejects ${what}, in a file and in a directory`, async () => {
+  Deno.test(`loadEnvFile() rejects ${what}, in a file and in a directory`, async () => {
     await using directory = await TempDirectory.make();
     const path = directory.at("REP_A");
     await Deno.writeFile(path, new Uint8Array(bytes));
     for (const read of [path, directory.path]) {
-      const { issues } = await assertRejects(() => readEnvFile(read), ConfigurationError);
+      const { issues } = await assertRejects(() => loadEnvFile(read), ConfigurationError);
       assertEquals(issues, [`"${path}:${line}": expected UTF-8`]);
     }
   });
 }
 
-Deno.test("readEnvFile() rejects a NUL byte in a directory", async () => {
+Deno.test("loadEnvFile() rejects a NUL byte in a directory", async () => {
   await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
-  const { issues } = await assertRejects(() => readEnvFile(directory.path), ConfigurationError);
+  const { issues } = await assertRejects(() => loadEnvFile(directory.path), ConfigurationError);
   assertEquals(issues, [`"${directory.at("REP_B")}:2": expected text, got a NUL byte`]);
   await directory.write("REP_B", "\0");
-  await assertRejects(() => readEnvFile(directory.path), ConfigurationError);
+  await assertRejects(() => loadEnvFile(directory.path), ConfigurationError);
 });
 
-Deno.test("readEnvFile() fails for a path that does not exist", async () => {
+Deno.test("loadEnvFile() fails for a path that does not exist", async () => {
   await using directory = await TempDirectory.make();
-  await assertRejects(() => readEnvFile(directory.at("app.env")), Deno.errors.NotFound);
+  await assertRejects(() => loadEnvFile(directory.at("app.env")), Deno.errors.NotFound);
 });
 
-Deno.test("readEnvFile() fails for a dangling symlink in a directory", async () => {
+Deno.test("loadEnvFile() fails for a dangling symlink in a directory", async () => {
   await using directory = await TempDirectory.make();
   await Deno.symlink("nowhere", directory.at("REP_A"));
-  await assertRejects(() => readEnvFile(directory.path), Deno.errors.NotFound);
+  await assertRejects(() => loadEnvFile(directory.path), Deno.errors.NotFound);
 });
 
 Deno.test("pickRepVariables() keeps the variables with the prefix REP_", () => {

@@ -3,7 +3,7 @@ import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { OPTION_PREFIX } from "../../config/suspicious_names.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
-import { readEnvFile } from "../../config/env_file.ts";
+import { loadEnvFile } from "../../config/env_file.ts";
 import { readBoundedFile } from "../../values/local_files.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
@@ -118,7 +118,7 @@ export function sourcePaths({ "env-file": envFiles, manifest }: SourceOptions): 
  * @throws {ConfigurationError} If it cannot be read.
  */
 export async function readEnvPath(path: string, flag: string): Promise<Environment> {
-  const { variables } = await readPaths({ flag, paths: [path] }, () => readEnvFile(path), systemClock);
+  const { variables } = await readPaths({ flag, paths: [path] }, () => loadEnvFile(path), systemClock);
   return variables;
 }
 

@@ -22,8 +22,8 @@ export function checkTriggers(options: FileOptions): void {
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of `--hot-reload-mode`. The latter `file_watch`
- * polls as well, since network file systems and some containers do not report changes.
+ * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
+ * `--hot-reload-mode`. The latter polls as well, since network file systems and some containers do not report changes.
  *
  * @returns A function that stops it.
  * @throws {UsageError} If a path cannot be watched.

@@ -14,8 +14,17 @@
  *
  * @module
  */
-export type { PublicVariables, SensitiveVariables, ServerVariables } from "@rep/gateway/client";
-export { type CloseOptions, createGateway, type Gateway, type PrivateVariables } from "./src/gateway.ts";
+export type {
+  PublicVariables,
+  SensitiveVariables,
+  ServerVariables,
+} from "@rep/gateway/client";
+export {
+  type CloseOptions,
+  createGateway,
+  type Gateway,
+  type PrivateVariables,
+} from "./src/gateway.ts";
 export type { ReloadOptions } from "./src/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/gateway_options.ts";
 export {
@@ -34,9 +43,24 @@ export type { PatternLibrary } from "./src/config/patterns.ts";
 export type { ValueListener } from "./src/config/value_listeners.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
-export type { GaugeValue, MetricsSink, Telemetry } from "./src/observe/metrics.ts";
-export { createLog, type Log, type LogFields, type LogOptions } from "./src/observe/log.ts";
-export { type KvDatabase, type KvEntry, type KvOperation, kvStore, type KvStoreOptions } from "./src/store/kv.ts";
+export type {
+  GaugeValue,
+  MetricsSink,
+  Telemetry,
+} from "./src/observe/metrics.ts";
+export {
+  createLog,
+  type Log,
+  type LogFields,
+  type LogOptions,
+} from "./src/observe/log.ts";
+export {
+  type KvDatabase,
+  type KvEntry,
+  type KvOperation,
+  kvStore,
+  type KvStoreOptions,
+} from "./src/store/kv.ts";
 export { memoryStore } from "./src/store/memory.ts";
 export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
 export {
@@ -50,4 +74,6 @@ export {
 } from "./src/store/store.ts";
 
 // Loaded only for the command, and not awaited: whoever imports the module loads nothing of it.
-if (import.meta.main) void import("./src/cli/main.ts").then(({ main }) => main(Deno.args));
+if (import.meta.main) {
+  void import("./src/cli/main.ts").then(({ main }) => main(Deno.args));
+}

@@ -8,12 +8,21 @@
  *
  * @module
  */
-import { isOnDeploy, readCommand, type ServeCommand } from "./src/cli/options/command.ts";
+import {
+  isOnDeploy,
+  readCommand,
+  type ServeCommand,
+} from "./src/cli/options/command.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
 import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
 import { hostAndPort } from "./src/cli/start/listen.ts";
-import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./src/cli/start/service.ts";
+import {
+  checkStart,
+  openCommandLog,
+  openTelemetryIfEnabled,
+  Service,
+} from "./src/cli/start/service.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 import { systemClock } from "./src/values/clock.ts";
@@ -30,11 +39,21 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
 
 const command = await readServeCommand().catch(exitWithStartError);
 const log = openCommandLog(command);
-const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
+const service = new Service(command, {
+  log,
+  telemetry: await openTelemetryIfEnabled(log),
+  clock: systemClock,
+});
 // Before the start: a thread that misses the signal keeps the whole process alive.
-onSignals({ log, reload: () => service.reload({ logsUnchanged: true }), stop, exit: () => {} });
+onSignals({
+  log,
+  reload: () => service.reload({ logsUnchanged: true }),
+  stop,
+  exit: () => {},
+});
 
-const isInMemory = !isOnDeploy() && (!("openKv" in Deno) || command.options.kv === ":memory:");
+const isInMemory = !isOnDeploy() &&
+  (!("openKv" in Deno) || command.options.kv === ":memory:");
 const threads = isInMemory ? rejectOtherThreads() : undefined;
 
 /** After this time, Deno has bound the port, or has ended the process because it could not. */
@@ -66,7 +85,9 @@ function rejectOtherThreads(): BroadcastChannel {
   threads.onmessage = () => {
     const reason = "each thread would have a rate limit and a key of its own";
     exitWithStartError(
-      new UsageError(`Cannot use deno serve --parallel in memory: ${reason}; expected a --kv to share`),
+      new UsageError(
+        `Cannot use deno serve --parallel in memory: ${reason}; expected a --kv to share`,
+      ),
     );
   };
   threads.postMessage("started");
@@ -77,10 +98,14 @@ function rejectOtherThreads(): BroadcastChannel {
 async function readServeCommand(): Promise<ServeCommand> {
   const command = await readCommand(Deno.args);
   if (command === "help" || command === "version") {
-    throw new UsageError(`Cannot use --${command} with deno serve: expected deno run main.ts`);
+    throw new UsageError(
+      `Cannot use --${command} with deno serve: expected deno run main.ts`,
+    );
   }
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
-    if (command.isSet(name as OptionName)) throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
+    if (command.isSet(name as OptionName)) {
+      throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
+    }
   }
   await checkStart(command.options);
   return command;
@@ -97,7 +122,9 @@ const server: {
   },
   async onListen({ hostname, port }) {
     await start();
-    const url = `http://${hostAndPort(hostname, port)}${command.options["base-path"]}/`;
+    const url = `http://${hostAndPort(hostname, port)}${
+      command.options["base-path"]
+    }/`;
     log.info("rep.listening", { serves: "gateway", url, port });
   },
 };

@@ -2,8 +2,12 @@ import { eventFrame, openingFrame } from "../src/changes/frame.ts";
 
 /** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
 export class BareStreams {
-  readonly #opening = encoder.encode(openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }));
-  readonly #controllers = new Set<ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>>();
+  readonly #opening = encoder.encode(
+    openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }),
+  );
+  readonly #controllers = new Set<
+    ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>
+  >();
   #count = 0;
 
   /** Responds to a request with a stream. */
@@ -21,7 +25,13 @@ export class BareStreams {
 
   /** Sends an event to all streams. */
   publish(): void {
-    const chunk = encoder.encode(eventFrame({ id: Date.now(), name: "A", value: `value ${++this.#count}` }));
+    const chunk = encoder.encode(
+      eventFrame({
+        id: Date.now(),
+        name: "A",
+        value: `value ${++this.#count}`,
+      }),
+    );
     for (const controller of this.#controllers) controller.enqueue(chunk);
   }
 }

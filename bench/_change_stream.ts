@@ -10,8 +10,12 @@ export class ChangeStream implements AsyncDisposable {
   /** Opens a stream of the gateway on this port of 127.0.0.1, and reads its opening. */
   static async open(port: number): Promise<ChangeStream> {
     const { body } = await fetch(`http://127.0.0.1:${port}/rep/changes`);
-    if (body === null) throw new Error("Cannot read the stream: expected a body");
-    const stream = new ChangeStream(body.pipeThrough(new TextDecoderStream()).getReader());
+    if (body === null) {
+      throw new Error("Cannot read the stream: expected a body");
+    }
+    const stream = new ChangeStream(
+      body.pipeThrough(new TextDecoderStream()).getReader(),
+    );
     await stream.until("\n\n");
     return stream;
   }

@@ -1,5 +1,12 @@
 import { serialize } from "node:v8";
-import type { Check, Entry, Key, ListOptions, Store, Write } from "../src/store/store.ts";
+import type {
+  Check,
+  Entry,
+  Key,
+  ListOptions,
+  Store,
+  Write,
+} from "../src/store/store.ts";
 
 /** The operations on a store. */
 export interface StoreLoad {
@@ -47,7 +54,9 @@ export class CountingStore implements Store {
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
     const entries = await this.#store.getMany<T>(keys);
     this.#load.gets += Math.ceil(keys.length / KEYS_PER_READ);
-    for (const entry of entries) if (entry !== undefined) this.#load.bytesRead += sizeOf(entry);
+    for (const entry of entries) {
+      if (entry !== undefined) this.#load.bytesRead += sizeOf(entry);
+    }
     return entries;
   }
 
@@ -59,7 +68,10 @@ export class CountingStore implements Store {
     return entries;
   }
 
-  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
+  commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined> {
     this.#load.commits++;
     this.#load.writes += writes.length;
     for (const write of writes) this.#load.bytesWritten += sizeOf(write);
@@ -79,13 +91,24 @@ export class CountingStore implements Store {
 const KEYS_PER_READ = 10;
 
 function noLoad(): StoreLoad {
-  return { gets: 0, lists: 0, listed: 0, commits: 0, writes: 0, bytesRead: 0, bytesWritten: 0 };
+  return {
+    gets: 0,
+    lists: 0,
+    listed: 0,
+    commits: 0,
+    writes: 0,
+    bytesRead: 0,
+    bytesWritten: 0,
+  };
 }
 
 /** A string part takes two bytes more than its text, a number nine; the prefix `"rep"` takes five. */
 function sizeOf({ key, value }: Write): number {
-  const parts = key.map((part) => typeof part === "number" ? 9 : encoder.encode(part).length + 2);
-  return parts.reduce((sum, size) => sum + size, 5) + (value === undefined ? 0 : serialize(value).length);
+  const parts = key.map((part) =>
+    typeof part === "number" ? 9 : encoder.encode(part).length + 2
+  );
+  return parts.reduce((sum, size) => sum + size, 5) +
+    (value === undefined ? 0 : serialize(value).length);
 }
 
 const encoder = new TextEncoder();

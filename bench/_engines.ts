@@ -13,7 +13,10 @@ export interface Engine {
 }
 
 /** A `denokv` server with its defaults, and one that writes commits together that arrive within 2 ms. */
-const DENOKV_ARGS = { "denokv": [], "denokv, together": ["--atomic-write-batch-timeout-ms", "2"] };
+const DENOKV_ARGS = {
+  "denokv": [],
+  "denokv, together": ["--atomic-write-batch-timeout-ms", "2"],
+};
 const TOKEN = crypto.randomUUID();
 
 /**
@@ -23,7 +26,10 @@ const TOKEN = crypto.randomUUID();
  * @param directory Where the databases are.
  * @param stack Ends the servers.
  */
-export async function startEngines(directory: string, stack: AsyncDisposableStack): Promise<Engine[]> {
+export async function startEngines(
+  directory: string,
+  stack: AsyncDisposableStack,
+): Promise<Engine[]> {
   const all: Engine[] = [
     { name: "memory", kv: ":memory:", isShared: false },
     { name: "SQLite", kv: join(directory, "kv.sqlite3"), isShared: true },
@@ -32,8 +38,15 @@ export async function startEngines(directory: string, stack: AsyncDisposableStac
   if (denokv !== undefined) {
     for (const [name, args] of Object.entries(DENOKV_ARGS)) {
       const path = join(directory, `${name}.sqlite3`);
-      const server = stack.use(await Denokv.launch({ program: denokv, path, token: TOKEN, args }));
-      all.push({ name, kv: `http://127.0.0.1:${server.port}`, isShared: true, pid: server.pid });
+      const server = stack.use(
+        await Denokv.launch({ program: denokv, path, token: TOKEN, args }),
+      );
+      all.push({
+        name,
+        kv: `http://127.0.0.1:${server.port}`,
+        isShared: true,
+        pid: server.pid,
+      });
     }
     Deno.env.set("DENO_KV_ACCESS_TOKEN", TOKEN);
   }

@@ -6,7 +6,11 @@ export class EventQueue {
   add(at: number, run: (at: number) => void): void {
     const heap = this.#heap;
     let index = heap.push({ at, run }) - 1;
-    for (let parent; index > 0 && this.#at(parent = (index - 1) >> 1) > this.#at(index); index = parent) {
+    for (
+      let parent;
+      index > 0 && this.#at(parent = (index - 1) >> 1) > this.#at(index);
+      index = parent
+    ) {
       this.#swap(index, parent);
     }
   }
@@ -31,7 +35,9 @@ export class EventQueue {
     if (last === undefined || heap.length === 0) return last;
     heap[0] = last;
     for (let index = 0;;) {
-      const child = this.#at(2 * index + 2) < this.#at(2 * index + 1) ? 2 * index + 2 : 2 * index + 1;
+      const child = this.#at(2 * index + 2) < this.#at(2 * index + 1)
+        ? 2 * index + 2
+        : 2 * index + 1;
       if (this.#at(child) >= this.#at(index)) return first;
       this.#swap(index, child);
       index = child;

@@ -18,7 +18,11 @@ export class EventReader {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });
     const reader = new EventReader(connection);
     const header = cursor === undefined ? "" : `Last-Event-ID: ${cursor}\r\n`;
-    await connection.write(encoder.encode(`GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`));
+    await connection.write(
+      encoder.encode(
+        `GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`,
+      ),
+    );
     const opening = await reader.#readUntil(/id: (\d+)\n\n/);
     reader.cursor = opening[1] ?? "";
     return reader;
@@ -27,9 +31,13 @@ export class EventReader {
   /** Reads events, and checks that each value follows the one before. */
   async readEvents(count: number): Promise<void> {
     for (let read = 0; read < count; read++) {
-      const [, value, id] = await this.#readUntil(/"value":"value (\d+)[.]*"\}\nid: (\d+)\n\n/);
+      const [, value, id] = await this.#readUntil(
+        /"value":"value (\d+)[.]*"\}\nid: (\d+)\n\n/,
+      );
       const counter = Number(value);
-      if (this.#counter !== undefined && counter !== this.#counter + 1) this.gaps++;
+      if (this.#counter !== undefined && counter !== this.#counter + 1) {
+        this.gaps++;
+      }
       this.#counter = counter;
       this.cursor = id ?? "";
     }

@@ -23,8 +23,14 @@ interface Subject {
 
 async function gateway(valueBytes: number): Promise<Subject> {
   let count = 0;
-  const variables = () => ({ REP_PUBLIC_A: `value ${count}`.padEnd(valueBytes, ".") });
-  const { fetch, reload } = await createGateway({ hotReload: true, maxStreams: 100_000, variables });
+  const variables = () => ({
+    REP_PUBLIC_A: `value ${count}`.padEnd(valueBytes, "."),
+  });
+  const { fetch, reload } = await createGateway({
+    hotReload: true,
+    maxStreams: 100_000,
+    variables,
+  });
   return {
     handler: (request) => fetch(request),
     publish() {
@@ -50,11 +56,17 @@ function print(value: unknown): void {
 }
 
 if (import.meta.main) {
-  const { handler, publish } = Deno.args[0] === "bare" ? bare() : await gateway(Number(Deno.args[1] ?? 0));
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+  const { handler, publish } = Deno.args[0] === "bare"
+    ? bare()
+    : await gateway(Number(Deno.args[1] ?? 0));
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    handler,
+  );
   print({ port: server.addr.port });
   for await (
-    const command of Deno.stdin.readable.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())
+    const command of Deno.stdin.readable.pipeThrough(new TextDecoderStream())
+      .pipeThrough(new TextLineStream())
   ) {
     if (command === "publish") await publish();
     else print(usage());

@@ -16,16 +16,26 @@ export interface Fit {
 
 /** Fits a power and a straight line to the points, by least squares. */
 export function fit(points: readonly Point[]): Fit {
-  const power = line(points.map(({ size, cost }) => [Math.log(size), Math.log(cost)]));
+  const power = line(
+    points.map(({ size, cost }) => [Math.log(size), Math.log(cost)]),
+  );
   const straight = line(points.map(({ size, cost }) => [size, cost]));
   return { exponent: power.slope, slope: straight.slope, r2: power.r2 };
 }
 
-function line(points: readonly (readonly [number, number])[]): { slope: number; r2: number } {
+function line(
+  points: readonly (readonly [number, number])[],
+): { slope: number; r2: number } {
   const [x, y] = [mean(points.map(([x]) => x)), mean(points.map(([, y]) => y))];
   const covariance = mean(points.map(([a, b]) => (a - x) * (b - y)));
-  const [varianceX, varianceY] = [mean(points.map(([a]) => (a - x) ** 2)), mean(points.map(([, b]) => (b - y) ** 2))];
-  return { slope: covariance / varianceX, r2: varianceY === 0 ? 1 : covariance ** 2 / varianceX / varianceY };
+  const [varianceX, varianceY] = [
+    mean(points.map(([a]) => (a - x) ** 2)),
+    mean(points.map(([, b]) => (b - y) ** 2)),
+  ];
+  return {
+    slope: covariance / varianceX,
+    r2: varianceY === 0 ? 1 : covariance ** 2 / varianceX / varianceY,
+  };
 }
 
 function mean(values: readonly number[]): number {

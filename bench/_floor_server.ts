@@ -23,14 +23,22 @@ export interface FinishedResponse {
 const OWN_HEADERS = ["connection", "date", "keep-alive", "transfer-encoding"];
 
 /** Reads a response to its end. */
-export async function finishedResponse(response: Response): Promise<FinishedResponse> {
-  return { status: response.status, headers: endToEnd(response.headers), body: encodeBase64(await response.bytes()) };
+export async function finishedResponse(
+  response: Response,
+): Promise<FinishedResponse> {
+  return {
+    status: response.status,
+    headers: endToEnd(response.headers),
+    body: encodeBase64(await response.bytes()),
+  };
 }
 
 type Handler = (request: Request) => Response | Promise<Response>;
 
 async function bytes(path: string): Promise<Handler> {
-  const { status, headers, body }: FinishedResponse = JSON.parse(await Deno.readTextFile(path));
+  const { status, headers, body }: FinishedResponse = JSON.parse(
+    await Deno.readTextFile(path),
+  );
   const decoded = decodeBase64(body);
   const init = { status, headers };
   return () => new Response(decoded, init);
@@ -42,7 +50,10 @@ function passThroughNode(upstream: string): Handler {
   return ({ url }) => {
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const path = url.slice(url.indexOf("/", "http://".length));
-    http.request({ agent, hostname, port, path }, (message) => resolve(toResponse(message))).on("error", reject).end();
+    http.request(
+      { agent, hostname, port, path },
+      (message) => resolve(toResponse(message)),
+    ).on("error", reject).end();
     return promise;
   };
 }
@@ -59,17 +70,24 @@ function toResponse(message: IncomingMessage): Response {
       message.destroy();
     },
   });
-  return new Response(body, { status: message.statusCode ?? 0, headers: endToEnd(new Headers(rawHeaders(message))) });
+  return new Response(body, {
+    status: message.statusCode ?? 0,
+    headers: endToEnd(new Headers(rawHeaders(message))),
+  });
 }
 
 function rawHeaders({ rawHeaders }: IncomingMessage): [string, string][] {
-  return rawHeaders.flatMap((name, index) => index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ""] as const] : [])
+  return rawHeaders.flatMap((name, index) =>
+    index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ""] as const] : []
+  )
     .map(([name, value]) => [name, value]);
 }
 
 function passThroughFetch(upstream: string): Handler {
   return async ({ url }) => {
-    const { body, status, headers } = await fetch(upstream + url.slice(url.indexOf("/", "http://".length)));
+    const { body, status, headers } = await fetch(
+      upstream + url.slice(url.indexOf("/", "http://".length)),
+    );
     return new Response(body, { status, headers: endToEnd(headers) });
   };
 }
@@ -81,7 +99,8 @@ function endToEnd(headers: Headers): [string, string][] {
 function streams(): Handler {
   const streams = new BareStreams();
   Deno.addSignalListener("SIGHUP", () => streams.publish());
-  return ({ url }) => url.endsWith(READY_PATH) ? new Response() : streams.open();
+  return ({ url }) =>
+    url.endsWith(READY_PATH) ? new Response() : streams.open();
 }
 
 /** The path that opens no stream. */
@@ -89,7 +108,15 @@ const READY_PATH = "/ready";
 
 if (import.meta.main) {
   const [port, kind, argument = ""] = Deno.args;
-  const handlers = { bytes, node: passThroughNode, fetch: passThroughFetch, streams };
+  const handlers = {
+    bytes,
+    node: passThroughNode,
+    fetch: passThroughFetch,
+    streams,
+  };
   const handler = await handlers[kind as keyof typeof handlers](argument);
-  Deno.serve({ hostname: "127.0.0.1", port: Number(port), onListen() {} }, handler);
+  Deno.serve(
+    { hostname: "127.0.0.1", port: Number(port), onListen() {} },
+    handler,
+  );
 }

@@ -14,15 +14,29 @@ export async function startGoGateway(
   upstream?: SubjectProcess,
 ): Promise<SubjectProcess> {
   if (!await isLoopbackOnly()) {
-    throw new Error("Cannot start the Go gateway: expected a network namespace with the loopback interface only");
+    throw new Error(
+      "Cannot start the Go gateway: expected a network namespace with the loopback interface only",
+    );
   }
   const port = findFreePort();
   const content = upstream === undefined
     ? ["-mode", "embedded", "-static-dir", directory]
     : ["-mode", "proxy", "-upstream", `127.0.0.1:${upstream.port}`];
   const changes = ["-hot-reload", "-hot-reload-mode", "signal"];
-  const args = ["-port", String(port), "-env-file", envFile, ...content, ...changes];
-  return await SubjectProcess.start({ program, args, port, readyPath: "/rep/health" });
+  const args = [
+    "-port",
+    String(port),
+    "-env-file",
+    envFile,
+    ...content,
+    ...changes,
+  ];
+  return await SubjectProcess.start({
+    program,
+    args,
+    port,
+    readyPath: "/rep/health",
+  });
 }
 
 /** Whether this process can reach nothing but the machine it runs on, nor be reached by others. */
@@ -37,5 +51,6 @@ export async function isLoopbackOnly(): Promise<boolean> {
 /** @param text The contents of `/proc/net/dev`: two lines of headings, then one for each interface (proc(5)). */
 export function hasLoopbackOnly(text: string): boolean {
   const [, , ...interfaces] = text.trimEnd().split("\n");
-  return interfaces.length > 0 && interfaces.every((line) => line.trim().startsWith("lo:"));
+  return interfaces.length > 0 &&
+    interfaces.every((line) => line.trim().startsWith("lo:"));
 }

@@ -1,7 +1,13 @@
 import type { HttpWork } from "./_http_work.ts";
 import { findLoadGenerator, type LoadGenerator } from "./_load_generator.ts";
 import type { ProcessUsage } from "./_process_usage.ts";
-import { alternate, type BySubject, mapSubjects, type Row, type Subject } from "./_row.ts";
+import {
+  alternate,
+  type BySubject,
+  mapSubjects,
+  type Row,
+  type Subject,
+} from "./_row.ts";
 import { type LoadedClients, MAX_CLIENTS_PER_LOAD } from "./_stored_keys.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
 
@@ -40,8 +46,14 @@ export async function measureServers(
     name: work.name,
     work: work.work,
     unit: "requests/s",
-    rounds: mapSubjects(all, (loads) => loads.map(({ perSecond }) => perSecond)),
-    cpuUs: mapSubjects(all, (loads) => loads.flatMap(({ cpuUs }) => cpuUs ?? [])),
+    rounds: mapSubjects(
+      all,
+      (loads) => loads.map(({ perSecond }) => perSecond),
+    ),
+    cpuUs: mapSubjects(
+      all,
+      (loads) => loads.flatMap(({ cpuUs }) => cpuUs ?? []),
+    ),
   };
   return { row, lastClients: all.gateway?.slice(-1) ?? [] };
 }
@@ -60,23 +72,50 @@ interface LoadWork {
 
 async function measureLoad(
   server: SubjectProcess,
-  { work: { path, isOverLimit, hasDistinctClients }, sizes, run, firstClient, subject }: LoadWork,
+  {
+    work: { path, isOverLimit, hasDistinctClients },
+    sizes,
+    run,
+    firstClient,
+    subject,
+  }: LoadWork,
 ): Promise<Measurement> {
   const before = await usageOf(server);
-  const options = { ...sizes, port: server.port, path, ...hasDistinctClients && { firstClient } };
+  const options = {
+    ...sizes,
+    port: server.port,
+    path,
+    ...hasDistinctClients && { firstClient },
+  };
   const { perSecond, requests, failed } = await run(options).catch((error) => {
-    throw new Error(`Cannot load ${subject}: ${error instanceof Error ? error.message : error}`, { cause: error });
+    throw new Error(
+      `Cannot load ${subject}: ${
+        error instanceof Error ? error.message : error
+      }`,
+      { cause: error },
+    );
   });
   const after = await usageOf(server);
   const isExpected = isOverLimit ? requests - failed <= MAX_KEYS : failed === 0;
   if (requests === 0 || !isExpected) {
-    const expected = isOverLimit ? "all of the requests" : "none of the requests";
-    throw new Error(`Cannot measure ${subject}: expected ${expected} to be rejected, got ${failed} of ${requests}`);
+    const expected = isOverLimit
+      ? "all of the requests"
+      : "none of the requests";
+    throw new Error(
+      `Cannot measure ${subject}: expected ${expected} to be rejected, got ${failed} of ${requests}`,
+    );
   }
-  return { perSecond, requests, firstClient, cpuUs: before && after && (after.cpuUs - before.cpuUs) / requests };
+  return {
+    perSecond,
+    requests,
+    firstClient,
+    cpuUs: before && after && (after.cpuUs - before.cpuUs) / requests,
+  };
 }
 
-async function usageOf(server: SubjectProcess): Promise<ProcessUsage | undefined> {
+async function usageOf(
+  server: SubjectProcess,
+): Promise<ProcessUsage | undefined> {
   try {
     return await server.usage();
   } catch (error) {

@@ -20,11 +20,19 @@ interface HttpPeerOptions {
 }
 
 /** Starts the peers that can do the work of a row. */
-export async function addHttpPeers({ work, site, servers, upstream, stack, context }: HttpPeerOptions): Promise<void> {
+export async function addHttpPeers(
+  { work, site, servers, upstream, stack, context }: HttpPeerOptions,
+): Promise<void> {
   const { goGateway, nginx } = context.peers;
-  if (goGateway !== undefined) servers["Go gateway"] = stack.use(await startGoGateway(goGateway, site, upstream));
+  if (goGateway !== undefined) {
+    servers["Go gateway"] = stack.use(
+      await startGoGateway(goGateway, site, upstream),
+    );
+  }
   if (nginx === undefined || work.path.startsWith("/rep/")) return;
-  servers.nginx = stack.use(await startNginxFor(nginx, site, { path: work.path, upstream }));
+  servers.nginx = stack.use(
+    await startNginxFor(nginx, site, { path: work.path, upstream }),
+  );
 }
 
 async function startNginxFor(
@@ -32,12 +40,21 @@ async function startNginxFor(
   site: Site,
   { path, upstream }: { path: string; upstream: SubjectProcess | undefined },
 ): Promise<SubjectProcess> {
-  const script = `<script type="application/json">${"x".repeat(PAYLOAD_BYTES)}</script></head>`;
+  const script = `<script type="application/json">${
+    "x".repeat(PAYLOAD_BYTES)
+  }</script></head>`;
   const insert = path === ASSET_PATH ? "" : `sub_filter '</head>' '${script}';`;
-  if (upstream === undefined) return await startStaticNginx(nginx, site, insert);
-  const pass = `proxy_pass http://127.0.0.1:${upstream.port}; proxy_http_version 1.1; proxy_set_header Connection "";`;
+  if (upstream === undefined) {
+    return await startStaticNginx(nginx, site, insert);
+  }
+  const pass =
+    `proxy_pass http://127.0.0.1:${upstream.port}; proxy_http_version 1.1; proxy_set_header Connection "";`;
   const locations = `location / { ${pass} ${insert} }`;
-  return await startNginx(nginx, { directory: site.root, locations, readyPath: "/" });
+  return await startNginx(nginx, {
+    directory: site.root,
+    locations,
+    readyPath: "/",
+  });
 }
 
 /** About as much as the gateway inserts. */

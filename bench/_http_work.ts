@@ -16,8 +16,13 @@ export interface HttpWork {
   readonly isOverLimit?: boolean;
 }
 
-const embedded = ({ directory }: Site) => ["--static-dir", directory, "--kv", ":memory:"];
-const proxy = (_: Site, port: number) => ["--upstream", `http://127.0.0.1:${port}`, "--kv", ":memory:"];
+const embedded = (
+  { directory }: Site,
+) => ["--static-dir", directory, "--kv", ":memory:"];
+const proxy = (
+  _: Site,
+  port: number,
+) => ["--upstream", `http://127.0.0.1:${port}`, "--kv", ":memory:"];
 /** The options of a gateway whose clients are named by the load generator. */
 export const TRUSTING = ["--trusted-proxies", "127.0.0.1"];
 /** Returns the path of the KV file of a site. */
@@ -26,9 +31,24 @@ const KEY_PATH = "/rep/session-key";
 
 /** The rows of the table that are HTTP requests. */
 export const HTTP_WORK: readonly HttpWork[] = [
-  { name: "health", work: "`/rep/health`", path: "/rep/health", args: embedded },
-  { name: "static_page", work: "static page of 11 KB with payload", path: PAGE_PATH, args: embedded },
-  { name: "static_asset", work: "static asset of 100 KB", path: ASSET_PATH, args: embedded },
+  {
+    name: "health",
+    work: "`/rep/health`",
+    path: "/rep/health",
+    args: embedded,
+  },
+  {
+    name: "static_page",
+    work: "static page of 11 KB with payload",
+    path: PAGE_PATH,
+    args: embedded,
+  },
+  {
+    name: "static_asset",
+    work: "static asset of 100 KB",
+    path: ASSET_PATH,
+    args: embedded,
+  },
   {
     name: "limited_key",
     work: "session key, client over its limit",
@@ -43,6 +63,18 @@ export const HTTP_WORK: readonly HttpWork[] = [
     args: (site) => ["--kv", kvPathOf(site), ...TRUSTING],
     hasDistinctClients: true,
   },
-  { name: "proxied_page", work: "proxied page of 11 KB", path: PAGE_PATH, args: proxy, isProxied: true },
-  { name: "proxied_asset", work: "proxied asset of 100 KB", path: ASSET_PATH, args: proxy, isProxied: true },
+  {
+    name: "proxied_page",
+    work: "proxied page of 11 KB",
+    path: PAGE_PATH,
+    args: proxy,
+    isProxied: true,
+  },
+  {
+    name: "proxied_asset",
+    work: "proxied asset of 100 KB",
+    path: ASSET_PATH,
+    args: proxy,
+    isProxied: true,
+  },
 ];

@@ -8,7 +8,9 @@ export const IMPORT_FLAGS = "BENCH_IMPORT_FLAGS";
 /** Returns the flags with which `deno` finds the `@std` packages. */
 export async function importFlags(): Promise<string[]> {
   const given = Deno.env.get(IMPORT_FLAGS);
-  return given === undefined ? await stdFlags() : given.split(" ").filter((flag) => flag !== "");
+  return given === undefined
+    ? await stdFlags()
+    : given.split(" ").filter((flag) => flag !== "");
 }
 
 /** Whether this process runs in such a namespace, started by another one. */

@@ -1,7 +1,16 @@
 import { EventQueue } from "./_event_queue.ts";
 import { ModelStore } from "./_model_store.ts";
 import { quantile } from "./_report.ts";
-import { type Finding, idleLoad, OPEN_MS, POLL_MS, type Random, RETRY_MS, TIMEOUT_MS, type World } from "./_world.ts";
+import {
+  type Finding,
+  idleLoad,
+  OPEN_MS,
+  POLL_MS,
+  type Random,
+  RETRY_MS,
+  TIMEOUT_MS,
+  type World,
+} from "./_world.ts";
 
 /** Every stream is cut at once; the clients reconnect, and ask for a session key. */
 export function keyStorm(world: World, random: Random): Finding[] {
@@ -13,14 +22,19 @@ export function keyStorm(world: World, random: Random): Finding[] {
   requests.sort();
   const storm = new KeyStorm(world, random);
   storm.run(requests);
-  const opensPerSecond = clients / (RETRY_MS[1] - RETRY_MS[0]) * 1_000 / processes;
+  const opensPerSecond = clients / (RETRY_MS[1] - RETRY_MS[0]) * 1_000 /
+    processes;
   return [
     ["opened, per process", "streams/s", opensPerSecond],
     ["a core's share for that", "%", opensPerSecond * openUs / 1e4],
     ["session keys requested", "keys/s", requests.length / 7],
     ["a key, p50", "ms", quantile(storm.latencies, 0.5)],
     ["a key, p99", "ms", quantile(storm.latencies, 0.99)],
-    ["keys counted by the store before they are issued", "%", 100 - storm.inMemory / requests.length * 100],
+    [
+      "keys counted by the store before they are issued",
+      "%",
+      100 - storm.inMemory / requests.length * 100,
+    ],
     ["windows in a commit", "", storm.windowsPerCommit],
     ["all counts are in the store after", "s", storm.endMs / 1_000],
   ];
@@ -83,13 +97,18 @@ class KeyStorm {
   run(requests: Float64Array): void {
     for (const at of requests) {
       this.#queue.runUntil(at);
-      this.#request(this.#processes[Math.floor(this.#random() * this.#processes.length)]!, at);
+      this.#request(
+        this.#processes[Math.floor(this.#random() * this.#processes.length)]!,
+        at,
+      );
     }
     this.#queue.run();
   }
 
   #request(process: Process, at: number): void {
-    if (at < process.openUntil || isBehind(process, at)) return this.#issueFromMemory(process, at, at);
+    if (at < process.openUntil || isBehind(process, at)) {
+      return this.#issueFromMemory(process, at, at);
+    }
     process.waiting.push(at);
     this.#startBatches(process, at);
   }
@@ -118,21 +137,30 @@ class KeyStorm {
   }
 
   /** @param then Called when the process knows the outcome: when the response comes, or the timeout. */
-  #commit(size: number, at: number, then: (at: number, isInTime: boolean) => void): void {
+  #commit(
+    size: number,
+    at: number,
+    then: (at: number, isInTime: boolean) => void,
+  ): void {
     const { rttMs, flushMs } = this.#world;
     this.#commits++;
     this.#windows += size;
     this.#queue.add(at + rttMs / 2, (arrival) => {
       const done = this.#store.commit(arrival, size) + flushMs + rttMs / 2;
       const isInTime = done - at <= TIMEOUT_MS;
-      this.#queue.add(isInTime ? done : at + TIMEOUT_MS, (end) => then(end, isInTime));
+      this.#queue.add(
+        isInTime ? done : at + TIMEOUT_MS,
+        (end) => then(end, isInTime),
+      );
     });
   }
 
   /** The requests that wait are counted in memory at once, as their operations fail immediately. */
   #open(process: Process, at: number): void {
     process.openUntil = at + OPEN_MS;
-    for (const since of process.waiting.splice(0)) this.#issueFromMemory(process, since, at);
+    for (const since of process.waiting.splice(0)) {
+      this.#issueFromMemory(process, since, at);
+    }
   }
 
   #issueFromStore(since: number, at: number): void {
@@ -146,14 +174,18 @@ class KeyStorm {
     this.#issue(at - since);
     if (process.isSaving) return;
     process.isSaving = true;
-    this.#queue.add(at + this.#random() * POLL_MS, (next) => this.#save(process, next));
+    this.#queue.add(
+      at + this.#random() * POLL_MS,
+      (next) => this.#save(process, next),
+    );
   }
 
   /** Stores what was counted in memory, one batch after the other: a read and a commit each. */
   #save(process: Process, at: number): void {
     const size = Math.min(process.unsaved, this.#world.batch);
     if (size === 0) return void (process.isSaving = false);
-    const again = (next: number) => this.#queue.add(next, (then) => this.#save(process, then));
+    const again = (next: number) =>
+      this.#queue.add(next, (then) => this.#save(process, then));
     if (at < process.openUntil) return again(at + POLL_MS);
     this.#queue.add(at + this.#world.rttMs / 2, (arrival) => {
       const read = this.#store.get(arrival, size) + this.#world.rttMs / 2;
@@ -180,7 +212,13 @@ class KeyStorm {
 }
 
 function createProcess(): Process {
-  return { waiting: [], batches: new Set(), unsaved: 0, isSaving: false, openUntil: 0 };
+  return {
+    waiting: [],
+    batches: new Set(),
+    unsaved: 0,
+    isSaving: false,
+    openUntil: 0,
+  };
 }
 
 function isBehind({ waiting, batches }: Process, at: number): boolean {

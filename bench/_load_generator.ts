@@ -1,4 +1,8 @@
-import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.ts";
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../tools/find_program.ts";
 import { tcpLoad } from "./_tcp_load.ts";
 import { wrkLoad } from "./_wrk.ts";
 
@@ -25,9 +29,12 @@ export interface Load {
 export type LoadGenerator = (options: LoadOptions) => Promise<Load>;
 
 /** Returns `wrk`, which BENCH_WRK names or which is on the PATH, or else a client in this process, which is slower. */
-export async function findLoadGenerator(useWrk: boolean): Promise<{ name: string; run: LoadGenerator }> {
+export async function findLoadGenerator(
+  useWrk: boolean,
+): Promise<{ name: string; run: LoadGenerator }> {
   const program = useWrk
-    ? Deno.env.get("BENCH_WRK") || await findProgram(["wrk"], foldersOnPath(THIS_MACHINE), THIS_MACHINE)
+    ? Deno.env.get("BENCH_WRK") ||
+      await findProgram(["wrk"], foldersOnPath(THIS_MACHINE), THIS_MACHINE)
     : undefined;
   if (program === undefined) return { name: "built-in client", run: tcpLoad };
   return { name: "wrk", run: (options) => wrkLoad(program, options) };

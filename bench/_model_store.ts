@@ -41,11 +41,15 @@ export class ModelStore {
   }
 
   commit(at: number, writes = 1): number {
-    return this.#serve(at, this.#costs.commitUs + (writes - 1) * this.#costs.writeUs);
+    return this.#serve(
+      at,
+      this.#costs.commitUs + (writes - 1) * this.#costs.writeUs,
+    );
   }
 
   #serve(at: number, us: number): number {
     this.operations++;
-    return this.#freeAt = Math.max(at, this.#freeAt) + us / 1_000 * this.#slowdown;
+    return this.#freeAt = Math.max(at, this.#freeAt) +
+      us / 1_000 * this.#slowdown;
   }
 }

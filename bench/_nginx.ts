@@ -10,17 +10,33 @@ import { SubjectProcess } from "./_subject_process.ts";
  */
 export async function startNginx(
   program: string,
-  { directory, locations, readyPath }: { directory: string; locations: string; readyPath: string },
+  { directory, locations, readyPath }: {
+    directory: string;
+    locations: string;
+    readyPath: string;
+  },
 ): Promise<SubjectProcess> {
   const port = findFreePort();
   const own = await Deno.makeTempDir({ dir: directory });
   const path = join(own, "nginx.conf");
-  await Deno.writeTextFile(path, configurationOf({ directory: own, port, locations }));
-  return await SubjectProcess.start({ program, args: ["-p", own, "-e", "stderr", "-c", path], port, readyPath });
+  await Deno.writeTextFile(
+    path,
+    configurationOf({ directory: own, port, locations }),
+  );
+  return await SubjectProcess.start({
+    program,
+    args: ["-p", own, "-e", "stderr", "-c", path],
+    port,
+    readyPath,
+  });
 }
 
 function configurationOf(
-  { directory, port, locations }: { directory: string; port: number; locations: string },
+  { directory, port, locations }: {
+    directory: string;
+    port: number;
+    locations: string;
+  },
 ): string {
   const kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `

@@ -3,16 +3,22 @@ import { isLoopbackOnly } from "./_go_gateway.ts";
 import { findOnMachine, type Peers } from "./_programs.ts";
 
 /** Finds the programs of others; says which are missing. */
-export async function findPeers(skip: (reason: string) => void): Promise<Peers> {
+export async function findPeers(
+  skip: (reason: string) => void,
+): Promise<Peers> {
   const find = async (variable: string, name: string) => {
     const program = await findOnMachine(variable, name);
-    if (program === undefined) skip(`${name}: it is not on the PATH, and ${variable} does not name it`);
+    if (program === undefined) {
+      skip(`${name}: it is not on the PATH, and ${variable} does not name it`);
+    }
     return program;
   };
   const goGateway = await find("BENCH_GO_GATEWAY", "rep-gateway");
   const isIsolated = await isLoopbackOnly();
   if (goGateway !== undefined && !isIsolated) {
-    skip("rep-gateway: it listens on all interfaces, and there is no namespace for it");
+    skip(
+      "rep-gateway: it listens on all interfaces, and there is no namespace for it",
+    );
   }
   return {
     goGateway: isIsolated ? goGateway : undefined,
@@ -30,9 +36,23 @@ export async function findPeers(skip: (reason: string) => void): Promise<Peers> 
 export async function runIsolated(args: readonly string[]): Promise<boolean> {
   if (await isLoopbackOnly() || !await canIsolate()) return false;
   const flags = await importFlags();
-  const command = [Deno.execPath(), "run", ...flags, "-A", "bench/main.ts", ...args];
+  const command = [
+    Deno.execPath(),
+    "run",
+    ...flags,
+    "-A",
+    "bench/main.ts",
+    ...args,
+  ];
   const { code } = await new Deno.Command("unshare", {
-    args: [...namespaces(), "sh", "-c", 'ip link set lo up && exec "$@"', "sh", ...command],
+    args: [
+      ...namespaces(),
+      "sh",
+      "-c",
+      'ip link set lo up && exec "$@"',
+      "sh",
+      ...command,
+    ],
     cwd: new URL("..", import.meta.url),
     env: { [IMPORT_FLAGS]: flags.join(" ") },
   }).spawn().status;
@@ -48,7 +68,11 @@ function namespaces(): string[] {
 async function canIsolate(): Promise<boolean> {
   try {
     const args = [...namespaces(), "sh", "-c", "ip link set lo up"];
-    return (await new Deno.Command("unshare", { args, stdout: "null", stderr: "null" }).output()).success;
+    return (await new Deno.Command("unshare", {
+      args,
+      stdout: "null",
+      stderr: "null",
+    }).output()).success;
   } catch {
     return false; // unshare(1) is not installed: it exists on Linux only
   }

@@ -22,5 +22,8 @@ export async function readUsage(pid: number): Promise<ProcessUsage> {
   const status = await Deno.readTextFile(`/proc/${pid}/status`);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" "); // a name may contain spaces
   const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? [];
-  return { cpuUs: (Number(fields[UTIME]) + Number(fields[STIME])) * US_PER_TICK, rss: Number(kib) * 1_024 };
+  return {
+    cpuUs: (Number(fields[UTIME]) + Number(fields[STIME])) * US_PER_TICK,
+    rss: Number(kib) * 1_024,
+  };
 }

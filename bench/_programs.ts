@@ -1,4 +1,8 @@
-import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.ts";
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../tools/find_program.ts";
 
 /** Folders of servers that a user's PATH often does not have. */
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin"];
@@ -7,9 +11,15 @@ const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin"];
  * Returns the path of a program that an environment variable names, or that is on the PATH; `undefined` if it is
  * missing.
  */
-export async function findOnMachine(variable: string, name: string): Promise<string | undefined> {
+export async function findOnMachine(
+  variable: string,
+  name: string,
+): Promise<string | undefined> {
   return Deno.env.get(variable) ||
-    await findProgram([name], [...foldersOnPath(THIS_MACHINE), ...SYSTEM_FOLDERS], THIS_MACHINE);
+    await findProgram([name], [
+      ...foldersOnPath(THIS_MACHINE),
+      ...SYSTEM_FOLDERS,
+    ], THIS_MACHINE);
 }
 
 /** Programs of others that are measured for comparison. */

@@ -78,22 +78,35 @@ export class PublishRace {
   #join(arrival: number, tries: number): void {
     this.#mostTries = Math.max(this.#mostTries, tries);
     this.#observe(arrival, (at, seen) => {
-      if (seen.members >= MAX_REPRESENTATIVES) return this.#fence(at, { tries: 1, isRepresentative: false });
+      if (seen.members >= MAX_REPRESENTATIVES) {
+        return this.#fence(at, { tries: 1, isRepresentative: false });
+      }
       this.#memberCommits++;
       const isFirst = this.#members === 0;
-      const holds = isFirst || seen.members > 0 && seen.heartbeats === this.#heartbeats;
+      const holds = isFirst ||
+        seen.members > 0 && seen.heartbeats === this.#heartbeats;
       const done = this.#commitAt(at);
       if (!holds) {
         this.#rejectedMemberCommits++;
-        return this.#queue.add(done + this.#pauseMs(tries), (next) => this.#join(next, tries + 1));
+        return this.#queue.add(
+          done + this.#pauseMs(tries),
+          (next) => this.#join(next, tries + 1),
+        );
       }
       this.#members++;
-      this.#queue.add(done, (next) => this.#fence(next, { tries: 1, isRepresentative: true, isFirst }));
+      this.#queue.add(
+        done,
+        (next) =>
+          this.#fence(next, { tries: 1, isRepresentative: true, isFirst }),
+      );
     });
   }
 
   /** Reads the highest rank, then lists the members; those of the previous configuration are still there. */
-  #observe(arrival: number, then: (at: number, seen: Observation) => void): void {
+  #observe(
+    arrival: number,
+    then: (at: number, seen: Observation) => void,
+  ): void {
     this.#queue.add(this.#store.get(arrival) + this.#world.rttMs, (at) => {
       const seen = { members: this.#members, heartbeats: this.#heartbeats };
       const listed = this.#store.list(at, MAX_REPRESENTATIVES + this.#members);
@@ -108,7 +121,10 @@ export class PublishRace {
       if (!publisher.isRepresentative) return this.#publish(at, publisher);
       this.#memberCommits++;
       if (publisher.isFirst) this.#heartbeats++;
-      this.#queue.add(this.#commitAt(at), (next) => this.#publish(next, publisher));
+      this.#queue.add(
+        this.#commitAt(at),
+        (next) => this.#publish(next, publisher),
+      );
     });
   }
 
@@ -120,7 +136,11 @@ export class PublishRace {
     this.#queue.add(this.#store.get(arrival) + rttMs, (at) => {
       const listed = this.#store.list(at, variables);
       this.#countTimeout(at, listed);
-      this.#queue.add(listed + rttMs, (next) => seen > 0 ? this.#finish(next) : this.#commit(next, seen, publisher));
+      this.#queue.add(
+        listed + rttMs,
+        (next) =>
+          seen > 0 ? this.#finish(next) : this.#commit(next, seen, publisher),
+      );
     });
   }
 
@@ -134,7 +154,10 @@ export class PublishRace {
     this.#countTimeout(arrival, done);
     if (isFirst) return this.#queue.add(done, (at) => this.#finish(at));
     if (tries === MAX_TRIES) return void this.#gaveUp++;
-    this.#queue.add(done + this.#pauseMs(tries), (at) => this.#fence(at, { ...publisher, tries: tries + 1 }));
+    this.#queue.add(
+      done + this.#pauseMs(tries),
+      (at) => this.#fence(at, { ...publisher, tries: tries + 1 }),
+    );
   }
 
   #commitAt(at: number): number {

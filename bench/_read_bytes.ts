@@ -1,5 +1,8 @@
 /** Reads so many bytes of a response, which may then go on, and cancels the rest. */
-export async function readBytes({ body }: Response, bytes: number): Promise<void> {
+export async function readBytes(
+  { body }: Response,
+  bytes: number,
+): Promise<void> {
   let missing = bytes;
   for await (const { length } of body ?? []) {
     missing -= length;

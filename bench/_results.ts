@@ -34,7 +34,8 @@ export async function readResults(): Promise<Results> {
 export async function writeResults(results: Results): Promise<void> {
   const text = JSON.stringify(
     results,
-    (_, value) => typeof value === "number" ? Number(value.toPrecision(4)) : value,
+    (_, value) =>
+      typeof value === "number" ? Number(value.toPrecision(4)) : value,
     2,
   );
   await Deno.writeTextFile(PATH, `${withShortArrays(text)}\n`);
@@ -42,7 +43,10 @@ export async function writeResults(results: Results): Promise<void> {
 
 /** Puts arrays of numbers into one line each, as `deno fmt` does. */
 function withShortArrays(json: string): string {
-  return json.replace(/\[\s+([\d.e+-][^[\]{}"]*?)\s+\]/g, (_, items: string) => `[${items.replace(/\s+/g, " ")}]`);
+  return json.replace(
+    /\[\s+([\d.e+-][^[\]{}"]*?)\s+\]/g,
+    (_, items: string) => `[${items.replace(/\s+/g, " ")}]`,
+  );
 }
 
 /**
@@ -50,17 +54,31 @@ function withShortArrays(json: string): string {
  *
  * @param part The part of the table that was measured again: it is not skipped any more.
  */
-export function mergeResults(results: Results, newer: Results, part: string): Results {
-  const again = newer.rows.map((row) => ({ ...row, measuredAt: newer.measuredAt }));
+export function mergeResults(
+  results: Results,
+  newer: Results,
+  part: string,
+): Results {
+  const again = newer.rows.map((row) => ({
+    ...row,
+    measuredAt: newer.measuredAt,
+  }));
   return {
     ...results,
-    rows: replaceByName(results.rows, again).sort((a, b) => positionOf(a) - positionOf(b)),
+    rows: replaceByName(results.rows, again).sort((a, b) =>
+      positionOf(a) - positionOf(b)
+    ),
     growth: replaceByName(results.growth, newer.growth),
-    skipped: results.skipped.filter((reason) => !reason.startsWith(`${part}: `)),
+    skipped: results.skipped.filter((reason) =>
+      !reason.startsWith(`${part}: `)
+    ),
   };
 }
 
-function replaceByName<T extends { readonly name: string }>(all: readonly T[], newer: readonly T[]): T[] {
+function replaceByName<T extends { readonly name: string }>(
+  all: readonly T[],
+  newer: readonly T[],
+): T[] {
   const names = newer.map(({ name }) => name);
   return [...all.filter(({ name }) => !names.includes(name)), ...newer];
 }
@@ -68,5 +86,10 @@ function replaceByName<T extends { readonly name: string }>(all: readonly T[], n
 /** Describes this machine. */
 export function thisMachine(): Machine {
   const [load = 0] = Deno.loadavg();
-  return { deno: Deno.version.deno, os: `${Deno.build.os} ${Deno.build.arch}`, cores: cpus().length, load };
+  return {
+    deno: Deno.version.deno,
+    os: `${Deno.build.os} ${Deno.build.arch}`,
+    cores: cpus().length,
+    load,
+  };
 }

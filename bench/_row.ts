@@ -35,37 +35,73 @@ export async function alternate<T>(
   rounds: number,
   measures: BySubject<() => Promise<T>>,
 ): Promise<BySubject<readonly T[]>> {
-  const entries = Object.entries(measures).map(([subject, measure]) => ({ subject, measure, results: [] as T[] }));
+  const entries = Object.entries(measures).map(([subject, measure]) => ({
+    subject,
+    measure,
+    results: [] as T[],
+  }));
   for (let round = 0; round < rounds; round++) {
-    for (const { measure, results } of round % 2 === 0 ? entries : entries.toReversed()) results.push(await measure());
+    for (
+      const { measure, results } of round % 2 === 0
+        ? entries
+        : entries.toReversed()
+    ) results.push(await measure());
   }
-  return Object.fromEntries(entries.map(({ subject, results }) => [subject, results]));
+  return Object.fromEntries(
+    entries.map(({ subject, results }) => [subject, results]),
+  );
 }
 
 /** Applies a function to what each subject has. */
-export function mapSubjects<T, U>(all: BySubject<T>, convert: (one: T, subject: Subject) => U): BySubject<U> {
-  const entries = Object.entries(all).map(([subject, one]) => [subject, convert(one, subject as Subject)]);
+export function mapSubjects<T, U>(
+  all: BySubject<T>,
+  convert: (one: T, subject: Subject) => U,
+): BySubject<U> {
+  const entries = Object.entries(all).map((
+    [subject, one],
+  ) => [subject, convert(one, subject as Subject)]);
   return Object.fromEntries(entries);
 }
 
 /** Returns the gateway's values divided by those of another subject, round by round. */
 export function ratiosOf(rounds: Row["rounds"], subject: Subject): number[] {
   const others = rounds[subject] ?? [];
-  return (rounds.gateway ?? []).map((value, index) => value / Number(others[index]));
+  return (rounds.gateway ?? []).map((value, index) =>
+    value / Number(others[index])
+  );
 }
 
 /** The figures of a row: each subject, and the gateway divided by each other one; then the same of CPU time. */
-export function rowReport({ name, work, unit, rounds, cpuUs = {} }: Row): Report {
-  return { title: `${name}: ${work}`, figures: [...figuresOf(rounds, unit, ""), ...figuresOf(cpuUs, "µs", "CPU, ")] };
+export function rowReport(
+  { name, work, unit, rounds, cpuUs = {} }: Row,
+): Report {
+  return {
+    title: `${name}: ${work}`,
+    figures: [
+      ...figuresOf(rounds, unit, ""),
+      ...figuresOf(cpuUs, "µs", "CPU, "),
+    ],
+  };
 }
 
-function figuresOf(rounds: Row["rounds"], unit: string, prefix: string): Figure[] {
-  const present = mapSubjects(rounds, (values, subject) => figure(`${prefix}${subject}`, unit, values));
+function figuresOf(
+  rounds: Row["rounds"],
+  unit: string,
+  prefix: string,
+): Figure[] {
+  const present = mapSubjects(
+    rounds,
+    (values, subject) => figure(`${prefix}${subject}`, unit, values),
+  );
   const { gateway, ...others } = mapSubjects(
     rounds,
-    (_, subject) => figure(`${prefix}gateway / ${subject}`, "", ratiosOf(rounds, subject)),
+    (_, subject) =>
+      figure(`${prefix}gateway / ${subject}`, "", ratiosOf(rounds, subject)),
   );
-  return [...Object.values(present), ...gateway === undefined ? [] : Object.values(others)];
+  return [
+    ...Object.values(present),
+    ...gateway === undefined ? [] : Object.values(others),
+  ];
 }
 
 /** Whether a larger value is better. */

@@ -21,11 +21,29 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   /** @param valueBytes The size of the values that the gateway publishes. */
-  static async start(kind: "gateway" | "bare", valueBytes = 0): Promise<ServerProcess> {
-    const args = ["run", "--quiet", ...await importFlags(), "-A", "bench/_fan_out_server.ts", kind, String(valueBytes)];
+  static async start(
+    kind: "gateway" | "bare",
+    valueBytes = 0,
+  ): Promise<ServerProcess> {
+    const args = [
+      "run",
+      "--quiet",
+      ...await importFlags(),
+      "-A",
+      "bench/_fan_out_server.ts",
+      kind,
+      String(valueBytes),
+    ];
     const cwd = new URL("..", import.meta.url);
-    const child = new Deno.Command(Deno.execPath(), { args, cwd, stdin: "piped", stdout: "piped" }).spawn();
-    const lines = child.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader();
+    const child = new Deno.Command(Deno.execPath(), {
+      args,
+      cwd,
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const lines = child.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(
+      new TextLineStream(),
+    ).getReader();
     const { port } = await readJson<{ port: number }>(lines);
     return new ServerProcess(port, child, lines);
   }
@@ -54,7 +72,9 @@ export class ServerProcess implements AsyncDisposable {
   }
 }
 
-async function readJson<T>(lines: ReadableStreamDefaultReader<string>): Promise<T> {
+async function readJson<T>(
+  lines: ReadableStreamDefaultReader<string>,
+): Promise<T> {
   const { value, done } = await lines.read();
   if (done) throw new Error("The server process exited");
   return JSON.parse(value);

@@ -23,20 +23,41 @@ export async function createSite(pageBytes = PAGE_BYTES): Promise<Site> {
   const directory = join(root, "site");
   await Deno.mkdir(join(directory, "assets"), { recursive: true });
   await Deno.writeTextFile(join(directory, "index.html"), pageOf(pageBytes));
-  await Deno.writeTextFile(join(directory, "assets", "app.js"), textOf(ASSET_BYTES, "export const n = 1;\n"));
+  await Deno.writeTextFile(
+    join(directory, "assets", "app.js"),
+    textOf(ASSET_BYTES, "export const n = 1;\n"),
+  );
   const envFile = join(root, "app.env");
-  await Deno.writeTextFile(envFile, ENVIRONMENT.map((line) => `${line}\n`).join(""));
-  return { root, directory, envFile, [Symbol.asyncDispose]: () => Deno.remove(root, { recursive: true }) };
+  await Deno.writeTextFile(
+    envFile,
+    ENVIRONMENT.map((line) => `${line}\n`).join(""),
+  );
+  return {
+    root,
+    directory,
+    envFile,
+    [Symbol.asyncDispose]: () => Deno.remove(root, { recursive: true }),
+  };
 }
 
 const ENVIRONMENT = [
-  ...Array.from({ length: 10 }, (_, index) => `REP_PUBLIC_NAME_${index}=value ${index}`),
+  ...Array.from(
+    { length: 10 },
+    (_, index) => `REP_PUBLIC_NAME_${index}=value ${index}`,
+  ),
   "REP_SENSITIVE_TOKEN=value",
 ];
 
 function pageOf(bytes: number): string {
-  const [head, end] = ["<!doctype html>\n<html>\n<head>\n<title>Page</title>\n</head>\n<body>\n", "</body>\n</html>\n"];
-  return head + textOf(bytes - head.length - end.length, "<p>A paragraph of the page.</p>\n") + end;
+  const [head, end] = [
+    "<!doctype html>\n<html>\n<head>\n<title>Page</title>\n</head>\n<body>\n",
+    "</body>\n</html>\n",
+  ];
+  return head +
+    textOf(
+      bytes - head.length - end.length,
+      "<p>A paragraph of the page.</p>\n",
+    ) + end;
 }
 
 function textOf(bytes: number, line: string): string {

@@ -12,12 +12,20 @@ const CLIENTS = 1 << 24;
  * Returns which share of the requests of a load was counted in the store. The gateway counts in memory when the store
  * is behind; a rate that is reached in this way says nothing about the store.
  */
-export async function storedKeysRow(kv: Deno.Kv, loads: readonly LoadedClients[]): Promise<Row> {
-  const stored = await Array.fromAsync(kv.list({ prefix: ["rep", "rate"] }), ({ key }) => clientOf(String(key.at(-1))));
+export async function storedKeysRow(
+  kv: Deno.Kv,
+  loads: readonly LoadedClients[],
+): Promise<Row> {
+  const stored = await Array.fromAsync(
+    kv.list({ prefix: ["rep", "rate"] }),
+    ({ key }) => clientOf(String(key.at(-1))),
+  );
   const shares = loads.map(({ firstClient, requests }) => {
     // A client's number may be larger than its address can express; requests that were in flight at the end are not
     // counted.
-    const own = stored.filter((client) => (client - firstClient + CLIENTS) % CLIENTS <= MAX_CLIENTS_PER_LOAD);
+    const own = stored.filter((client) =>
+      (client - firstClient + CLIENTS) % CLIENTS <= MAX_CLIENTS_PER_LOAD
+    );
     return Math.min(100, own.length / requests * 100);
   });
   return {

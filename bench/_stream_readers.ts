@@ -11,13 +11,24 @@ export class StreamReaders {
   #ended = 0;
 
   private constructor(path: string) {
-    this.#request = new TextEncoder().encode(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    this.#request = new TextEncoder().encode(
+      `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+    );
   }
 
-  static async open(port: number, count: number, path = "/rep/changes"): Promise<StreamReaders> {
+  static async open(
+    port: number,
+    count: number,
+    path = "/rep/changes",
+  ): Promise<StreamReaders> {
     const readers = new StreamReaders(path);
     for (let opened = 0; opened < count; opened += BATCH) {
-      await Promise.all(Array.from({ length: Math.min(BATCH, count - opened) }, () => readers.#open(port)));
+      await Promise.all(
+        Array.from(
+          { length: Math.min(BATCH, count - opened) },
+          () => readers.#open(port),
+        ),
+      );
     }
     return readers;
   }
@@ -47,7 +58,9 @@ export class StreamReaders {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });
     this.#connections.push(connection);
     await connection.write(this.#request);
-    await new Promise<void>((opened) => void this.#loops.push(this.#read(connection, opened)));
+    await new Promise<void>((opened) =>
+      void this.#loops.push(this.#read(connection, opened))
+    );
   }
 
   async #read(connection: Deno.TcpConn, onOpen: () => void): Promise<void> {
@@ -67,7 +80,10 @@ export class StreamReaders {
       this.#ended++;
     } catch (error) {
       // close() interrupts a read.
-      if (!(error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted)) throw error;
+      if (
+        !(error instanceof Deno.errors.BadResource ||
+          error instanceof Deno.errors.Interrupted)
+      ) throw error;
     }
   }
 

@@ -43,17 +43,30 @@ export class SubjectProcess implements AsyncDisposable {
    */
   static async start(command: SubjectCommand): Promise<SubjectProcess> {
     const { program, args, env, port, readyPath, readyStatus = 200 } = command;
-    const options = { args: [...args], cwd: new URL("..", import.meta.url), env: { NO_COLOR: "1", ...env } };
+    const options = {
+      args: [...args],
+      cwd: new URL("..", import.meta.url),
+      env: { NO_COLOR: "1", ...env },
+    };
     const startedAt = performance.now();
-    const child = new Deno.Command(program, { ...options, stdin: "null", stdout: "null", stderr: "inherit" }).spawn();
+    const child = new Deno.Command(program, {
+      ...options,
+      stdin: "null",
+      stdout: "null",
+      stderr: "inherit",
+    }).spawn();
     let hasEnded = false;
     void child.status.then(() => hasEnded = true);
     while (await statusOf(port, readyPath) !== readyStatus) {
       if (hasEnded || performance.now() - startedAt > START_TIMEOUT_MS) {
         await end(child);
-        const got = hasEnded ? "it ended" : `nothing within ${START_TIMEOUT_MS} ms`;
+        const got = hasEnded
+          ? "it ended"
+          : `nothing within ${START_TIMEOUT_MS} ms`;
         throw new Error(
-          `Cannot start ${basename(program)}: expected status ${readyStatus} for ${readyPath}, got ${got}`,
+          `Cannot start ${
+            basename(program)
+          }: expected status ${readyStatus} for ${readyPath}, got ${got}`,
         );
       }
       await delay(RETRY_MS);
@@ -91,13 +104,22 @@ async function end(child: Deno.ChildProcess): Promise<void> {
  * Returns the status of a response, or `undefined` if nothing listens yet. Each request has a connection of its own,
  * since a client with a pool would take longer to notice that the port is open.
  */
-async function statusOf(port: number, path: string): Promise<number | undefined> {
+async function statusOf(
+  port: number,
+  path: string,
+): Promise<number | undefined> {
   try {
     using connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    await connection.write(encoder.encode(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`));
+    await connection.write(
+      encoder.encode(
+        `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+      ),
+    );
     const buffer = new Uint8Array(64);
     const length = await connection.read(buffer) ?? 0;
-    const [, status] = /^HTTP\/1\.[01] (\d{3}) /.exec(decoder.decode(buffer.subarray(0, length))) ?? [];
+    const [, status] = /^HTTP\/1\.[01] (\d{3}) /.exec(
+      decoder.decode(buffer.subarray(0, length)),
+    ) ?? [];
     return Number(status);
   } catch {
     return undefined; // refused, or closed by a server that is starting

@@ -29,7 +29,10 @@ interface TablePart {
 
 /** The parts of the table, in its order. */
 export const TABLE: Readonly<Record<string, TablePart>> = {
-  ceiling: rowsOf(HTTP_SIZES, async (sizes, context) => [await measureCeiling(sizes, context)]),
+  ceiling: rowsOf(
+    HTTP_SIZES,
+    async (sizes, context) => [await measureCeiling(sizes, context)],
+  ),
   ...Object.fromEntries(
     HTTP_WORK.map((work) => [
       work.name,
@@ -38,12 +41,18 @@ export const TABLE: Readonly<Record<string, TablePart>> = {
   ),
   start: rowsOf(START_SIZES, startRows),
   streams: rowsOf(STREAM_SIZES, streamRows),
-  large_replay: rowsOf(LARGE_REPLAY_SIZES, async (sizes) => [await largeReplayRow(sizes)]),
+  large_replay: rowsOf(
+    LARGE_REPLAY_SIZES,
+    async (sizes) => [await largeReplayRow(sizes)],
+  ),
   variables: rowsOf(VARIABLES_SIZES, variableRows),
   growth: {
     names: Object.keys(GROWTH_SIZES),
     measure: async (given, context) => {
-      return { rows: [], growth: await growth({ ...GROWTH_SIZES, ...given }, context) };
+      return {
+        rows: [],
+        growth: await growth({ ...GROWTH_SIZES, ...given }, context),
+      };
     },
   },
 };
@@ -55,7 +64,10 @@ function rowsOf<T extends Sizes>(
   return {
     names: Object.keys(defaults),
     measure: async (given, context) => {
-      return { rows: await measure({ ...defaults, ...given }, context), growth: [] };
+      return {
+        rows: await measure({ ...defaults, ...given }, context),
+        growth: [],
+      };
     },
   };
 }
@@ -79,19 +91,30 @@ export async function measureTable(
 ): Promise<Results> {
   const run = { measuredAt: new Date().toISOString(), machine: thisMachine() };
   const chosen = Object.entries(TABLE).filter(([name]) => names.includes(name));
-  const given = readGivenSizes(sizes, [...new Set(chosen.flatMap(([, { names }]) => names))]);
+  const given = readGivenSizes(sizes, [
+    ...new Set(chosen.flatMap(([, { names }]) => names)),
+  ]);
   const parts: Part[] = [];
   for (const [name, { names, measure }] of chosen) {
-    const own = Object.fromEntries(Object.entries(given).filter(([name]) => names.includes(name)));
+    const own = Object.fromEntries(
+      Object.entries(given).filter(([name]) => names.includes(name)),
+    );
     try {
       const part = await measure(own, context);
       parts.push(part);
-      [...part.rows.map(rowReport), ...part.growth.map(growthReport)].forEach(print);
+      [...part.rows.map(rowReport), ...part.growth.map(growthReport)].forEach(
+        print,
+      );
     } catch (error) {
-      context.skipped.push(`${name}: ${error instanceof Error ? error.message : error}`);
+      context.skipped.push(
+        `${name}: ${error instanceof Error ? error.message : error}`,
+      );
       Deno.exitCode = 1;
     }
   }
-  const [rows, growth] = [parts.flatMap(({ rows }) => rows), parts.flatMap(({ growth }) => growth)];
+  const [rows, growth] = [
+    parts.flatMap(({ rows }) => rows),
+    parts.flatMap(({ growth }) => growth),
+  ];
   return { ...run, rows, growth, skipped: context.skipped };
 }

@@ -7,9 +7,18 @@ import type { Load, LoadOptions } from "./_load_generator.ts";
 export async function tcpLoad(options: LoadOptions): Promise<Load> {
   const load = new TcpLoad(options);
   const startedAt = performance.now();
-  await Promise.all(Array.from({ length: options.connections }, () => load.run(startedAt + options.seconds * 1_000)));
+  await Promise.all(
+    Array.from(
+      { length: options.connections },
+      () => load.run(startedAt + options.seconds * 1_000),
+    ),
+  );
   const { requests, failed } = load;
-  return { requests, failed, perSecond: requests / (performance.now() - startedAt) * 1_000 };
+  return {
+    requests,
+    failed,
+    perSecond: requests / (performance.now() - startedAt) * 1_000,
+  };
 }
 
 class TcpLoad {
@@ -24,7 +33,10 @@ class TcpLoad {
 
   /** Sends one request after the other until it is `end` by the performance clock, and at least one. */
   async run(end: number): Promise<void> {
-    using connection = await Deno.connect({ hostname: "127.0.0.1", port: this.#options.port });
+    using connection = await Deno.connect({
+      hostname: "127.0.0.1",
+      port: this.#options.port,
+    });
     connection.setNoDelay();
     const reader = new ResponseReader(connection);
     do {
@@ -37,8 +49,12 @@ class TcpLoad {
   #request(): string {
     const { path, firstClient } = this.#options;
     const client = (firstClient ?? 0) + this.#sent++;
-    const address = `10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`; // RFC 1918
-    const header = firstClient === undefined ? "" : `X-Forwarded-For: ${address}\r\n`;
+    const address = `10.${client >> 16 & 255}.${client >> 8 & 255}.${
+      client & 255
+    }`; // RFC 1918
+    const header = firstClient === undefined
+      ? ""
+      : `X-Forwarded-For: ${address}\r\n`;
     return `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`;
   }
 }
@@ -57,9 +73,13 @@ class ResponseReader {
     let text = "";
     for (;;) {
       const length = await this.#connection.read(this.#buffer);
-      if (length === null) throw new Error("Cannot read a response: the connection was closed");
+      if (length === null) {
+        throw new Error("Cannot read a response: the connection was closed");
+      }
       text += decoder.decode(this.#buffer.subarray(0, length));
-      if (isComplete(text)) return Number(text.slice("HTTP/1.1 ".length, "HTTP/1.1 200".length));
+      if (isComplete(text)) {
+        return Number(text.slice("HTTP/1.1 ".length, "HTTP/1.1 200".length));
+      }
     }
   }
 }
@@ -68,8 +88,11 @@ class ResponseReader {
 function isComplete(text: string): boolean {
   const headLength = text.indexOf("\r\n\r\n") + 4;
   if (headLength < 4) return false;
-  const [, length] = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, headLength)) ?? [];
-  return length === undefined ? text.endsWith("\r\n0\r\n\r\n") : text.length >= headLength + Number(length);
+  const [, length] =
+    /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, headLength)) ?? [];
+  return length === undefined
+    ? text.endsWith("\r\n0\r\n\r\n")
+    : text.length >= headLength + Number(length);
 }
 
 const encoder = new TextEncoder();

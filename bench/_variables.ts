@@ -12,10 +12,17 @@ export class ChangingVariables implements AsyncDisposable {
   }
 
   /** @param version Of the values at the start. */
-  static async start(store: Store, count: number, version = 0): Promise<ChangingVariables> {
+  static async start(
+    store: Store,
+    count: number,
+    version = 0,
+  ): Promise<ChangingVariables> {
     const source = { version };
     const variables = () => variablesOf(count, source.version);
-    return new ChangingVariables(await createGateway({ hotReload: true, store, variables }), source);
+    return new ChangingVariables(
+      await createGateway({ hotReload: true, store, variables }),
+      source,
+    );
   }
 
   /** Publishes a change of every variable. */
@@ -31,6 +38,12 @@ export class ChangingVariables implements AsyncDisposable {
 
 function variablesOf(count: number, version: number): Record<string, string> {
   return Object.fromEntries(
-    Array.from({ length: count }, (_, index) => [`REP_PUBLIC_VARIABLE_${index}`, `value ${index} ${version}`]),
+    Array.from(
+      { length: count },
+      (
+        _,
+        index,
+      ) => [`REP_PUBLIC_VARIABLE_${index}`, `value ${index} ${version}`],
+    ),
   );
 }

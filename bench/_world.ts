@@ -63,10 +63,14 @@ export const TIMEOUT_MS = 5_000;
 export const OPEN_MS = 1_000;
 
 /** Returns the share of the store's time that idle processes take: polls, heartbeats, and the lease of the sweep. */
-export function idleLoad({ processes, getUs, keyUs, listUs, entryUs, commitUs }: World): number {
+export function idleLoad(
+  { processes, getUs, keyUs, listUs, entryUs, commitUs }: World,
+): number {
   const representatives = Math.min(MAX_REPRESENTATIVES, processes);
-  const heartbeats = processes * (listUs + representatives * entryUs) + representatives * commitUs;
+  const heartbeats = processes * (listUs + representatives * entryUs) +
+    representatives * commitUs;
   const polls = processes * (getUs + keyUs); // the newest event's id, and the newest write of a stored variable
-  const usPerS = polls * 1_000 / POLL_MS + heartbeats * 1_000 / HEARTBEAT_MS + processes * getUs / SWEEP_S;
+  const usPerS = polls * 1_000 / POLL_MS + heartbeats * 1_000 / HEARTBEAT_MS +
+    processes * getUs / SWEEP_S;
   return usPerS / 1e6;
 }

@@ -28,7 +28,9 @@ interface StreamCost {
 }
 
 /** Runs the benchmark. */
-export async function fanOut({ streams, events, rounds } = FAN_OUT_SIZES): Promise<Report> {
+export async function fanOut(
+  { streams, events, rounds } = FAN_OUT_SIZES,
+): Promise<Report> {
   await using gateway = await Subject.start("gateway", streams);
   await using bare = await Subject.start("bare", streams);
   for (const subject of [gateway, bare]) await subject.round(3); // warm-up
@@ -40,20 +42,49 @@ export async function fanOut({ streams, events, rounds } = FAN_OUT_SIZES): Promi
     floor.push(await bare.round(each));
   }
   const rate = ({ lastMs }: Round) => streams / quantile(lastMs, 0.5) * 1_000;
-  const ratios = (of: (round: Round) => number) => ours.map((it, index) => of(it) / of(floor[index] ?? it));
+  const ratios = (of: (round: Round) => number) =>
+    ours.map((it, index) => of(it) / of(floor[index] ?? it));
   return {
-    title: `fan-out: ${streams} streams, ${each * rounds} events in ${rounds} rounds`,
+    title: `fan-out: ${streams} streams, ${
+      each * rounds
+    } events in ${rounds} rounds`,
     figures: [
-      figure("last delivery p50, gateway", "ms", ours.map(({ lastMs }) => quantile(lastMs, 0.5))),
-      figure("last delivery p50, floor", "ms", floor.map(({ lastMs }) => quantile(lastMs, 0.5))),
-      figure("last delivery p99, gateway", "ms", [quantile(ours.flatMap(({ lastMs }) => lastMs), 0.99)]),
-      figure("last delivery p99, floor", "ms", [quantile(floor.flatMap(({ lastMs }) => lastMs), 0.99)]),
-      figure("last delivery p50, gateway / floor", "", ratios(({ lastMs }) => quantile(lastMs, 0.5))),
+      figure(
+        "last delivery p50, gateway",
+        "ms",
+        ours.map(({ lastMs }) => quantile(lastMs, 0.5)),
+      ),
+      figure(
+        "last delivery p50, floor",
+        "ms",
+        floor.map(({ lastMs }) => quantile(lastMs, 0.5)),
+      ),
+      figure("last delivery p99, gateway", "ms", [
+        quantile(ours.flatMap(({ lastMs }) => lastMs), 0.99),
+      ]),
+      figure("last delivery p99, floor", "ms", [
+        quantile(floor.flatMap(({ lastMs }) => lastMs), 0.99),
+      ]),
+      figure(
+        "last delivery p50, gateway / floor",
+        "",
+        ratios(({ lastMs }) => quantile(lastMs, 0.5)),
+      ),
       figure("deliveries per second, gateway", "", ours.map(rate)),
-      figure("CPU per delivery, gateway", "µs", ours.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
-      figure("CPU per delivery, gateway / floor", "", ratios(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
+      figure(
+        "CPU per delivery, gateway",
+        "µs",
+        ours.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery),
+      ),
+      figure(
+        "CPU per delivery, gateway / floor",
+        "",
+        ratios(({ cpuUsPerDelivery }) => cpuUsPerDelivery),
+      ),
       figure("CPU per opened stream, gateway", "µs", [gateway.cost.openUs]),
-      figure("CPU per opened stream, gateway / floor", "", [gateway.cost.openUs / bare.cost.openUs]),
+      figure("CPU per opened stream, gateway / floor", "", [
+        gateway.cost.openUs / bare.cost.openUs,
+      ]),
       figure("memory per stream, gateway", "KiB", [gateway.cost.kib]),
       figure("memory per stream, floor", "KiB", [bare.cost.kib]),
     ],
@@ -66,18 +97,28 @@ class Subject implements AsyncDisposable {
   readonly #server: ServerProcess;
   readonly #streams: StreamReaders;
 
-  private constructor(server: ServerProcess, streams: StreamReaders, cost: StreamCost) {
+  private constructor(
+    server: ServerProcess,
+    streams: StreamReaders,
+    cost: StreamCost,
+  ) {
     this.#server = server;
     this.#streams = streams;
     this.cost = cost;
   }
 
-  static async start(kind: "gateway" | "bare", count: number): Promise<Subject> {
+  static async start(
+    kind: "gateway" | "bare",
+    count: number,
+  ): Promise<Subject> {
     const server = await ServerProcess.start(kind);
     const before = await server.usage();
     const streams = await StreamReaders.open(server.port, count);
     const after = await server.usage();
-    const cost = { kib: (after.rss - before.rss) / 1_024 / count, openUs: (after.cpuUs - before.cpuUs) / count };
+    const cost = {
+      kib: (after.rss - before.rss) / 1_024 / count,
+      openUs: (after.cpuUs - before.cpuUs) / count,
+    };
     return new Subject(server, streams, cost);
   }
 

@@ -35,7 +35,10 @@ export const GROWTH_SIZES = {
 type Sizes = typeof GROWTH_SIZES;
 
 /** Runs the benchmark. */
-export async function growth(sizes: Sizes, context: BenchContext): Promise<Growth[]> {
+export async function growth(
+  sizes: Sizes,
+  context: BenchContext,
+): Promise<Growth[]> {
   return [
     await fanOutGrowth(sizes),
     await replayGrowth(sizes),
@@ -55,9 +58,17 @@ function fanOutGrowth({ streams, rounds }: Sizes): Promise<Growth> {
     sizeUnit: "stream",
     unit: "ms",
   };
-  return measureGrowth(description, { sizes: fourSizes(streams), rounds }, async (streams) => {
-    return (await measureStreams(startWithStreams, { streams, events: EVENTS, rounds })).lastMs;
-  });
+  return measureGrowth(
+    description,
+    { sizes: fourSizes(streams), rounds },
+    async (streams) => {
+      return (await measureStreams(startWithStreams, {
+        streams,
+        events: EVENTS,
+        rounds,
+      })).lastMs;
+    },
+  );
 }
 
 /** The number of changes that one reload publishes before a replay. */
@@ -75,15 +86,30 @@ async function replayGrowth({ events, rounds }: Sizes): Promise<Growth> {
     await using full = await ChangingVariables.start(store, VARIABLES);
     for (let reload = 0; reload < reloads; reload++) await full.change();
   }
-  const ids = await Array.fromAsync(kv.list({ prefix: ["rep", "event"] }), ({ key }) => Number(key.at(-1)));
-  const description = { name: "replay", work: "replay of missed events", sizeUnit: "event", unit: "ms" };
+  const ids = await Array.fromAsync(
+    kv.list({ prefix: ["rep", "event"] }),
+    ({ key }) => Number(key.at(-1)),
+  );
+  const description = {
+    name: "replay",
+    work: "replay of missed events",
+    sizeUnit: "event",
+    unit: "ms",
+  };
   return await measureGrowth(description, { sizes, rounds }, async (missed) => {
     // It has only the newest events in memory.
-    await using restarted = await ChangingVariables.start(store, VARIABLES, reloads);
+    await using restarted = await ChangingVariables.start(
+      store,
+      VARIABLES,
+      reloads,
+    );
     const headers = { "last-event-id": String(Number(ids[0]) - 1_000) };
     const request = new Request("http://localhost/rep/changes", { headers });
     const startedAt = performance.now();
-    await readUntil(await restarted.gateway.fetch(request), `id: ${ids[missed - 1]}\n\n`);
+    await readUntil(
+      await restarted.gateway.fetch(request),
+      `id: ${ids[missed - 1]}\n\n`,
+    );
     return performance.now() - startedAt;
   });
 }
@@ -97,28 +123,56 @@ async function readUntil({ body }: Response, end: string): Promise<void> {
 }
 
 function publishGrowth({ changes, rounds }: Sizes): Promise<Growth> {
-  const description = { name: "publish", work: "publish all changes of a reload", sizeUnit: "change", unit: "ms" };
-  return measureGrowth(description, { sizes: fourSizes(changes), rounds }, async (changes) => {
-    await using file = await createKvFile();
-    using kv = await file.open();
-    await using changing = await ChangingVariables.start(kvStore(kv), changes);
-    const startedAt = performance.now();
-    await changing.change();
-    return performance.now() - startedAt;
-  });
+  const description = {
+    name: "publish",
+    work: "publish all changes of a reload",
+    sizeUnit: "change",
+    unit: "ms",
+  };
+  return measureGrowth(
+    description,
+    { sizes: fourSizes(changes), rounds },
+    async (changes) => {
+      await using file = await createKvFile();
+      using kv = await file.open();
+      await using changing = await ChangingVariables.start(
+        kvStore(kv),
+        changes,
+      );
+      const startedAt = performance.now();
+      await changing.change();
+      return performance.now() - startedAt;
+    },
+  );
 }
 
-async function pageGrowth(kind: "static" | "proxied", sizes: Sizes, context: BenchContext): Promise<Growth> {
+async function pageGrowth(
+  kind: "static" | "proxied",
+  sizes: Sizes,
+  context: BenchContext,
+): Promise<Growth> {
   await using stack = new AsyncDisposableStack();
   const { run } = await findLoadGenerator(sizes.wrk === 1);
   const servers = new Map<number, number>();
   for (const kilobytes of fourSizes(sizes.kilobytes, 4)) {
-    servers.set(kilobytes, await startPage(kind, kilobytes, { stack, context }));
+    servers.set(
+      kilobytes,
+      await startPage(kind, kilobytes, { stack, context }),
+    );
   }
-  const description = { name: `${kind}_pages`, work: `${kind} page, at full load`, sizeUnit: "KB", unit: "µs" };
-  const perRequest = (kilobytes: number) => measurePage(Number(servers.get(kilobytes)), sizes, run);
+  const description = {
+    name: `${kind}_pages`,
+    work: `${kind} page, at full load`,
+    sizeUnit: "KB",
+    unit: "µs",
+  };
+  const perRequest = (kilobytes: number) =>
+    measurePage(Number(servers.get(kilobytes)), sizes, run);
   for (const kilobytes of servers.keys()) await perRequest(kilobytes); // the code of the servers is not compiled yet
-  return await measureGrowth(description, { sizes: [...servers.keys()], rounds: sizes.rounds }, perRequest);
+  return await measureGrowth(description, {
+    sizes: [...servers.keys()],
+    rounds: sizes.rounds,
+  }, perRequest);
 }
 
 /** Returns the port of a gateway with a page of this size. */
@@ -128,15 +182,31 @@ async function startPage(
   { stack, context }: { stack: AsyncDisposableStack; context: BenchContext },
 ): Promise<number> {
   const site = stack.use(await createSite(kilobytes * 1_000));
-  const upstream = kind === "proxied" ? stack.use(await startUpstream(site, PAGE_PATH, context.nginx)) : undefined;
+  const upstream = kind === "proxied"
+    ? stack.use(await startUpstream(site, PAGE_PATH, context.nginx))
+    : undefined;
   const content = upstream === undefined
     ? ["--static-dir", site.directory]
     : ["--upstream", `http://127.0.0.1:${upstream.port}`];
-  return stack.use(await startGateway(site, [...content, "--kv", ":memory:"])).port;
+  return stack.use(await startGateway(site, [...content, "--kv", ":memory:"]))
+    .port;
 }
 
-async function measurePage(port: number, { connections, seconds }: Sizes, run: LoadGenerator): Promise<number> {
-  const { perSecond, failed } = await run({ port, path: PAGE_PATH, connections, seconds });
-  if (failed > 0) throw new Error(`Cannot measure a page: expected no request to fail, got ${failed}`);
+async function measurePage(
+  port: number,
+  { connections, seconds }: Sizes,
+  run: LoadGenerator,
+): Promise<number> {
+  const { perSecond, failed } = await run({
+    port,
+    path: PAGE_PATH,
+    connections,
+    seconds,
+  });
+  if (failed > 0) {
+    throw new Error(
+      `Cannot measure a page: expected no request to fail, got ${failed}`,
+    );
+  }
   return 1e6 / perSecond;
 }

@@ -9,7 +9,12 @@
  */
 import { type HTTP_SIZES, measureServers } from "./_http_load.ts";
 import { addHttpPeers } from "./_http_peers.ts";
-import { startFinished, startGateway, startPassThrough, startUpstream } from "./_http_subjects.ts";
+import {
+  startFinished,
+  startGateway,
+  startPassThrough,
+  startUpstream,
+} from "./_http_subjects.ts";
 import { type HttpWork, kvPathOf, TRUSTING } from "./_http_work.ts";
 import { findLoadGenerator } from "./_load_generator.ts";
 import { startNginx } from "./_nginx.ts";
@@ -20,7 +25,11 @@ import { storedKeysRow } from "./_stored_keys.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
 
 /** Measures a row; that of distinct clients with a second one, which says how many were counted in the store. */
-export async function measureHttp(work: HttpWork, sizes: typeof HTTP_SIZES, context: BenchContext): Promise<Row[]> {
+export async function measureHttp(
+  work: HttpWork,
+  sizes: typeof HTTP_SIZES,
+  context: BenchContext,
+): Promise<Row[]> {
   await using site = await createSite();
   const { row, lastClients } = await measureSite(site, work, sizes, context);
   if (!work.hasDistinctClients) return [row];
@@ -28,33 +37,56 @@ export async function measureHttp(work: HttpWork, sizes: typeof HTTP_SIZES, cont
   return [row, await storedKeysRow(kv, lastClients)];
 }
 
-async function measureSite(site: Site, work: HttpWork, sizes: typeof HTTP_SIZES, context: BenchContext) {
+async function measureSite(
+  site: Site,
+  work: HttpWork,
+  sizes: typeof HTTP_SIZES,
+  context: BenchContext,
+) {
   await using stack = new AsyncDisposableStack();
-  const upstream = work.isProxied ? stack.use(await startUpstream(site, work.path, context.nginx)) : undefined;
-  const gateway = stack.use(await startGateway(site, work.args(site, upstream?.port ?? 0)));
+  const upstream = work.isProxied
+    ? stack.use(await startUpstream(site, work.path, context.nginx))
+    : undefined;
+  const gateway = stack.use(
+    await startGateway(site, work.args(site, upstream?.port ?? 0)),
+  );
   const servers: Partial<Record<Subject, SubjectProcess>> = { gateway };
   if (upstream !== undefined) {
     servers.floor = stack.use(await startPassThrough("node", upstream));
     servers.fetch = stack.use(await startPassThrough("fetch", upstream));
   } else {
-    servers.floor = stack.use(await startFinished(site, await exampleOf(gateway, work)));
+    servers.floor = stack.use(
+      await startFinished(site, await exampleOf(gateway, work)),
+    );
   }
   if (work.hasDistinctClients) {
-    servers["memory store"] = stack.use(await startGateway(site, ["--kv", ":memory:", ...TRUSTING]));
+    servers["memory store"] = stack.use(
+      await startGateway(site, ["--kv", ":memory:", ...TRUSTING]),
+    );
   }
   await addHttpPeers({ work, site, servers, upstream, stack, context });
   return await measureServers(servers, work, sizes);
 }
 
 /** Returns the response that the row is about. */
-async function exampleOf({ port }: SubjectProcess, { path, isOverLimit }: HttpWork): Promise<Response> {
+async function exampleOf(
+  { port }: SubjectProcess,
+  { path, isOverLimit }: HttpWork,
+): Promise<Response> {
   const url = `http://127.0.0.1:${port}${path}`;
-  if (isOverLimit) { for (let request = 0; request < 20; request++) await (await fetch(url)).body?.cancel(); }
+  if (isOverLimit) {
+    for (let request = 0; request < 20; request++) {
+      await (await fetch(url)).body?.cancel();
+    }
+  }
   return await fetch(url, { headers: { "accept-encoding": "identity" } });
 }
 
 /** Measures how many requests the load generator can send: more than this cannot be measured. */
-export async function measureCeiling(sizes: typeof HTTP_SIZES, { nginx }: BenchContext): Promise<Row> {
+export async function measureCeiling(
+  sizes: typeof HTTP_SIZES,
+  { nginx }: BenchContext,
+): Promise<Row> {
   await using site = await createSite();
   await using stack = new AsyncDisposableStack();
   const { name } = await findLoadGenerator(sizes.wrk === 1);
@@ -63,8 +95,18 @@ export async function measureCeiling(sizes: typeof HTTP_SIZES, { nginx }: BenchC
   };
   if (nginx !== undefined) {
     const locations = 'location / { return 200 "ok"; }';
-    servers.nginx = stack.use(await startNginx(nginx, { directory: site.root, locations, readyPath: "/" }));
+    servers.nginx = stack.use(
+      await startNginx(nginx, {
+        directory: site.root,
+        locations,
+        readyPath: "/",
+      }),
+    );
   }
-  const work = { name: "ceiling", work: `the ceiling of the load generator (${name})`, path: "/" };
+  const work = {
+    name: "ceiling",
+    work: `the ceiling of the load generator (${name})`,
+    path: "/",
+  };
   return (await measureServers(servers, work, sizes)).row;
 }

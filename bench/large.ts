@@ -22,14 +22,21 @@ interface Cost {
 }
 
 /** Runs the benchmark. */
-export async function large({ variables, events, bytes } = LARGE_SIZES): Promise<Report> {
+export async function large(
+  { variables, events, bytes } = LARGE_SIZES,
+): Promise<Report> {
   const many = await measureVariables(variables);
   const replay = await measureReplay(events, bytes);
-  const figures = Object.entries({ ...many, ...replay }).flatMap(([name, { ms, cpuMs }]) => [
+  const figures = Object.entries({ ...many, ...replay }).flatMap((
+    [name, { ms, cpuMs }],
+  ) => [
     figure(name, "ms", [ms]),
     figure(`${name}, CPU`, "ms", [cpuMs]),
   ]);
-  return { title: `large: ${variables} variables; ${events} events of ${bytes} bytes`, figures };
+  return {
+    title: `large: ${variables} variables; ${events} events of ${bytes} bytes`,
+    figures,
+  };
 }
 
 async function measureVariables(count: number): Promise<Record<string, Cost>> {
@@ -37,19 +44,35 @@ async function measureVariables(count: number): Promise<Record<string, Cost>> {
   using kv = await file.open();
   let version = 0;
   const variables = () =>
-    Object.fromEntries(Array.from({ length: count }, (_, i) => [`REP_PUBLIC_VARIABLE_${i}`, `value ${i} ${version}`]));
+    Object.fromEntries(
+      Array.from(
+        { length: count },
+        (_, i) => [`REP_PUBLIC_VARIABLE_${i}`, `value ${i} ${version}`],
+      ),
+    );
   const options = { hotReload: true, store: kvStore(kv), variables };
   let gateway: Gateway | undefined;
-  const first = await measure(async () => void (gateway = await createGateway(options)));
+  const first = await measure(async () =>
+    void (gateway = await createGateway(options))
+  );
   version++;
   const reload = await measure(() => gateway?.reload());
   await gateway?.close();
-  const second = await measure(async () => void (gateway = await createGateway(options)));
+  const second = await measure(async () =>
+    void (gateway = await createGateway(options))
+  );
   await gateway?.close();
-  return { "first start": first, "reload that changes all": reload, "second start": second };
+  return {
+    "first start": first,
+    "reload that changes all": reload,
+    "second start": second,
+  };
 }
 
-async function measureReplay(events: number, bytes: number): Promise<Record<string, Cost>> {
+async function measureReplay(
+  events: number,
+  bytes: number,
+): Promise<Record<string, Cost>> {
   await using file = await createKvFile();
   using kv = await file.open();
   let version = 0;
@@ -61,11 +84,17 @@ async function measureReplay(events: number, bytes: number): Promise<Record<stri
   }
   version = events - 1;
   await using restarted = await createGateway(options);
-  return { "replay of all events": await measure(() => replayAll(restarted, events * bytes)) };
+  return {
+    "replay of all events": await measure(() =>
+      replayAll(restarted, events * bytes)
+    ),
+  };
 }
 
 async function replayAll(gateway: Gateway, bytes: number): Promise<void> {
-  const request = new Request("http://localhost/rep/changes", { headers: { "last-event-id": "0" } });
+  const request = new Request("http://localhost/rep/changes", {
+    headers: { "last-event-id": "0" },
+  });
   await readBytes(await gateway.fetch(request), bytes);
 }
 

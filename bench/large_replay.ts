@@ -18,7 +18,9 @@ import { readBytes } from "./_read_bytes.ts";
 export const LARGE_REPLAY_SIZES = { events: 820, bytes: 60_000, rounds: 3 };
 
 /** Runs the benchmark. */
-export async function largeReplayRow({ events, bytes, rounds }: typeof LARGE_REPLAY_SIZES): Promise<Row> {
+export async function largeReplayRow(
+  { events, bytes, rounds }: typeof LARGE_REPLAY_SIZES,
+): Promise<Row> {
   await using file = await createKvFile();
   using kv = await file.open();
   const store = kvStore(kv);
@@ -26,20 +28,36 @@ export async function largeReplayRow({ events, bytes, rounds }: typeof LARGE_REP
   const last = { REP_PUBLIC_A: valueOf(events - 1, bytes) };
   const measures = {
     gateway: async () => {
-      await using gateway = await createGateway({ hotReload: true, store, variables: last });
+      await using gateway = await createGateway({
+        hotReload: true,
+        store,
+        variables: last,
+      });
       return await measureCpuMs(() => replayAll(gateway, events * bytes));
     },
     floor: () => measureCpuMs(() => listAll(kv)),
   };
   const [count, kb] = [events.toLocaleString("en"), Math.round(bytes / 1_000)];
   const work = `replay of ${count} events of ${kb} KB from the store, CPU`;
-  return { name: "large_replay", work, unit: "ms", rounds: await alternate(rounds, measures) };
+  return {
+    name: "large_replay",
+    work,
+    unit: "ms",
+    rounds: await alternate(rounds, measures),
+  };
 }
 
-async function publishEvents(store: Store, { events, bytes }: { events: number; bytes: number }): Promise<void> {
+async function publishEvents(
+  store: Store,
+  { events, bytes }: { events: number; bytes: number },
+): Promise<void> {
   let version = 0;
   const variables = () => ({ REP_PUBLIC_A: valueOf(version, bytes) });
-  await using gateway = await createGateway({ hotReload: true, store, variables });
+  await using gateway = await createGateway({
+    hotReload: true,
+    store,
+    variables,
+  });
   while (++version < events) await gateway.reload();
 }
 
@@ -48,12 +66,16 @@ function valueOf(version: number, bytes: number): string {
 }
 
 async function replayAll(gateway: Gateway, bytes: number): Promise<void> {
-  const request = new Request("http://localhost/rep/changes", { headers: { "last-event-id": "0" } });
+  const request = new Request("http://localhost/rep/changes", {
+    headers: { "last-event-id": "0" },
+  });
   await readBytes(await gateway.fetch(request), bytes);
 }
 
 async function listAll(kv: Deno.Kv): Promise<void> {
-  for await (const _ of kv.list({ prefix: ["rep", "event"] }, { batchSize: 500 })) { /* read only */ }
+  for await (
+    const _ of kv.list({ prefix: ["rep", "event"] }, { batchSize: 500 })
+  ) { /* read only */ }
 }
 
 async function measureCpuMs(run: () => Promise<void>): Promise<number> {

@@ -52,11 +52,16 @@ const PROGRAMS: Readonly<Record<string, Run>> = {
  *
  * @throws {RangeError} If there is no benchmark of that name.
  */
-export async function runBenchmarks(args: readonly string[], print: Print = printReport): Promise<void> {
+export async function runBenchmarks(
+  args: readonly string[],
+  print: Print = printReport,
+): Promise<void> {
   const command = readCommand(args);
   const ranIsolated = command.withPeers && await runIsolated(args);
   if (!ranIsolated) await runHere(command, print);
-  if ((command.isUpdate || command.name === undefined) && !isIsolated()) await writePerformance();
+  if ((command.isUpdate || command.name === undefined) && !isIsolated()) {
+    await writePerformance();
+  }
 }
 
 type Print = (report: Report) => void;
@@ -77,30 +82,56 @@ function readCommand(args: readonly string[]): Command {
   const rest = args.slice(words.length);
   const name = rest[0]?.startsWith("--") ? undefined : rest[0];
   const sizes = name === undefined ? rest : rest.slice(1);
-  return { isUpdate: words.includes("update"), withPeers: words.includes("peers"), name, sizes };
+  return {
+    isUpdate: words.includes("update"),
+    withPeers: words.includes("peers"),
+    name,
+    sizes,
+  };
 }
 
 async function runHere(command: Command, print: Print): Promise<void> {
   const { isUpdate, withPeers, name, sizes } = command;
-  if (name === undefined || Object.hasOwn(TABLE, name)) return await runRows(command, print);
+  if (name === undefined || Object.hasOwn(TABLE, name)) {
+    return await runRows(command, print);
+  }
   const run = PROGRAMS[name];
-  if (run !== undefined && !isUpdate && !withPeers) return print(await run(sizes));
-  const names = [...Object.keys(TABLE), ...isUpdate || withPeers ? [] : Object.keys(PROGRAMS)];
-  throw new RangeError(`Cannot run "${name}": expected one of ${names.join(", ")}`);
+  if (run !== undefined && !isUpdate && !withPeers) {
+    return print(await run(sizes));
+  }
+  const names = [
+    ...Object.keys(TABLE),
+    ...isUpdate || withPeers ? [] : Object.keys(PROGRAMS),
+  ];
+  throw new RangeError(
+    `Cannot run "${name}": expected one of ${names.join(", ")}`,
+  );
 }
 
-async function runRows({ isUpdate, withPeers, name, sizes }: Command, print: Print): Promise<void> {
+async function runRows(
+  { isUpdate, withPeers, name, sizes }: Command,
+  print: Print,
+): Promise<void> {
   const context = await createContext(withPeers);
-  const results = await measureTable(name === undefined ? Object.keys(TABLE) : [name], { sizes, context, print });
+  const results = await measureTable(
+    name === undefined ? Object.keys(TABLE) : [name],
+    { sizes, context, print },
+  );
   const { skipped } = results;
-  if (skipped.length > 0) print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
+  if (skipped.length > 0) {
+    print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
+  }
   if (name === undefined) await writeResults(results);
-  else if (isUpdate) await writeResults(mergeResults(await readResults(), results, name));
+  else if (isUpdate) {
+    await writeResults(mergeResults(await readResults(), results, name));
+  }
 }
 
 async function createContext(withPeers: boolean): Promise<BenchContext> {
   const skipped: string[] = [];
-  const peers = withPeers ? await findPeers((reason) => void skipped.push(reason)) : {};
+  const peers = withPeers
+    ? await findPeers((reason) => void skipped.push(reason))
+    : {};
   return { peers, skipped, nginx: await findOnMachine("BENCH_NGINX", "nginx") };
 }
 

@@ -23,13 +23,20 @@ const IN_MEMORY = 500;
 const MEMORY_FACTOR = 50;
 
 /** Runs the benchmark. */
-export async function replay({ events, clients, rounds } = REPLAY_SIZES): Promise<Report> {
+export async function replay(
+  { events, clients, rounds } = REPLAY_SIZES,
+): Promise<Report> {
   await using file = await createKvFile();
   using kv = await file.open();
   const store = kvStore(kv);
   let reload = 0;
   const variables = () =>
-    Object.fromEntries(Array.from({ length: VARIABLES }, (_, i) => [`REP_PUBLIC_V${i}`, `value ${reload}`]));
+    Object.fromEntries(
+      Array.from(
+        { length: VARIABLES },
+        (_, i) => [`REP_PUBLIC_V${i}`, `value ${reload}`],
+      ),
+    );
   const options = { hotReload: true, variables, store };
 
   await using full = await createGateway(options);
@@ -37,9 +44,15 @@ export async function replay({ events, clients, rounds } = REPLAY_SIZES): Promis
   for (reload = 1; reload < reloads; reload++) await full.reload();
   reload--;
   await using restarted = await createGateway(options); // has only the newest events in memory
-  const ids = await Array.fromAsync(kv.list({ prefix: ["rep", "event"] }), ({ key }) => Number(key.at(-1)));
+  const ids = await Array.fromAsync(
+    kv.list({ prefix: ["rep", "event"] }),
+    ({ key }) => Number(key.at(-1)),
+  );
   const first = Number(ids[0]) - 1_000; // an id of the same log: its last three digits are the tag
-  const chunks = await readChunks(await open(full, first), `id: ${ids[events - 1]}\n\n`);
+  const chunks = await readChunks(
+    await open(full, first),
+    `id: ${ids[events - 1]}\n\n`,
+  );
   const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
 
   const many = clients * MEMORY_FACTOR;
@@ -48,25 +61,66 @@ export async function replay({ events, clients, rounds } = REPLAY_SIZES): Promis
   const fromStore: number[] = [];
   const storeFloor: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    memory.push(await measureMs(many, async () => await readBytes(await open(full, first), bytes)));
-    memoryFloor.push(await measureMs(many, () => readBytes(new Response(ReadableStream.from(chunks)), bytes)));
-    fromStore.push(await measureMs(clients, async () => await readBytes(await open(restarted, first), bytes)));
-    storeFloor.push(await measureMs(clients, () => listEntries(kv, ids, events)));
+    memory.push(
+      await measureMs(
+        many,
+        async () => await readBytes(await open(full, first), bytes),
+      ),
+    );
+    memoryFloor.push(
+      await measureMs(
+        many,
+        () => readBytes(new Response(ReadableStream.from(chunks)), bytes),
+      ),
+    );
+    fromStore.push(
+      await measureMs(
+        clients,
+        async () => await readBytes(await open(restarted, first), bytes),
+      ),
+    );
+    storeFloor.push(
+      await measureMs(clients, () => listEntries(kv, ids, events)),
+    );
   }
   const rate = (ms: number, readers = clients) => events * readers / ms * 1_000;
   return {
-    title: `replay: ${clients} clients at once, ${events} events each, ${rounds} rounds`,
+    title:
+      `replay: ${clients} clients at once, ${events} events each, ${rounds} rounds`,
     figures: [
-      figure("events per second from memory", "", memory.map((ms) => rate(ms, many))),
-      figure("time from memory / floor: a bare stream", "", memory.map((ms, index) => ms / Number(memoryFloor[index]))),
-      figure("events per second from the store", "", fromStore.map((ms) => rate(ms))),
-      figure("time from the store / floor: kv.list", "", fromStore.map((ms, index) => ms / Number(storeFloor[index]))),
-      figure("entries per second, floor: kv.list", "", storeFloor.map((ms) => rate(ms))),
+      figure(
+        "events per second from memory",
+        "",
+        memory.map((ms) => rate(ms, many)),
+      ),
+      figure(
+        "time from memory / floor: a bare stream",
+        "",
+        memory.map((ms, index) => ms / Number(memoryFloor[index])),
+      ),
+      figure(
+        "events per second from the store",
+        "",
+        fromStore.map((ms) => rate(ms)),
+      ),
+      figure(
+        "time from the store / floor: kv.list",
+        "",
+        fromStore.map((ms, index) => ms / Number(storeFloor[index])),
+      ),
+      figure(
+        "entries per second, floor: kv.list",
+        "",
+        storeFloor.map((ms) => rate(ms)),
+      ),
     ],
   };
 }
 
-async function measureMs(clients: number, once: () => Promise<void>): Promise<number> {
+async function measureMs(
+  clients: number,
+  once: () => Promise<void>,
+): Promise<number> {
   const start = performance.now();
   await Promise.all(Array.from({ length: clients }, once));
   return performance.now() - start;
@@ -75,11 +129,16 @@ async function measureMs(clients: number, once: () => Promise<void>): Promise<nu
 /** Opens a stream at a cursor. */
 async function open(gateway: Gateway, cursor: number): Promise<Response> {
   const headers = { "last-event-id": String(cursor) };
-  return await gateway.fetch(new Request("http://localhost/rep/changes", { headers }));
+  return await gateway.fetch(
+    new Request("http://localhost/rep/changes", { headers }),
+  );
 }
 
 /** Reads the chunks of a stream, up to the one that contains this text. */
-async function readChunks({ body }: Response, end: string): Promise<Uint8Array[]> {
+async function readChunks(
+  { body }: Response,
+  end: string,
+): Promise<Uint8Array[]> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body ?? []) {
     chunks.push(chunk);
@@ -88,7 +147,16 @@ async function readChunks({ body }: Response, end: string): Promise<Uint8Array[]
   return chunks;
 }
 
-async function listEntries(kv: Deno.Kv, ids: readonly number[], events: number): Promise<void> {
-  const selector = { prefix: ["rep", "event"], start: ["rep", "event", Number(ids[0])] };
-  for await (const _ of kv.list(selector, { limit: events, batchSize: 500 })) { /* read only */ }
+async function listEntries(
+  kv: Deno.Kv,
+  ids: readonly number[],
+  events: number,
+): Promise<void> {
+  const selector = {
+    prefix: ["rep", "event"],
+    start: ["rep", "event", Number(ids[0])],
+  };
+  for await (
+    const _ of kv.list(selector, { limit: events, batchSize: 500 })
+  ) { /* read only */ }
 }

@@ -23,17 +23,32 @@ import { limitFigures } from "./_limits.ts";
 import { ModelStore } from "./_model_store.ts";
 import { PublishRace } from "./_publish_race.ts";
 import { figure, quantile, type Report } from "./_report.ts";
-import { type Finding, idleLoad, POLL_MS, type Random, WORLD, type World } from "./_world.ts";
+import {
+  type Finding,
+  idleLoad,
+  POLL_MS,
+  type Random,
+  WORLD,
+  type World,
+} from "./_world.ts";
 
 /** Runs the simulation. */
 export function simulate(world: World = WORLD): Report {
   const { clients, processes, seed, rounds } = world;
-  const all = Array.from({ length: rounds }, (_, round) => runScenarios(world, seededRandom(seed + round)));
+  const all = Array.from(
+    { length: rounds },
+    (_, round) => runScenarios(world, seededRandom(seed + round)),
+  );
   const [first = []] = all;
   return {
-    title: `simulation: ${clients} clients, ${processes} processes, seeds ${seed} to ${seed + rounds - 1}`,
+    title:
+      `simulation: ${clients} clients, ${processes} processes, seeds ${seed} to ${
+        seed + rounds - 1
+      }`,
     figures: [
-      ...first.map(([name, unit], index) => figure(name, unit, all.map((findings) => findings[index]?.[2] ?? NaN))),
+      ...first.map(([name, unit], index) =>
+        figure(name, unit, all.map((findings) => findings[index]?.[2] ?? NaN))
+      ),
       ...limitFigures(world),
     ],
   };
@@ -43,22 +58,36 @@ function runScenarios(world: World, random: Random): Finding[] {
   return [
     ...prefixed("a change, the store watches", change(world, random, true)),
     ...prefixed("a change, polls only", change(world, random, false)),
-    ...prefixed("all publish it at once", new PublishRace(world, random).run(0)),
-    ...prefixed("all publish it within 500 ms, as after a hint", new PublishRace(world, random).run(500)),
-    ...prefixed("all publish it within 60 s", new PublishRace(world, random).run(60_000)),
+    ...prefixed(
+      "all publish it at once",
+      new PublishRace(world, random).run(0),
+    ),
+    ...prefixed(
+      "all publish it within 500 ms, as after a hint",
+      new PublishRace(world, random).run(500),
+    ),
+    ...prefixed(
+      "all publish it within 60 s",
+      new PublishRace(world, random).run(60_000),
+    ),
     ...prefixed("all clients reconnect", keyStorm(world, random)),
   ];
 }
 
 function prefixed(prefix: string, findings: readonly Finding[]): Finding[] {
-  return findings.map(([name, unit, value]) => [`${prefix}: ${name}`, unit, value]);
+  return findings.map((
+    [name, unit, value],
+  ) => [`${prefix}: ${name}`, unit, value]);
 }
 
 /** From the commit of one process to all streams of all processes. */
 function change(world: World, random: Random, isWatched: boolean): Finding[] {
   const { clients, processes, rttMs, deliveryUs } = world;
   const store = new ModelStore(world, Math.min(0.99, idleLoad(world)));
-  const reads = Array.from({ length: processes }, () => isWatched ? rttMs : random() * POLL_MS).sort((a, b) => a - b);
+  const reads = Array.from(
+    { length: processes },
+    () => isWatched ? rttMs : random() * POLL_MS,
+  ).sort((a, b) => a - b);
   const streams = clients / processes;
   const latencies = reads.flatMap((at) => {
     const read = store.list(at, 1) + rttMs;

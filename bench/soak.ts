@@ -19,7 +19,13 @@ import { readSizes } from "./_sizes.ts";
 import { StreamReaders } from "./_stream_readers.ts";
 
 /** How much there is to do. */
-export const SOAK_SIZES = { streams: 10_000, minutes: 10, reconnects: 5_000, connects: 100_000, updates: 10_000 };
+export const SOAK_SIZES = {
+  streams: 10_000,
+  minutes: 10,
+  reconnects: 5_000,
+  connects: 100_000,
+  updates: 10_000,
+};
 
 /** How many short-lived streams are open at once. */
 const SHORT_LIVED = 100;
@@ -28,7 +34,9 @@ const VALUE_BYTES = 1_000;
 const SAMPLES_PER_MINUTE = 12;
 
 /** Runs all phases. */
-export async function soak(sizes: typeof SOAK_SIZES = SOAK_SIZES): Promise<Report[]> {
+export async function soak(
+  sizes: typeof SOAK_SIZES = SOAK_SIZES,
+): Promise<Report[]> {
   await using server = await ServerProcess.start("gateway", VALUE_BYTES);
   return [
     await idle(server, sizes),
@@ -38,13 +46,19 @@ export async function soak(sizes: typeof SOAK_SIZES = SOAK_SIZES): Promise<Repor
   ];
 }
 
-async function idle(server: ServerProcess, { streams, minutes }: typeof SOAK_SIZES): Promise<Report> {
+async function idle(
+  server: ServerProcess,
+  { streams, minutes }: typeof SOAK_SIZES,
+): Promise<Report> {
   const before = await server.usage();
   const readers = await StreamReaders.open(server.port, streams);
   const opened = await server.usage();
   const samples: { minute: number; kb: number }[] = [];
   for (let sample = 0; sample <= minutes * SAMPLES_PER_MINUTE; sample++) {
-    samples.push({ minute: sample / SAMPLES_PER_MINUTE, kb: (await server.usage()).rss / 1_024 });
+    samples.push({
+      minute: sample / SAMPLES_PER_MINUTE,
+      kb: (await server.usage()).rss / 1_024,
+    });
     await delay(60_000 / SAMPLES_PER_MINUTE);
   }
   const after = await server.usage();
@@ -53,10 +67,17 @@ async function idle(server: ServerProcess, { streams, minutes }: typeof SOAK_SIZ
   return {
     title: `${streams} idle streams for ${minutes} min`,
     figures: [
-      figure("memory per stream", "KiB", [(opened.rss - before.rss) / 1_024 / streams]),
+      figure("memory per stream", "KiB", [
+        (opened.rss - before.rss) / 1_024 / streams,
+      ]),
       figure("memory, all", "MiB", samples.map(({ kb }) => kb / 1_024)),
-      figure("memory slope, second half", "KiB/min", [slope(samples.slice(samples.length >> 1))]),
-      figure("CPU", "%", [(after.cpuUs - opened.cpuUs) / 10_000 / (minutes * 60 + 60 / SAMPLES_PER_MINUTE)]),
+      figure("memory slope, second half", "KiB/min", [
+        slope(samples.slice(samples.length >> 1)),
+      ]),
+      figure("CPU", "%", [
+        (after.cpuUs - opened.cpuUs) / 10_000 /
+        (minutes * 60 + 60 / SAMPLES_PER_MINUTE),
+      ]),
       figure("streams that ended", "", [ended]),
     ],
   };
@@ -64,29 +85,41 @@ async function idle(server: ServerProcess, { streams, minutes }: typeof SOAK_SIZ
 
 /** Returns the slope of the line that fits the samples best. */
 function slope(samples: readonly { minute: number; kb: number }[]): number {
-  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [x, y] = [mean(samples.map(({ minute }) => minute)), mean(samples.map(({ kb }) => kb))];
-  const covariance = mean(samples.map(({ minute, kb }) => (minute - x) * (kb - y)));
+  const mean = (values: readonly number[]) =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [x, y] = [
+    mean(samples.map(({ minute }) => minute)),
+    mean(samples.map(({ kb }) => kb)),
+  ];
+  const covariance = mean(
+    samples.map(({ minute, kb }) => (minute - x) * (kb - y)),
+  );
   return covariance / mean(samples.map(({ minute }) => (minute - x) ** 2));
 }
 
-async function reconnect(server: ServerProcess, count: number): Promise<Report> {
+async function reconnect(
+  server: ServerProcess,
+  count: number,
+): Promise<Report> {
   const first = await EventReader.open(server.port);
   const cursor = first.cursor;
   for (let update = 0; update < 10; update++) await server.publish();
   await first.readEvents(10);
   first.close();
   const start = performance.now();
-  const waits = await Promise.all(Array.from({ length: count }, async (_, index) => {
-    await delay(1_000 * index / count);
-    const from = performance.now();
-    const client = await EventReader.open(server.port, cursor);
-    await client.readEvents(10);
-    client.close();
-    return performance.now() - from;
-  }));
+  const waits = await Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      await delay(1_000 * index / count);
+      const from = performance.now();
+      const client = await EventReader.open(server.port, cursor);
+      await client.readEvents(10);
+      client.close();
+      return performance.now() - from;
+    }),
+  );
   return {
-    title: `${count} clients that reconnect within a second and have missed 10 events of ${VALUE_BYTES} bytes`,
+    title:
+      `${count} clients that reconnect within a second and have missed 10 events of ${VALUE_BYTES} bytes`,
     figures: [
       figure("until all have caught up", "ms", [performance.now() - start]),
       figure("one client, p50", "ms", [quantile(waits, 0.5)]),
@@ -95,11 +128,17 @@ async function reconnect(server: ServerProcess, count: number): Promise<Report> 
   };
 }
 
-async function comeAndGo(server: ServerProcess, count: number): Promise<Report> {
+async function comeAndGo(
+  server: ServerProcess,
+  count: number,
+): Promise<Report> {
   const warmUp = Math.min(count, 1_000);
   const connectTimes = async (times: number) => {
     for (let done = 0; done < times; done += SHORT_LIVED) {
-      const readers = await StreamReaders.open(server.port, Math.min(SHORT_LIVED, times - done));
+      const readers = await StreamReaders.open(
+        server.port,
+        Math.min(SHORT_LIVED, times - done),
+      );
       await readers.close();
     }
   };
@@ -120,7 +159,10 @@ async function comeAndGo(server: ServerProcess, count: number): Promise<Report> 
 }
 
 async function stall(server: ServerProcess, updates: number): Promise<Report> {
-  const [stalled, reader] = [await EventReader.open(server.port), await EventReader.open(server.port)];
+  const [stalled, reader] = [
+    await EventReader.open(server.port),
+    await EventReader.open(server.port),
+  ];
   const before = await server.usage();
   const start = performance.now();
   const delays: number[] = [];
@@ -148,4 +190,8 @@ async function stall(server: ServerProcess, updates: number): Promise<Report> {
   };
 }
 
-if (import.meta.main) { for (const report of await soak(readSizes(Deno.args, SOAK_SIZES))) printReport(report); }
+if (import.meta.main) {
+  for (const report of await soak(readSizes(Deno.args, SOAK_SIZES))) {
+    printReport(report);
+  }
+}

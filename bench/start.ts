@@ -29,26 +29,44 @@ interface StartCost {
 const SETTLED_MS = 500;
 
 /** Runs the benchmark. */
-export async function startRows({ rounds }: typeof START_SIZES, { peers }: BenchContext): Promise<Row[]> {
+export async function startRows(
+  { rounds }: typeof START_SIZES,
+  { peers }: BenchContext,
+): Promise<Row[]> {
   await using site = await createSite();
   const { goGateway } = peers;
   const starts: BySubject<() => Promise<SubjectProcess>> = {
-    gateway: () => startGateway(site, ["--static-dir", site.directory, "--kv", ":memory:"]),
+    gateway: () =>
+      startGateway(site, ["--static-dir", site.directory, "--kv", ":memory:"]),
     "no directory": () => startGateway(site, ["--kv", ":memory:"]),
     floor: startHello,
-    ...goGateway !== undefined && { "Go gateway": () => startGoGateway(goGateway, site) },
+    ...goGateway !== undefined &&
+      { "Go gateway": () => startGoGateway(goGateway, site) },
   };
   const measures = mapSubjects(starts, (start) => () => measureStart(start));
   await alternate(1, measures); // the modules and the program are not in the caches yet
   const costs = await alternate(rounds, measures);
-  const of = (value: (cost: StartCost) => number) => mapSubjects(costs, (all) => all.map(value));
+  const of = (value: (cost: StartCost) => number) =>
+    mapSubjects(costs, (all) => all.map(value));
   return [
-    { name: "start", work: "start to first response", unit: "ms", rounds: of(({ ms }) => ms) },
-    { name: "idle_memory", work: "idle memory", unit: "MiB", rounds: of(({ mib }) => mib) },
+    {
+      name: "start",
+      work: "start to first response",
+      unit: "ms",
+      rounds: of(({ ms }) => ms),
+    },
+    {
+      name: "idle_memory",
+      work: "idle memory",
+      unit: "MiB",
+      rounds: of(({ mib }) => mib),
+    },
   ];
 }
 
-async function measureStart(start: () => Promise<SubjectProcess>): Promise<StartCost> {
+async function measureStart(
+  start: () => Promise<SubjectProcess>,
+): Promise<StartCost> {
   await using process = await start();
   await delay(SETTLED_MS);
   return { ms: process.startMs, mib: (await process.usage()).rss / (1 << 20) };
@@ -56,5 +74,8 @@ async function measureStart(start: () => Promise<SubjectProcess>): Promise<Start
 
 function startHello(): Promise<SubjectProcess> {
   const port = findFreePort();
-  return startDeno("bench/_hello_server.ts", [String(port)], { port, readyPath: "/" });
+  return startDeno("bench/_hello_server.ts", [String(port)], {
+    port,
+    readyPath: "/",
+  });
 }

@@ -25,26 +25,55 @@ type Sizes = typeof STORE_COSTS_SIZES;
 const COUNTS = [1, 10, 50, 100];
 
 /** Runs the benchmark. */
-export async function storeCosts(sizes: Sizes = STORE_COSTS_SIZES): Promise<Report> {
+export async function storeCosts(
+  sizes: Sizes = STORE_COSTS_SIZES,
+): Promise<Report> {
   await using stack = new AsyncDisposableStack();
   const directory = await Deno.makeTempDir();
   stack.defer(() => Deno.remove(directory, { recursive: true }));
   const figures: Figure[] = [];
-  for (const engine of await startEngines(directory, stack)) figures.push(...await measure(engine, sizes));
-  return { title: `store costs: ${sizes.concurrent} operations at once`, figures };
+  for (const engine of await startEngines(directory, stack)) {
+    figures.push(...await measure(engine, sizes));
+  }
+  return {
+    title: `store costs: ${sizes.concurrent} operations at once`,
+    figures,
+  };
 }
 
-async function measure({ name, kv, pid }: Engine, sizes: Sizes): Promise<Figure[]> {
+async function measure(
+  { name, kv, pid }: Engine,
+  sizes: Sizes,
+): Promise<Figure[]> {
   const store = await openStore(kv, silentLog);
   const figures: Figure[] = [];
   for (const count of COUNTS.filter((count) => count <= store.maxChecks)) {
-    const operations = { commit: () => commit(store, newKeys(count)), read: () => store.getMany(newKeys(count)) };
+    const operations = {
+      commit: () => commit(store, newKeys(count)),
+      read: () => store.getMany(newKeys(count)),
+    };
     for (const [kind, operate] of Object.entries(operations)) {
       const rounds: Cost[] = [];
-      for (let round = 0; round < sizes.rounds; round++) rounds.push(await costOf(operate, sizes, pid));
-      figures.push(figure(`${name}: a ${kind} of ${count}`, "µs", rounds.map(({ us }) => us)));
+      for (let round = 0; round < sizes.rounds; round++) {
+        rounds.push(await costOf(operate, sizes, pid));
+      }
+      figures.push(
+        figure(
+          `${name}: a ${kind} of ${count}`,
+          "µs",
+          rounds.map(({ us }) => us),
+        ),
+      );
       const cpu = rounds.flatMap(({ serverUs }) => serverUs ?? []);
-      if (cpu.length > 0) figures.push(figure(`${name}: a ${kind} of ${count}, CPU of the server`, "µs", cpu));
+      if (cpu.length > 0) {
+        figures.push(
+          figure(
+            `${name}: a ${kind} of ${count}, CPU of the server`,
+            "µs",
+            cpu,
+          ),
+        );
+      }
     }
   }
   store.close();
@@ -56,7 +85,9 @@ let clients = 0;
 function newKeys(count: number): Key[] {
   return Array.from({ length: count }, () => {
     const client = clients++;
-    return windowKey(`10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`);
+    return windowKey(
+      `10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`,
+    );
   });
 }
 
@@ -66,7 +97,9 @@ async function commit(store: Store, keys: readonly Key[]): Promise<void> {
     keys.map((key) => ({ key, version: null })),
     keys.map((key) => ({ key, value })),
   );
-  if (version === undefined) throw new Error("Cannot measure a commit: expected no conflict");
+  if (version === undefined) {
+    throw new Error("Cannot measure a commit: expected no conflict");
+  }
 }
 
 /** What one operation takes. */
@@ -81,7 +114,8 @@ async function costOf(
   { ms, concurrent }: Sizes,
   pid: number | undefined,
 ): Promise<Cost> {
-  const cpuUs = async () => pid === undefined ? NaN : (await readUsage(pid)).cpuUs;
+  const cpuUs = async () =>
+    pid === undefined ? NaN : (await readUsage(pid)).cpuUs;
   const cpuBefore = await cpuUs();
   const startedAt = performance.now();
   let count = 0;
@@ -93,5 +127,10 @@ async function costOf(
   };
   await Promise.all(Array.from({ length: concurrent }, worker));
   const us = (performance.now() - startedAt) / count * 1_000;
-  return { us, serverUs: pid === undefined ? undefined : (await cpuUs() - cpuBefore) / count };
+  return {
+    us,
+    serverUs: pid === undefined
+      ? undefined
+      : (await cpuUs() - cpuBefore) / count,
+  };
 }

@@ -38,16 +38,25 @@ interface StreamCost {
 }
 
 /** Runs the benchmark. */
-export async function streamRows(sizes: typeof STREAM_SIZES, { peers }: BenchContext): Promise<Row[]> {
+export async function streamRows(
+  sizes: typeof STREAM_SIZES,
+  { peers }: BenchContext,
+): Promise<Row[]> {
   const { goGateway, mercure } = peers;
   const starts: BySubject<(site: Site) => Promise<StreamServer>> = {
     gateway: startWithStreams,
     floor: startFloor,
-    ...goGateway !== undefined && { "Go gateway": (site: Site) => startGo(goGateway, site) },
-    ...mercure !== undefined && { mercure: (site: Site) => startMercure(mercure, site) },
+    ...goGateway !== undefined &&
+      { "Go gateway": (site: Site) => startGo(goGateway, site) },
+    ...mercure !== undefined &&
+      { mercure: (site: Site) => startMercure(mercure, site) },
   };
-  const costs = await alternate(sizes.rounds, mapSubjects(starts, (start) => () => measureStreams(start, sizes)));
-  const rounds = (value: (cost: StreamCost) => number) => mapSubjects(costs, (all) => all.map(value));
+  const costs = await alternate(
+    sizes.rounds,
+    mapSubjects(starts, (start) => () => measureStreams(start, sizes)),
+  );
+  const rounds = (value: (cost: StreamCost) => number) =>
+    mapSubjects(costs, (all) => all.map(value));
   const streams = sizes.streams.toLocaleString("en");
   return [
     {
@@ -56,8 +65,18 @@ export async function streamRows(sizes: typeof STREAM_SIZES, { peers }: BenchCon
       unit: "ms",
       rounds: rounds((it) => it.lastMs),
     },
-    { name: "stream_open", work: "CPU to open a stream", unit: "µs", rounds: rounds(({ openUs }) => openUs) },
-    { name: "stream_memory", work: "memory per idle stream", unit: "KiB", rounds: rounds(({ kib }) => kib) },
+    {
+      name: "stream_open",
+      work: "CPU to open a stream",
+      unit: "µs",
+      rounds: rounds(({ openUs }) => openUs),
+    },
+    {
+      name: "stream_memory",
+      work: "memory per idle stream",
+      unit: "KiB",
+      rounds: rounds(({ kib }) => kib),
+    },
   ];
 }
 
@@ -90,31 +109,65 @@ export async function measureStreams(
 
 /** Starts the command, as the others of this benchmark with a site to serve. */
 export async function startWithStreams(site: Site): Promise<StreamServer> {
-  const limits = ["--max-streams", "100000", "--max-streams-per-client", "100000"];
-  const args = ["--hot-reload", "--static-dir", site.directory, "--kv", ":memory:", ...limits];
+  const limits = [
+    "--max-streams",
+    "100000",
+    "--max-streams-per-client",
+    "100000",
+  ];
+  const args = [
+    "--hot-reload",
+    "--static-dir",
+    site.directory,
+    "--kv",
+    ":memory:",
+    ...limits,
+  ];
   const process = await startGateway(site, args);
-  return { process, path: CHANGES_PATH, publish: changeVariable(site, process) };
+  return {
+    process,
+    path: CHANGES_PATH,
+    publish: changeVariable(site, process),
+  };
 }
 
 async function startGo(program: string, site: Site): Promise<StreamServer> {
   const process = await startGoGateway(program, site);
-  return { process, path: CHANGES_PATH, publish: changeVariable(site, process) };
+  return {
+    process,
+    path: CHANGES_PATH,
+    publish: changeVariable(site, process),
+  };
 }
 
 async function startFloor(): Promise<StreamServer> {
   const process = await startBareStreams();
-  return { process, path: CHANGES_PATH, publish: () => Promise.resolve(process.reload()) };
+  return {
+    process,
+    path: CHANGES_PATH,
+    publish: () => Promise.resolve(process.reload()),
+  };
 }
 
-async function startMercure(program: string, site: Site): Promise<StreamServer> {
+async function startMercure(
+  program: string,
+  site: Site,
+): Promise<StreamServer> {
   const mercure = await Mercure.start(program, site.root);
-  return { process: mercure.process, path: Mercure.PATH, publish: () => mercure.publish() };
+  return {
+    process: mercure.process,
+    path: Mercure.PATH,
+    publish: () => mercure.publish(),
+  };
 }
 
 const CHANGES_PATH = "/rep/changes";
 
 /** Returns a function that writes another value into the env file and sends SIGHUP. */
-function changeVariable({ envFile }: Site, process: SubjectProcess): () => Promise<void> {
+function changeVariable(
+  { envFile }: Site,
+  process: SubjectProcess,
+): () => Promise<void> {
   let count = 0;
   return async () => {
     await Deno.writeTextFile(envFile, `REP_PUBLIC_A=value ${++count}\n`);

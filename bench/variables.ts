@@ -18,7 +18,9 @@ export const VARIABLES_SIZES = { variables: 10_000, rounds: 3 };
 const COMMIT_SIZE = 500;
 
 /** Runs the benchmark. */
-export async function variableRows({ variables, rounds }: typeof VARIABLES_SIZES): Promise<Row[]> {
+export async function variableRows(
+  { variables, rounds }: typeof VARIABLES_SIZES,
+): Promise<Row[]> {
   const costs = await alternate(rounds, {
     gateway: () => measureGateway(variables),
     floor: async () => {
@@ -43,14 +45,19 @@ export async function variableRows({ variables, rounds }: typeof VARIABLES_SIZES
   ];
 }
 
-async function measureGateway(variables: number): Promise<{ startMs: number; reloadMs: number }> {
+async function measureGateway(
+  variables: number,
+): Promise<{ startMs: number; reloadMs: number }> {
   await using file = await createKvFile();
   using kv = await file.open();
   const startedAt = performance.now();
   await using changing = await ChangingVariables.start(kvStore(kv), variables);
   const reloadedAt = performance.now();
   await changing.change();
-  return { startMs: reloadedAt - startedAt, reloadMs: performance.now() - reloadedAt };
+  return {
+    startMs: reloadedAt - startedAt,
+    reloadMs: performance.now() - reloadedAt,
+  };
 }
 
 async function measureCommits(entries: number): Promise<number> {
@@ -59,7 +66,11 @@ async function measureCommits(entries: number): Promise<number> {
   const startedAt = performance.now();
   for (let next = 0; next < entries;) {
     const commit = kv.atomic();
-    for (const end = Math.min(entries, next + COMMIT_SIZE); next < end; next++) {
+    for (
+      const end = Math.min(entries, next + COMMIT_SIZE);
+      next < end;
+      next++
+    ) {
       commit.set(["bare", next], `value ${next}`);
     }
     await commit.commit();

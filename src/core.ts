@@ -1,4 +1,8 @@
-import type { ActiveConfiguration, Changes, ChangesOptions } from "./changes/changes.ts";
+import type {
+  ActiveConfiguration,
+  Changes,
+  ChangesOptions,
+} from "./changes/changes.ts";
 import { Configuration } from "./config/configuration.ts";
 import type { Snapshot } from "./config/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "./config/stored_variables.ts";
@@ -54,28 +58,54 @@ export class Core {
    *
    * @param createChanges Creates what a gateway with hot reload has besides; `undefined` without hot reload.
    */
-  constructor(options: ResolvedOptions, createChanges: CreateChanges | undefined) {
+  constructor(
+    options: ResolvedOptions,
+    createChanges: CreateChanges | undefined,
+  ) {
     this.#options = options;
     this.failure = options.failure;
     const { clock, random, metrics, masterKey } = options;
     const { signal } = this.#closing;
-    const onChange = (failure: Error | undefined) => this.#handleStoreChange(failure);
-    const store = this.store = new CircuitBreaker(options.store, { clock, metrics, onChange });
-    const tasks = this.#tasks = new BackgroundTasks({ ...options, store, signal });
+    const onChange = (failure: Error | undefined) =>
+      this.#handleStoreChange(failure);
+    const store = this.store = new CircuitBreaker(options.store, {
+      clock,
+      metrics,
+      onChange,
+    });
+    const tasks = this.#tasks = new BackgroundTasks({
+      ...options,
+      store,
+      signal,
+    });
     const reload = () => this.configuration.reload().catch(() => {}); // its issues have been logged
-    const storedVariables = new StoredVariablesSource({ store, clock, random, reload, signal });
+    const storedVariables = new StoredVariablesSource({
+      store,
+      clock,
+      random,
+      reload,
+      signal,
+    });
     this.#storedVariables = storedVariables;
     const common = { ...options, store, tasks, storedVariables };
     this.changes = createChanges?.({ ...common, reload });
     metrics.observe("rep.streams.open", () => this.changes?.hub.size ?? 0);
-    const publish = async (snapshot: Snapshot) => await this.changes?.publisher.publishNowOrLater(snapshot) ?? true;
+    const publish = async (snapshot: Snapshot) =>
+      await this.changes?.publisher.publishNowOrLater(snapshot) ?? true;
     this.configuration = new Configuration({ ...common, publish });
-    this.rateLimit = new RateLimit({ store, clock, random, limit: options.sessionKeyMaxRate });
+    this.rateLimit = new RateLimit({
+      store,
+      clock,
+      random,
+      limit: options.sessionKeyMaxRate,
+    });
     this.epochs = new Epochs({
       clock,
       rotationMs: options.keyRotationMs,
       retentionMs: options.keyRetentionMs,
-      masterKey: masterKey ? () => Promise.resolve(masterKey) : () => sharedMasterKey(store, options),
+      masterKey: masterKey
+        ? () => Promise.resolve(masterKey)
+        : () => sharedMasterKey(store, options),
     });
   }
 
@@ -96,7 +126,8 @@ export class Core {
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
   get active(): ActiveConfiguration {
     const { snapshot } = this.configuration;
-    return this.changes?.activeConfiguration(snapshot) ?? { snapshot, cursor: 0 };
+    return this.changes?.activeConfiguration(snapshot) ??
+      { snapshot, cursor: 0 };
   }
 
   /** How long the TLS certificate is still valid. */
@@ -121,7 +152,9 @@ export class Core {
     try {
       await this.epochs.keys(this.epochs.current());
     } catch (error) {
-      this.#options.log.debug("rep.master_key.not_loaded", { detail: `loading it with the first page: ${error}` });
+      this.#options.log.debug("rep.master_key.not_loaded", {
+        detail: `loading it with the first page: ${error}`,
+      });
     }
   }
 
@@ -129,12 +162,26 @@ export class Core {
     const tasks = this.#tasks;
     const { registry } = this.#options;
     this.#checkCertificate();
-    tasks.repeat(SAMPLE_MS, "sample", () => Promise.resolve(registry.sample()), { needsStore: false });
-    tasks.repeat(SAMPLE_MS, "certificate", () => Promise.resolve(this.#checkCertificate()), { needsStore: false });
+    tasks.repeat(
+      SAMPLE_MS,
+      "sample",
+      () => Promise.resolve(registry.sample()),
+      { needsStore: false },
+    );
+    tasks.repeat(
+      SAMPLE_MS,
+      "certificate",
+      () => Promise.resolve(this.#checkCertificate()),
+      { needsStore: false },
+    );
     tasks.repeat(WINDOW_MS, "sweep", () => this.rateLimit.sweep());
     tasks.repeat(PROBE_MS, "probe", () => this.store.probe());
     tasks.repeat(PROBE_MS, "save", () => this.#saveCounts());
-    tasks.runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#storedVariables.poll());
+    tasks.runOnHint(
+      VARIABLES_HEAD_KEY,
+      "reload",
+      () => this.#storedVariables.poll(),
+    );
     if (this.changes) this.changes.start(); // polls for both the events and the variables
     else tasks.repeat(POLL_MS, "reload", () => this.#storedVariables.poll());
   }
@@ -144,11 +191,15 @@ export class Core {
     const { certificateNotAfter, log } = this.#options;
     const seconds = this.certificateSeconds;
     if (seconds > EXPIRING_SECONDS) return;
-    const not_after = new Date(1_000 * (certificateNotAfter() ?? 0)).toISOString();
-    const state = seconds > 0 ? "ends within 7 days" : "has ended, and clients reject it";
+    const not_after = new Date(1_000 * (certificateNotAfter() ?? 0))
+      .toISOString();
+    const state = seconds > 0
+      ? "ends within 7 days"
+      : "has ended, and clients reject it";
     if (this.#expiring === not_after + state) return;
     this.#expiring = not_after + state;
-    const detail = `the certificate ${state}: renew it, replace its files, and reload (SIGHUP)`;
+    const detail =
+      `the certificate ${state}: renew it, replace its files, and reload (SIGHUP)`;
     log.warn("rep.tls.expiring", { not_after, detail });
   }
 
@@ -160,7 +211,10 @@ export class Core {
   #handleStoreChange(failure: Error | undefined): void {
     const { log } = this.#options;
     if (failure !== undefined) {
-      return log.error("rep.store.down", { detail: `limits are counted in memory, changes wait: ${failure.message}` });
+      return log.error("rep.store.down", {
+        detail:
+          `limits are counted in memory, changes wait: ${failure.message}`,
+      });
     }
     log.info("rep.store.up", { detail: "the store is available again" });
     this.#tasks.runAll();
@@ -169,7 +223,9 @@ export class Core {
   /** Stores the session keys that were counted in memory. */
   async #saveCounts(): Promise<void> {
     const clients = await this.rateLimit.save();
-    if (clients > 0) this.#options.log.info("rep.rate_limit.saved", { clients });
+    if (clients > 0) {
+      this.#options.log.info("rep.rate_limit.saved", { clients });
+    }
   }
 }
 

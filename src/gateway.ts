@@ -1,20 +1,46 @@
-import type { PublicVariables, SensitiveVariables, ServerVariables } from "@rep/gateway/client";
+import type {
+  PublicVariables,
+  SensitiveVariables,
+  ServerVariables,
+} from "@rep/gateway/client";
 import type { Changes, ChangesOptions } from "./changes/changes.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
-import { HEALTH_PATH, HealthEndpoint, type HealthStatus, observeProblems, problemsOf } from "./endpoints/health.ts";
+import {
+  HEALTH_PATH,
+  HealthEndpoint,
+  type HealthStatus,
+  observeProblems,
+  problemsOf,
+} from "./endpoints/health.ts";
 import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
-import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "./endpoints/probes.ts";
-import { SessionKeyEndpoint, sessionKeyHeaders } from "./endpoints/session_key.ts";
+import {
+  handleLive,
+  handleReady,
+  LIVE_PATH,
+  READY_PATH,
+} from "./endpoints/probes.ts";
+import {
+  SessionKeyEndpoint,
+  sessionKeyHeaders,
+} from "./endpoints/session_key.ts";
 import { Core } from "./core.ts";
-import { type GatewayOptions, type ResolvedOptions, resolveOptions } from "./gateway_options.ts";
+import {
+  type GatewayOptions,
+  type ResolvedOptions,
+  resolveOptions,
+} from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import { corsHeaders } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { RequestUrls } from "./http/request_urls.ts";
-import { type ConnectionInfo, createResponder, type Responder } from "./http/respond.ts";
+import {
+  type ConnectionInfo,
+  createResponder,
+  type Responder,
+} from "./http/respond.ts";
 import {
   CORS_METHODS,
   type Endpoint,
@@ -43,7 +69,10 @@ export interface Gateway extends AsyncDisposable {
   /**
    * Responds to a request if its path is the gateway's own, for servers with other routes; else returns `undefined`.
    */
-  handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
+  handle(
+    request: Request,
+    info?: ConnectionInfo,
+  ): Promise<Response | undefined>;
   /**
    * Injects the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML that
    * a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body is not changed, except for navigations that a
@@ -63,18 +92,25 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(options?: ReloadOptions): Promise<void>;
   /** Returns the value of a PUBLIC variable; `undefined` if it is not set. For what a server renders itself. */
-  get<Name extends keyof PublicVariables & string>(name: Name): PublicVariables[Name];
+  get<Name extends keyof PublicVariables & string>(
+    name: Name,
+  ): PublicVariables[Name];
   /**
    * Returns the value of a SENSITIVE or a SERVER variable; `undefined` if it is not set. It has another name than
    * {@linkcode Gateway.get}, so that code that runs in a page as well cannot reveal it.
    */
-  getPrivate<Name extends keyof PrivateVariables & string>(name: Name): PrivateVariables[Name];
+  getPrivate<Name extends keyof PrivateVariables & string>(
+    name: Name,
+  ): PrivateVariables[Name];
   /**
    * Calls back after each reload of this process that changes a variable of any tier, with its new and its old value.
    *
    * @returns A function that ends the subscription.
    */
-  onChange(name: keyof (PublicVariables & PrivateVariables) & string, listener: ValueListener): () => void;
+  onChange(
+    name: keyof (PublicVariables & PrivateVariables) & string,
+    listener: ValueListener,
+  ): () => void;
   /**
    * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
    * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
@@ -121,14 +157,21 @@ export interface CloseOptions {
  * assertEquals(variables, { public: 1, sensitive: 0, server: 0 });
  * ```
  */
-export async function createGateway(options: GatewayOptions = {}): Promise<Gateway> {
+export async function createGateway(
+  options: GatewayOptions = {},
+): Promise<Gateway> {
   const resolved = resolveOptions(options);
   const content = await openContent(resolved);
-  const core = new Core(resolved, resolved.hotReload ? await loadChanges() : undefined);
+  const core = new Core(
+    resolved,
+    resolved.hotReload ? await loadChanges() : undefined,
+  );
   const gateway = new RunningGateway(resolved, core, content);
   try {
     await core.start();
-    if (core.configuration.snapshot.sensitive.size > 0) warnAboutRebinding(resolved);
+    if (core.configuration.snapshot.sensitive.size > 0) {
+      warnAboutRebinding(resolved);
+    }
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -143,9 +186,12 @@ async function loadChanges() {
 }
 
 /** Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin. */
-function warnAboutRebinding({ allowedHosts, allowedOrigins, log }: ResolvedOptions): void {
+function warnAboutRebinding(
+  { allowedHosts, allowedOrigins, log }: ResolvedOptions,
+): void {
   if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
-  const detail = "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
+  const detail =
+    "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
     "expected allowedHosts or allowedOrigins";
   log.warn("rep.start.warning", { detail });
 }
@@ -168,7 +214,11 @@ class RunningGateway implements Gateway {
   #isStopping = false;
   #closing: Promise<void> | undefined;
 
-  constructor(options: ResolvedOptions, core: Core, content: Content | undefined) {
+  constructor(
+    options: ResolvedOptions,
+    core: Core,
+    content: Content | undefined,
+  ) {
     this.#options = options;
     this.#core = core;
     this.#content = content;
@@ -176,52 +226,102 @@ class RunningGateway implements Gateway {
     this.#health = new HealthEndpoint(clock);
     observeProblems(options.metrics, core);
     const runtime = globalThis.navigator?.userAgent ?? "unknown";
-    options.metrics.observe("rep.build.info", () => new Map([[`${VERSION} ${runtime}`, 1]]));
-    options.metrics.observe("rep.tls.not_after_timestamp_seconds", options.certificateNotAfter);
-    const isAllowedHost = allowedHosts.length === 0 ? undefined : hostRule(allowedHosts);
-    const common = { ...options, urls: this.#urls, isAllowedHost: undefined, onRequest: undefined };
-    this.#respond = createResponder({ ...common, isAllowedHost, onRequest: createProxyWarning(options) });
+    options.metrics.observe(
+      "rep.build.info",
+      () => new Map([[`${VERSION} ${runtime}`, 1]]),
+    );
+    options.metrics.observe(
+      "rep.tls.not_after_timestamp_seconds",
+      options.certificateNotAfter,
+    );
+    const isAllowedHost = allowedHosts.length === 0
+      ? undefined
+      : hostRule(allowedHosts);
+    const common = {
+      ...options,
+      urls: this.#urls,
+      isAllowedHost: undefined,
+      onRequest: undefined,
+    };
+    this.#respond = createResponder({
+      ...common,
+      isAllowedHost,
+      onRequest: createProxyWarning(options),
+    });
     // Probes and scrapes come every few seconds.
-    this.#respondHealth = createResponder({ ...common, accessLog: false, metrics: noMetrics });
-    this.#sessionKey = new SessionKeyEndpoint({ ...options, epochs: core.epochs, rateLimit: core.rateLimit });
-    const fallback = content ? this.#contentEndpoint(content) : { handler: notFound };
-    this.#router = new Router({ table: this.#portTable(options), fallback, basePath });
-    const health = { table: this.#healthPortTable(options), fallback: { handler: notFound }, basePath: "" };
+    this.#respondHealth = createResponder({
+      ...common,
+      accessLog: false,
+      metrics: noMetrics,
+    });
+    this.#sessionKey = new SessionKeyEndpoint({
+      ...options,
+      epochs: core.epochs,
+      rateLimit: core.rateLimit,
+    });
+    const fallback = content
+      ? this.#contentEndpoint(content)
+      : { handler: notFound };
+    this.#router = new Router({
+      table: this.#portTable(options),
+      fallback,
+      basePath,
+    });
+    const health = {
+      table: this.#healthPortTable(options),
+      fallback: { handler: notFound },
+      basePath: "",
+    };
     this.#healthRouter = new Router(health);
   }
 
-  readonly fetch: Gateway["fetch"] = (request, info) => this.#respond(request, info, this.#router.find);
+  readonly fetch: Gateway["fetch"] = (request, info) =>
+    this.#respond(request, info, this.#router.find);
 
   readonly handle: Gateway["handle"] = async (request, info) => {
     const path = this.#urls.read(request.url)?.path;
-    return path !== undefined && this.#router.owns(path) ? await this.fetch(request, info) : undefined;
+    return path !== undefined && this.#router.owns(path)
+      ? await this.fetch(request, info)
+      : undefined;
   };
 
-  readonly inject: Gateway["inject"] = async (response, request = ANY_REQUEST as Request) => {
+  readonly inject: Gateway["inject"] = async (
+    response,
+    request = ANY_REQUEST as Request,
+  ) => {
     const { injectPage } = await import("./pages/page_response.ts");
-    return await injectPage(response, request, this.#configScript, this.#options.log);
+    return await injectPage(
+      response,
+      request,
+      this.#configScript,
+      this.#options.log,
+    );
   };
 
   readonly fetchHealth: Gateway["fetchHealth"] = (request) =>
     this.#respondHealth(request, undefined, this.#healthRouter.find);
 
-  readonly reload: Gateway["reload"] = (options) => this.#core.configuration.reload(options);
+  readonly reload: Gateway["reload"] = (options) =>
+    this.#core.configuration.reload(options);
 
-  readonly get: Gateway["get"] = (name) => this.#core.configuration.snapshot.public.get(name);
+  readonly get: Gateway["get"] = (name) =>
+    this.#core.configuration.snapshot.public.get(name);
 
   readonly getPrivate: Gateway["getPrivate"] = (name) => {
     const { sensitive, serverValue } = this.#core.configuration.snapshot;
     return sensitive.get(name) ?? serverValue(name);
   };
 
-  readonly onChange: Gateway["onChange"] = (name, listener) => this.#core.configuration.listeners.add(name, listener);
+  readonly onChange: Gateway["onChange"] = (name, listener) =>
+    this.#core.configuration.listeners.add(name, listener);
 
   readonly beginShutdown: Gateway["beginShutdown"] = () => {
     this.#isStopping = true;
     this.#core.changes?.leave();
   };
 
-  readonly close: Gateway["close"] = (options = {}) => this.#closing ??= this.#close(options);
+  readonly close: Gateway["close"] = (options = {}) =>
+    this.#closing ??= this.#close(options);
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
@@ -230,13 +330,18 @@ class RunningGateway implements Gateway {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     this.beginShutdown();
     const requests = this.#finishRequests(stopListening);
-    await Promise.all([this.#core.changes?.hub.close(drainMs), waitAtMost(drainMs, requests, this.#options.clock)]);
+    await Promise.all([
+      this.#core.changes?.hub.close(drainMs),
+      waitAtMost(drainMs, requests, this.#options.clock),
+    ]);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#core.close();
     this.#sessionKey.close();
   }
 
-  async #finishRequests(stopListening = () => Promise.resolve()): Promise<void> {
+  async #finishRequests(
+    stopListening = () => Promise.resolve(),
+  ): Promise<void> {
     await this.#content?.drainWebSockets?.();
     await Promise.all([stopListening(), this.#content?.drain?.()]);
   }
@@ -245,18 +350,29 @@ class RunningGateway implements Gateway {
     const { changes } = this.#core;
     return {
       // Load balancers and orchestrators request health by address, so that it is served for any host.
-      [HEALTH_PATH]: { ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()), isForAnyHost: true },
+      [HEALTH_PATH]: {
+        ...(separateHealth ? { handler: notFound } : this.#healthEndpoint()),
+        isForAnyHost: true,
+      },
       "/rep/session-key": {
         methods: CORS_METHODS,
         handler: (request, context) =>
-          this.#sessionKey.respond(request, context, this.#core.configuration.snapshot.sensitive.size),
+          this.#sessionKey.respond(
+            request,
+            context,
+            this.#core.configuration.snapshot.sensitive.size,
+          ),
         headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
       },
-      "/rep/changes": changes === undefined ? { handler: rejectChanges } : changesEndpoint(changes),
+      "/rep/changes": changes === undefined
+        ? { handler: rejectChanges }
+        : changesEndpoint(changes),
       "/rep/client.js": {
         methods: READ_METHODS,
         handler: async (request) => {
-          const { handleClientScript } = await import("./endpoints/client_script.ts");
+          const { handleClientScript } = await import(
+            "./endpoints/client_script.ts"
+          );
           return await handleClientScript(request);
         },
       },
@@ -267,20 +383,32 @@ class RunningGateway implements Gateway {
     return {
       [HEALTH_PATH]: this.#healthEndpoint(),
       [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
-      [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, this.#status) },
+      [READY_PATH]: {
+        methods: READ_METHODS,
+        handler: (request) => handleReady(request, this.#status),
+      },
       "/status": { methods: READ_METHODS, handler: this.#respondWithStatus },
-      [METRICS_PATH]: { methods: READ_METHODS, handler: (request) => handleMetrics(request, registry) },
+      [METRICS_PATH]: {
+        methods: READ_METHODS,
+        handler: (request) => handleMetrics(request, registry),
+      },
     };
   }
 
   #healthEndpoint(): Endpoint {
-    return { methods: READ_METHODS, handler: (request) => this.#respondWithHealth(request) };
+    return {
+      methods: READ_METHODS,
+      handler: (request) => this.#respondWithHealth(request),
+    };
   }
 
   /** An upstream decides about methods itself. */
   #contentEndpoint(content: Content): Endpoint {
-    const handler: Handler = (request, context) => content.respond(request, context, this.#configScript);
-    return this.#options.staticDir === undefined ? { handler } : { handler, methods: READ_METHODS };
+    const handler: Handler = (request, context) =>
+      content.respond(request, context, this.#configScript);
+    return this.#options.staticDir === undefined
+      ? { handler }
+      : { handler, methods: READ_METHODS };
   }
 
   readonly #configScript: GetConfigScript = () => {
@@ -290,9 +418,15 @@ class RunningGateway implements Gateway {
 
   /** A gateway without pages does not load what they need. */
   async #firstConfigScript(): Promise<ConfigScript> {
-    const { ConfigScriptCache } = await import("./pages/config_script_cache.ts");
+    const { ConfigScriptCache } = await import(
+      "./pages/config_script_cache.ts"
+    );
     const { epochs } = this.#core;
-    const parts = { ...this.#options, activeConfiguration: () => this.#core.active, epochs };
+    const parts = {
+      ...this.#options,
+      activeConfiguration: () => this.#core.active,
+      epochs,
+    };
     return await (this.#configScripts ??= new ConfigScriptCache(parts)).get();
   }
 
@@ -301,14 +435,25 @@ class RunningGateway implements Gateway {
   }
 
   readonly #respondWithStatus: Handler = async (request, context) => {
-    const { respondWithStatus } = await import("./endpoints/status/respond_with_status.ts");
+    const { respondWithStatus } = await import(
+      "./endpoints/status/respond_with_status.ts"
+    );
     const report = this.#health.report(this.#healthState);
-    return await respondWithStatus(request, context, { ...this.#options, ...this.#core, report });
+    return await respondWithStatus(request, context, {
+      ...this.#options,
+      ...this.#core,
+      report,
+    });
   };
 
   get #healthState() {
     const { snapshot, blocked } = this.#core.configuration;
-    return { status: this.#status, snapshot, blocked, problems: problemsOf(this.#core) };
+    return {
+      status: this.#status,
+      snapshot,
+      blocked,
+      problems: problemsOf(this.#core),
+    };
   }
 
   get #status(): HealthStatus {

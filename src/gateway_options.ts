@@ -11,7 +11,11 @@ import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
-import { combineMetrics, noTelemetry, type Telemetry } from "./observe/metrics.ts";
+import {
+  combineMetrics,
+  noTelemetry,
+  type Telemetry,
+} from "./observe/metrics.ts";
 import { Registry } from "./observe/registry.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
@@ -186,7 +190,9 @@ export interface NumberOption extends NumberRange {
 }
 
 type NumberOptionName = {
-  [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined ? K : never;
+  [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined
+    ? K
+    : never;
 }[keyof GatewayOptions];
 
 /**
@@ -205,7 +211,10 @@ export const NUMBER_OPTIONS = {
   staticCacheBytes: { default: 67_108_864, min: 0, max: 68_719_476_736 },
   upstreamTimeoutMs: { default: 30_000, min: 1, max: 3_600_000 },
   maxTransfers: { default: 1_000, min: 1, max: 1_000_000 },
-} as const satisfies Record<NumberOptionName, NumberRange & Partial<NumberOption>>;
+} as const satisfies Record<
+  NumberOptionName,
+  NumberRange & Partial<NumberOption>
+>;
 
 /** The options after validation, with defaults applied. */
 export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
@@ -257,11 +266,26 @@ export function resolveOptions(options: GatewayOptions) {
   };
 }
 
-async function readSources(options: GatewayOptions, strict: boolean): Promise<SnapshotInput> {
-  const { variables = readEnvironment, manifest, manifestPath, loadPatternLibrary } = options;
-  const [environment, text]: unknown[] = await Promise.all([resolveSource(variables), resolveSource(manifest)]);
-  if (!isMapping(environment)) throw sourceError("variables", "an object with their names", environment);
-  if (text !== undefined && typeof text !== "string") throw sourceError("manifest", "a string", text);
+async function readSources(
+  options: GatewayOptions,
+  strict: boolean,
+): Promise<SnapshotInput> {
+  const {
+    variables = readEnvironment,
+    manifest,
+    manifestPath,
+    loadPatternLibrary,
+  } = options;
+  const [environment, text]: unknown[] = await Promise.all([
+    resolveSource(variables),
+    resolveSource(manifest),
+  ]);
+  if (!isMapping(environment)) {
+    throw sourceError("variables", "an object with their names", environment);
+  }
+  if (text !== undefined && typeof text !== "string") {
+    throw sourceError("manifest", "a string", text);
+  }
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
     sourceOf: options.sourceOf,
@@ -273,51 +297,83 @@ async function readSources(options: GatewayOptions, strict: boolean): Promise<Sn
   };
 }
 
-function sourceError(name: string, expected: string, got: unknown): ConfigurationError {
-  return new ConfigurationError([`Cannot use ${name}: expected ${expected}, got ${describeKind(got)}`]);
+function sourceError(
+  name: string,
+  expected: string,
+  got: unknown,
+): ConfigurationError {
+  return new ConfigurationError([
+    `Cannot use ${name}: expected ${expected}, got ${describeKind(got)}`,
+  ]);
 }
 
 async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
 }
 
-function resolveNumbers(options: GatewayOptions): Record<NumberOptionName, number> {
+function resolveNumbers(
+  options: GatewayOptions,
+): Record<NumberOptionName, number> {
   const maxStreams = options.maxStreams ?? NUMBER_OPTIONS.maxStreams.default;
-  const maxStreamsPerClient = options.maxStreamsPerClient ?? Math.ceil(maxStreams / 2);
+  const maxStreamsPerClient = options.maxStreamsPerClient ??
+    Math.ceil(maxStreams / 2);
   const names = Object.keys(NUMBER_OPTIONS) as NumberOptionName[];
-  const numbers = names.map((name) => [name, resolveNumber(name, { ...options, maxStreamsPerClient })]);
+  const numbers = names.map((
+    name,
+  ) => [name, resolveNumber(name, { ...options, maxStreamsPerClient })]);
   return Object.fromEntries(numbers);
 }
 
-function resolveNumber(name: NumberOptionName, options: GatewayOptions): number {
-  const { default: defaultValue, min, max, step = 1 }: NumberRange & Partial<NumberOption> = NUMBER_OPTIONS[name];
+function resolveNumber(
+  name: NumberOptionName,
+  options: GatewayOptions,
+): number {
+  const { default: defaultValue, min, max, step = 1 }:
+    & NumberRange
+    & Partial<NumberOption> = NUMBER_OPTIONS[name];
   const value = options[name] ?? defaultValue;
-  if (value !== undefined && Number.isInteger(value) && value >= min && value <= max && value % step === 0) {
+  if (
+    value !== undefined && Number.isInteger(value) && value >= min &&
+    value <= max && value % step === 0
+  ) {
     return value;
   }
   const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
-  throw new RangeError(`Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${formatValue(value)}`);
+  throw new RangeError(
+    `Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${
+      formatValue(value)
+    }`,
+  );
 }
 
 function checkMasterKey(masterKey: Uint8Array | undefined): void {
   if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) return;
-  throw new RangeError(`Cannot use masterKey: expected ${MASTER_KEY_BYTES} bytes, got ${masterKey.length}`);
+  throw new RangeError(
+    `Cannot use masterKey: expected ${MASTER_KEY_BYTES} bytes, got ${masterKey.length}`,
+  );
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {
   return origins.map((origin) => {
     const normalized = normalizeOrigin(origin);
     if (normalized !== undefined) return normalized;
-    const expected = "origins such as https://app.example.com, without wildcards";
+    const expected =
+      "origins such as https://app.example.com, without wildcards";
     const got = formatValue(redactUrl(origin));
-    throw new RangeError(`Cannot use allowedOrigins: expected ${expected}, got ${got}`);
+    throw new RangeError(
+      `Cannot use allowedOrigins: expected ${expected}, got ${got}`,
+    );
   });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
   const invalid = hosts.find((host) => !isHostPattern(host));
   if (invalid === undefined) return hosts;
-  throw new RangeError(`Cannot use allowedHosts: expected hosts such as ${EXAMPLE_HOSTS}, got ${formatValue(invalid)}`);
+  throw new RangeError(
+    `Cannot use allowedHosts: expected hosts such as ${EXAMPLE_HOSTS}, got ${
+      formatValue(invalid)
+    }`,
+  );
 }
 
 const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
@@ -325,12 +381,20 @@ const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
 function checkBasePath(basePath: string): string {
   const path = parseBasePath(basePath);
   if (path !== undefined) return path;
-  throw new RangeError(`Cannot use basePath: expected ${EXPECTED_BASE_PATH}, got ${formatValue(basePath)}`);
+  throw new RangeError(
+    `Cannot use basePath: expected ${EXPECTED_BASE_PATH}, got ${
+      formatValue(basePath)
+    }`,
+  );
 }
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;
   const url = parseUpstream(upstream);
   if (url) return url;
-  throw new RangeError(`Cannot use upstream: expected ${EXPECTED_UPSTREAM}, got ${formatValue(redactUrl(upstream))}`);
+  throw new RangeError(
+    `Cannot use upstream: expected ${EXPECTED_UPSTREAM}, got ${
+      formatValue(redactUrl(upstream))
+    }`,
+  );
 }

@@ -11,5 +11,9 @@ export async function answerOf(response: Response): Promise<Answer> {
   const { status, headers } = response;
   const text = await response.text();
   const isJson = headers.get("content-type")?.includes("json") && text !== "";
-  return { status, headers: Object.fromEntries(headers), body: isJson ? JSON.parse(text) : text || undefined };
+  return {
+    status,
+    headers: Object.fromEntries(headers),
+    body: isJson ? JSON.parse(text) : text || undefined,
+  };
 }

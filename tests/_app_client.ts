@@ -27,17 +27,25 @@ export class AppClient implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets: ReadonlySet<Socket>;
 
-  private constructor(client: Deno.HttpClient, server: Server, sockets: ReadonlySet<Socket>) {
+  private constructor(
+    client: Deno.HttpClient,
+    server: Server,
+    sockets: ReadonlySet<Socket>,
+  ) {
     [this.client, this.#server, this.#sockets] = [client, server, sockets];
   }
 
-  static async open({ port, from = "127.0.0.2", http = 2, keepAlive = true }: AppClientOptions): Promise<AppClient> {
+  static async open(
+    { port, from = "127.0.0.2", http = 2, keepAlive = true }: AppClientOptions,
+  ): Promise<AppClient> {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => {
       sockets.add(socket);
       connectOnce(socket, { port, from });
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) =>
+      server.listen(0, "127.0.0.1", resolve)
+    );
     const { port: own } = server.address() as { port: number };
     const ca = await Deno.readTextFile(new URL("ca.crt", TLS));
     const client = Deno.createHttpClient({
@@ -62,12 +70,18 @@ export class AppClient implements AsyncDisposable {
 }
 
 /** Answers the head of a CONNECT request, and connects. */
-function connectOnce(client: Socket, { port, from }: { port: number; from: string }): void {
+function connectOnce(
+  client: Socket,
+  { port, from }: { port: number; from: string },
+): void {
   client.once("data", () => {
-    const peer = connect({ host: "127.0.0.1", port, localAddress: from }, () => {
-      client.write("HTTP/1.1 200 OK\r\n\r\n");
-      client.pipe(peer).pipe(client);
-    });
+    const peer = connect(
+      { host: "127.0.0.1", port, localAddress: from },
+      () => {
+        client.write("HTTP/1.1 200 OK\r\n\r\n");
+        client.pipe(peer).pipe(client);
+      },
+    );
     peer.on("error", () => client.destroy());
     peer.on("close", () => client.destroy());
     client.on("close", () => peer.destroy());

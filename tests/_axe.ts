@@ -7,5 +7,7 @@ export async function findViolations(page: Page): Promise<string[]> {
   const { violations } = await page.evaluate("axe.run()") as {
     violations: { id: string; nodes: { html: string }[] }[];
   };
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+  return violations.map(({ id, nodes }) =>
+    `${id}: ${nodes.map(({ html }) => html).join(" ")}`
+  );
 }

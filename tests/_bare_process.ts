@@ -29,18 +29,35 @@ const UNUSED = {
  * those in `flags`. It must exit by itself. `say(…)` prints its arguments as JSON, and `src/` is mapped to the
  * project's sources.
  */
-export async function bareProcess(program: string, options: BareProcessOptions = {}): Promise<BareProcess> {
+export async function bareProcess(
+  program: string,
+  options: BareProcessOptions = {},
+): Promise<BareProcess> {
   const { flags = [], maxFiles, env: more } = options;
   const folder = await Deno.makeTempDir();
   const main = join(folder, "main.ts");
   await Deno.writeTextFile(main, `${PRELUDE}\n${program}`);
-  await Deno.writeTextFile(join(folder, "imports.json"), JSON.stringify({ imports: { ...UNUSED, "src/": SOURCES } }));
+  await Deno.writeTextFile(
+    join(folder, "imports.json"),
+    JSON.stringify({ imports: { ...UNUSED, "src/": SOURCES } }),
+  );
   const args = ["run", ...FLAGS, ...flags, toFileUrl(main).href];
   const [command, commandArgs] = maxFiles === undefined
     ? [Deno.execPath(), args]
-    : ["bash", ["-c", `ulimit -n ${maxFiles}; exec "$0" "$@"`, Deno.execPath(), ...args]];
+    : ["bash", [
+      "-c",
+      `ulimit -n ${maxFiles}; exec "$0" "$@"`,
+      Deno.execPath(),
+      ...args,
+    ]];
   const env = { DENO_DIR: join(folder, "deno"), NO_COLOR: "1", ...more };
-  const child = new Deno.Command(command, { args: commandArgs, cwd: folder, env, stdin: "null", stdout: "piped" })
+  const child = new Deno.Command(command, {
+    args: commandArgs,
+    cwd: folder,
+    env,
+    stdin: "null",
+    stdout: "piped",
+  })
     .spawn();
   return {
     child,
@@ -54,11 +71,20 @@ export async function bareProcess(program: string, options: BareProcessOptions =
 }
 
 const SOURCES = new URL("../src/", import.meta.url).href;
-const FLAGS = ["--no-config", "--no-lock", "--no-check", "--no-prompt", "--no-code-cache", "--import-map=imports.json"];
+const FLAGS = [
+  "--no-config",
+  "--no-lock",
+  "--no-check",
+  "--no-prompt",
+  "--no-code-cache",
+  "--import-map=imports.json",
+];
 const PRELUDE = `const say = (...values) => console.log(JSON.stringify(values));
 const log = { debug: say, info: say, warn: say, error: say };`;
 
-async function* jsonLines(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<unknown> {
+async function* jsonLines(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+): AsyncGenerator<unknown> {
   let rest = "";
   for await (const text of stream.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");

@@ -1,4 +1,9 @@
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core";
 import { findBrowser } from "../tools/find_browser.ts";
 
 /** A browser that a test controls. */
@@ -30,7 +35,13 @@ export function testBrowser(
   name: string,
   fn: (browser: TestBrowser, context: Deno.TestContext) => Promise<void>,
 ): void {
-  if ("reason" in found) return Deno.test({ name: `${name} (${found.reason})`, ignore: true, fn() {} });
+  if ("reason" in found) {
+    return Deno.test({
+      name: `${name} (${found.reason})`,
+      ignore: true,
+      fn() {},
+    });
+  }
   Deno.test({
     name,
     sanitizeOps: false, // the browser, and Playwright's timers and pipes, outlive the test
@@ -43,7 +54,9 @@ export function testBrowser(
   });
 }
 
-function startBrowser({ path, env }: Exclude<typeof found, { reason: string }>): Promise<Browser> {
+function startBrowser(
+  { path, env }: Exclude<typeof found, { reason: string }>,
+): Promise<Browser> {
   return chromium.launch({
     executablePath: path,
     args: ARGS,

@@ -5,14 +5,27 @@ import { TextLineStream } from "../tools/text_lines.ts";
 /** One line of the command's log. */
 export type LogLine = Record<string, unknown> & { msg: string };
 
-const [FLAGS, REGISTRY_FLAGS] = await Promise.all([stdFlags(), registryFlags()]);
+const [FLAGS, REGISTRY_FLAGS] = await Promise.all([
+  stdFlags(),
+  registryFlags(),
+]);
 
 /** The command runs as users run it: from a registry, with a store. */
 const COMMAND_FLAGS = [...REGISTRY_FLAGS, "--unstable-kv"];
 
 /** Returns the arguments for `deno` that run the command. */
-export function commandArgs(args: readonly string[], permissions: readonly string[] = ["-A"]): string[] {
-  return ["run", "--quiet", ...COMMAND_FLAGS, ...permissions, "main.ts", ...args];
+export function commandArgs(
+  args: readonly string[],
+  permissions: readonly string[] = ["-A"],
+): string[] {
+  return [
+    "run",
+    "--quiet",
+    ...COMMAND_FLAGS,
+    ...permissions,
+    "main.ts",
+    ...args,
+  ];
 }
 
 /** How a command ended that was expected to. */
@@ -23,20 +36,48 @@ export interface CommandOutcome {
 }
 
 /** Runs the command to its end. */
-export function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
+export function runCommand(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<CommandOutcome> {
   return runDeno(commandArgs(args), env);
 }
 
 /** Runs `serve.ts` with `deno serve` to its end. */
-export function runServe(flags: readonly string[], env: Record<string, string> = {}): Promise<CommandOutcome> {
-  return runDeno(["serve", ...COMMAND_FLAGS, "-A", "--host", "127.0.0.1", ...flags, "serve.ts"], env);
+export function runServe(
+  flags: readonly string[],
+  env: Record<string, string> = {},
+): Promise<CommandOutcome> {
+  return runDeno([
+    "serve",
+    ...COMMAND_FLAGS,
+    "-A",
+    "--host",
+    "127.0.0.1",
+    ...flags,
+    "serve.ts",
+  ], env);
 }
 
-async function runDeno(args: string[], env: Record<string, string>): Promise<CommandOutcome> {
-  const options = { args, env: { NO_COLOR: "1", ...env }, stdin: "null" } as const;
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
+async function runDeno(
+  args: string[],
+  env: Record<string, string>,
+): Promise<CommandOutcome> {
+  const options = {
+    args,
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+  } as const;
+  const { code, stdout, stderr } = await new Deno.Command(
+    Deno.execPath(),
+    options,
+  ).output();
   const decoder = new TextDecoder();
-  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  return {
+    code,
+    stdout: decoder.decode(stdout),
+    stderr: decoder.decode(stderr),
+  };
 }
 
 /** Starts the command on a free port of 127.0.0.1, and waits until it listens. */
@@ -45,20 +86,40 @@ export async function startCommand(
   env: Record<string, string> = {},
   permissions?: readonly string[],
 ): Promise<RunningCommand> {
-  const port = args.includes("--port") ? [] : ["--port", String(findFreePort())]; // it may be started again on it
-  const all = commandArgs(["--hostname", "127.0.0.1", ...port, ...args], permissions);
+  const port = args.includes("--port")
+    ? []
+    : ["--port", String(findFreePort())]; // it may be started again on it
+  const all = commandArgs(
+    ["--hostname", "127.0.0.1", ...port, ...args],
+    permissions,
+  );
   return await RunningCommand.start({ args: all, env }, listeningUrl);
 }
 
 /** The URL in the log line that says that the gateway is ready. */
 function listeningUrl(text: string): string | undefined {
   const line = parseLogLine(text);
-  return line?.msg === "rep.listening" && line.serves === "gateway" ? String(line.url) : undefined;
+  return line?.msg === "rep.listening" && line.serves === "gateway"
+    ? String(line.url)
+    : undefined;
 }
 
 /** Starts `serve.ts` with `deno serve`, and waits until it listens. */
-export async function startServe(flags: readonly string[], env: Record<string, string> = {}): Promise<RunningCommand> {
-  const args = ["serve", ...COMMAND_FLAGS, "-A", "--host", "127.0.0.1", "--port", "0", ...flags, "serve.ts"];
+export async function startServe(
+  flags: readonly string[],
+  env: Record<string, string> = {},
+): Promise<RunningCommand> {
+  const args = [
+    "serve",
+    ...COMMAND_FLAGS,
+    "-A",
+    "--host",
+    "127.0.0.1",
+    "--port",
+    "0",
+    ...flags,
+    "serve.ts",
+  ];
   return await RunningCommand.start({ args, env }, listeningUrl);
 }
 
@@ -75,7 +136,10 @@ export async function startModule(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<RunningCommand> {
-  return await RunningCommand.start({ args: ["run", ...FLAGS, "-A", path, ...args], env }, listeningServer);
+  return await RunningCommand.start({
+    args: ["run", ...FLAGS, "-A", path, ...args],
+    env,
+  }, listeningServer);
 }
 
 /** The URL in the line that `Deno.serve` prints. */
@@ -108,7 +172,10 @@ export class RunningCommand implements AsyncDisposable {
 
   private constructor(child: Deno.ChildProcess) {
     this.#child = child;
-    this.#collected = Promise.all([this.#collect(child.stdout), this.#collect(child.stderr)]).then(() => {
+    this.#collected = Promise.all([
+      this.#collect(child.stdout),
+      this.#collect(child.stderr),
+    ]).then(() => {
       this.#hasEnded = true;
       this.#runChecks();
     });
@@ -129,9 +196,12 @@ export class RunningCommand implements AsyncDisposable {
     }).spawn();
     const command = new RunningCommand(child);
     if (stdin !== undefined) {
-      await ReadableStream.from([stdin]).pipeThrough(new TextEncoderStream()).pipeTo(child.stdin);
+      await ReadableStream.from([stdin]).pipeThrough(new TextEncoderStream())
+        .pipeTo(child.stdin);
     }
-    const url = await command.#find(() => command.output.map(urlIn).find((url) => url !== undefined));
+    const url = await command.#find(() =>
+      command.output.map(urlIn).find((url) => url !== undefined)
+    );
     command.#url = url.replace(/\/$/, "");
     return command;
   }
@@ -143,7 +213,11 @@ export class RunningCommand implements AsyncDisposable {
 
   /** Waits for a line of the log that matches, past or future. */
   logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
-    return this.#find(() => this.output.map(parseLogLine).find((line) => line !== undefined && matches(line)));
+    return this.#find(() =>
+      this.output.map(parseLogLine).find((line) =>
+        line !== undefined && matches(line)
+      )
+    );
   }
 
   /** Waits for a line with this text, past or future. */
@@ -166,8 +240,14 @@ export class RunningCommand implements AsyncDisposable {
     await this.ended();
   }
 
-  async #collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
-    for await (const line of stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+  async #collect(
+    stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  ): Promise<void> {
+    for await (
+      const line of stream.pipeThrough(new TextDecoderStream()).pipeThrough(
+        new TextLineStream(),
+      )
+    ) {
       this.output.push(line);
       this.#runChecks();
     }
@@ -183,7 +263,13 @@ export class RunningCommand implements AsyncDisposable {
     const check = () => {
       const found = search();
       if (found !== undefined) resolve(found);
-      else if (this.#hasEnded) reject(new Error(`The command ended without that line:\n${this.output.join("\n")}`));
+      else if (this.#hasEnded) {
+        reject(
+          new Error(
+            `The command ended without that line:\n${this.output.join("\n")}`,
+          ),
+        );
+      }
     };
     this.#checks.add(check);
     check();

@@ -20,7 +20,9 @@ export class Http2RequestCounter implements RequestCounter {
       at += skipped;
       if (this.#skip > 0 || at === bytes.length) break;
       this.#header.push(bytes[at++] ?? 0);
-      if (this.#header.length === HEADER_BYTES && this.#readHeader() === HEADERS) requests++;
+      if (
+        this.#header.length === HEADER_BYTES && this.#readHeader() === HEADERS
+      ) requests++;
     }
     return requests;
   }

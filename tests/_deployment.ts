@@ -20,7 +20,8 @@ import {
 import { replaceAll, type Replacement } from "./_proxy.ts";
 import { TempDirectory } from "./_temp.ts";
 
-const PAGE = "<!doctype html><html><head><title>App</title></head><body></body></html>";
+const PAGE =
+  "<!doctype html><html><head><title>App</title></head><body></body></html>";
 const SECRETS = "REP_SENSITIVE_ANALYTICS_KEY=UA-12345-1\n";
 const MASTER_KEY = btoa("m".repeat(32));
 
@@ -33,10 +34,20 @@ interface Start {
 }
 
 /** Starts what files say with Deno and the module of this checkout. */
-async function startHere({ words, env: { DENO_DIR: _cache, ...env }, replacements }: Start): Promise<RunningCommand> {
-  const here = JSON.parse(replaceAll(JSON.stringify({ words, env }), replacements)) as Pick<Start, "words" | "env">;
-  const module = here.words.findIndex((word) => word.startsWith("jsr:@rep/gateway@"));
-  const [run, flags, options] = [here.words[1]!, here.words.slice(2, module), here.words.slice(module + 1)];
+async function startHere(
+  { words, env: { DENO_DIR: _cache, ...env }, replacements }: Start,
+): Promise<RunningCommand> {
+  const here = JSON.parse(
+    replaceAll(JSON.stringify({ words, env }), replacements),
+  ) as Pick<Start, "words" | "env">;
+  const module = here.words.findIndex((word) =>
+    word.startsWith("jsr:@rep/gateway@")
+  );
+  const [run, flags, options] = [
+    here.words[1]!,
+    here.words.slice(2, module),
+    here.words.slice(module + 1),
+  ];
   const args = [run, ...await registryFlags(), ...flags, "main.ts", ...options];
   return await RunningCommand.start(
     { args, env: here.env },
@@ -63,7 +74,9 @@ interface DeploymentOptions {
   setTheme: (value: string, process: RunningCommand) => Promise<void>;
 }
 
-async function deploy({ ports, start, setTheme }: DeploymentOptions): Promise<Deployment> {
+async function deploy(
+  { ports, start, setTheme }: DeploymentOptions,
+): Promise<Deployment> {
   let process = await start();
   return {
     ports,
@@ -81,7 +94,9 @@ async function deploy({ ports, start, setTheme }: DeploymentOptions): Promise<De
 /** The directories that `docs/deploy.md` has an administrator make for the unit. */
 export async function makeUnitDirectory(): Promise<TempDirectory> {
   const directory = await TempDirectory.make();
-  for (const name of ["app", "credentials", "etc", "state"]) await Deno.mkdir(directory.at(name));
+  for (const name of ["app", "credentials", "etc", "state"]) {
+    await Deno.mkdir(directory.at(name));
+  }
   await directory.write("app/index.html", PAGE);
   await directory.write("etc/app.env", "REP_PUBLIC_THEME=dark\n");
   await directory.write("etc/secrets.env", SECRETS);
@@ -90,7 +105,10 @@ export async function makeUnitDirectory(): Promise<TempDirectory> {
 }
 
 /** Starts `examples/systemd`, with these options in addition. */
-export async function deployUnit(directory: TempDirectory, ...options: string[]): Promise<Deployment> {
+export async function deployUnit(
+  directory: TempDirectory,
+  ...options: string[]
+): Promise<Deployment> {
   const [port, healthPort] = [findFreePort(), findFreePort()];
   const etc: Replacement = ["/etc/rep-gateway", directory.at("etc")];
   const replacements: Replacement[] = [
@@ -103,15 +121,22 @@ export async function deployUnit(directory: TempDirectory, ...options: string[])
   ];
   const words = [...unitSettings("ExecStart")[0]!.split(/\s+/), ...options];
   const env = Object.fromEntries(
-    unitSettings("Environment").map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+    unitSettings("Environment").map((
+      line,
+    ) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
   );
-  const [, reloadSignal] = /^\/bin\/kill -(\w+) \$MAINPID$/.exec(unitSettings("ExecReload")[0] ?? "") ?? [];
+  const [, reloadSignal] = /^\/bin\/kill -(\w+) \$MAINPID$/.exec(
+    unitSettings("ExecReload")[0] ?? "",
+  ) ?? [];
   return await deploy({
     ports: new Map([[8080, port], [8081, healthPort]]),
     async start() {
       for (const credential of unitSettings("LoadCredential")) {
         const [name, path] = credential.split(":") as [string, string];
-        await Deno.copyFile(replaceAll(path, [etc]), directory.at(`credentials/${name}`));
+        await Deno.copyFile(
+          replaceAll(path, [etc]),
+          directory.at(`credentials/${name}`),
+        );
       }
       return await startHere({ words, env, replacements });
     },
@@ -126,14 +151,22 @@ const IMAGE = "examples/docker/Dockerfile";
 
 /** What the image adds to the command of a container, with a port on which the test lets it listen. */
 async function imageStart(port: number): Promise<Pick<Start, "words" | "env">> {
-  const listen = { REP_GATEWAY_HOSTNAME: "127.0.0.1", REP_GATEWAY_PORT: `${port}` };
-  return { words: await execForm(IMAGE, "ENTRYPOINT"), env: { ...await imageEnvironment(IMAGE), ...listen } };
+  const listen = {
+    REP_GATEWAY_HOSTNAME: "127.0.0.1",
+    REP_GATEWAY_PORT: `${port}`,
+  };
+  return {
+    words: await execForm(IMAGE, "ENTRYPOINT"),
+    env: { ...await imageEnvironment(IMAGE), ...listen },
+  };
 }
 
 /** The project of `docs/deploy.md`, next to which `examples/docker` was copied. */
 export async function makeComposeProject(): Promise<TempDirectory> {
   const directory = await TempDirectory.make();
-  for (const name of ["config", "data", "dist", "secrets"]) await Deno.mkdir(directory.at(name));
+  for (const name of ["config", "data", "dist", "secrets"]) {
+    await Deno.mkdir(directory.at(name));
+  }
   await setComposeTheme(directory, "dark");
   await directory.write("dist/index.html", PAGE);
   await directory.write("secrets/secrets.env", SECRETS);
@@ -142,13 +175,21 @@ export async function makeComposeProject(): Promise<TempDirectory> {
 }
 
 /** Edits the shipped file. */
-async function setComposeTheme(directory: TempDirectory, value: string): Promise<void> {
+async function setComposeTheme(
+  directory: TempDirectory,
+  value: string,
+): Promise<void> {
   const shipped = await Deno.readTextFile("examples/docker/config/app.env");
-  await directory.write("config/app.env", `${shipped}REP_PUBLIC_THEME=${value}\n`);
+  await directory.write(
+    "config/app.env",
+    `${shipped}REP_PUBLIC_THEME=${value}\n`,
+  );
 }
 
 /** Starts the container of `examples/docker` as a process. */
-export async function deployCompose(directory: TempDirectory): Promise<Deployment> {
+export async function deployCompose(
+  directory: TempDirectory,
+): Promise<Deployment> {
   const { services: { gateway }, secrets } = await readCompose();
   const inside = new Map([[8080, findFreePort()], [8081, findFreePort()]]);
   const image = await imageStart(inside.get(8080)!);
@@ -158,7 +199,9 @@ export async function deployCompose(directory: TempDirectory): Promise<Deploymen
   });
   const replacements: Replacement[] = [
     ...mounts,
-    ...Object.entries(secrets).map(([name, { file }]): Replacement => [`/run/secrets/${name}`, directory.at(file)]),
+    ...Object.entries(secrets).map((
+      [name, { file }],
+    ): Replacement => [`/run/secrets/${name}`, directory.at(file)]),
     ["/app/dist", directory.at("dist")],
     [`"8081"`, `"${inside.get(8081)}"`],
     ["172.16.0.0/12", "127.0.0.1"],
@@ -180,9 +223,13 @@ export async function deployCompose(directory: TempDirectory): Promise<Deploymen
 
 /** Runs the health check of `examples/docker` as Docker does, and returns whether the container is healthy. */
 export async function isHealthy({ ports }: Deployment): Promise<boolean> {
-  const { services: { gateway: { healthcheck: { test: [, , ...words] } } } } = await readCompose();
-  const args = words.map((word) => word.replace("127.0.0.1:8081", `127.0.0.1:${ports.get(8081)}`));
-  return (await new Deno.Command(Deno.execPath(), { args, stderr: "null" }).output()).success;
+  const { services: { gateway: { healthcheck: { test: [, , ...words] } } } } =
+    await readCompose();
+  const args = words.map((word) =>
+    word.replace("127.0.0.1:8081", `127.0.0.1:${ports.get(8081)}`)
+  );
+  return (await new Deno.Command(Deno.execPath(), { args, stderr: "null" })
+    .output()).success;
 }
 
 /** The directories that Kubernetes mounts into the pods. */
@@ -202,13 +249,23 @@ export class Volumes implements AsyncDisposable {
 
   static async mount(): Promise<Volumes> {
     const volumes = new Volumes(await kubernetesObjects());
-    for (const { name, projected: { sources: [source] } } of volumes.pod.volumes) {
+    for (
+      const { name, projected: { sources: [source] } } of volumes.pod.volumes
+    ) {
       const directory = volumes.#directories.use(await TempDirectory.make());
-      await directory.mount(`${volumes.#version}`, volumes.#files(Object.values(source!)[0]!.name));
+      await directory.mount(
+        `${volumes.#version}`,
+        volumes.#files(Object.values(source!)[0]!.name),
+      );
       volumes.#byName.set(name, directory);
     }
     for (const [name, file] of [["data", ""], ["dist", PAGE]] as const) {
-      volumes.#byName.set(name, volumes.#directories.use(await TempDirectory.make({ "index.html": file })));
+      volumes.#byName.set(
+        name,
+        volumes.#directories.use(
+          await TempDirectory.make({ "index.html": file }),
+        ),
+      );
     }
     return volumes;
   }
@@ -225,7 +282,9 @@ export class Volumes implements AsyncDisposable {
   replacements(healthPort: number): Replacement[] {
     const [{ volumeMounts }] = this.pod.containers;
     return [
-      ...volumeMounts.map(({ name, mountPath }): Replacement => [mountPath, this.#byName.get(name)!.path]),
+      ...volumeMounts.map((
+        { name, mountPath },
+      ): Replacement => [mountPath, this.#byName.get(name)!.path]),
       ["/app/dist", this.#byName.get("dist")!.path],
       ["/data", this.#byName.get("data")!.path],
       ["http://denokv:4512", this.#byName.get("data")!.at("kv.sqlite3")],
@@ -239,10 +298,16 @@ export class Volumes implements AsyncDisposable {
   }
 
   #files(object: string): Record<string, string> {
-    const { data, stringData } = this.#objects.find(({ metadata }) => metadata.name === object)!;
+    const { data, stringData } = this.#objects.find(({ metadata }) =>
+      metadata.name === object
+    )!;
     const placeholder = "REPLACE-WITH-THE-OUTPUT-OF-openssl-rand-base64-32";
     const files = Object.entries({ ...data, ...stringData });
-    return Object.fromEntries(files.map(([name, text]) => [name, text === placeholder ? MASTER_KEY : text]));
+    return Object.fromEntries(
+      files.map((
+        [name, text],
+      ) => [name, text === placeholder ? MASTER_KEY : text]),
+    );
   }
 }
 
@@ -267,7 +332,11 @@ export class Pod implements AsyncDisposable {
     volumes: Volumes,
     onChange: () => void,
   ) {
-    [this.process, this.ports, this.#spec] = [process, ports, volumes.pod.containers[0]];
+    [this.process, this.ports, this.#spec] = [
+      process,
+      ports,
+      volumes.pod.containers[0],
+    ];
     const { readinessProbe, livenessProbe } = this.#spec;
     this.#probing = [
       this.#repeat(readinessProbe, (isReady) => {
@@ -284,16 +353,27 @@ export class Pod implements AsyncDisposable {
 
   /** Starts a pod; `onChange` is called when it becomes ready, and when it is no longer. */
   static async start(volumes: Volumes, onChange: () => void): Promise<Pod> {
-    const [{ args, env: variables, ports: [http, health] }] = volumes.pod.containers;
-    const ports = new Map([[http!.name, findFreePort()], [health!.name, findFreePort()]]);
+    const [{ args, env: variables, ports: [http, health] }] =
+      volumes.pod.containers;
+    const ports = new Map([[http!.name, findFreePort()], [
+      health!.name,
+      findFreePort(),
+    ]]);
     const { words, env } = await imageStart(ports.get(http!.name)!);
     const process = await startHere({
       words: [...words, ...args],
-      env: { ...env, ...Object.fromEntries(variables.map(({ name, value }) => [name, value])) },
+      env: {
+        ...env,
+        ...Object.fromEntries(
+          variables.map(({ name, value }) => [name, value]),
+        ),
+      },
       replacements: volumes.replacements(ports.get(health!.name)!),
     });
     const pod = new Pod(process, ports, volumes, onChange);
-    if (!await pod.probe(pod.#spec.startupProbe)) throw new Error("Cannot start a pod: expected its probe to succeed");
+    if (!await pod.probe(pod.#spec.startupProbe)) {
+      throw new Error("Cannot start a pod: expected its probe to succeed");
+    }
     return pod;
   }
 
@@ -310,7 +390,10 @@ export class Pod implements AsyncDisposable {
   /** Whether it still accepts connections. */
   async isListening(): Promise<boolean> {
     try {
-      (await Deno.connect({ hostname: "127.0.0.1", port: this.ports.get("http")! })).close();
+      (await Deno.connect({
+        hostname: "127.0.0.1",
+        port: this.ports.get("http")!,
+      })).close();
       return true;
     } catch {
       return false;
@@ -321,7 +404,10 @@ export class Pod implements AsyncDisposable {
   async probe({ httpGet: { path, port } }: Probe): Promise<boolean> {
     const { signal } = this.#stopped;
     try {
-      const response = await fetch(`http://127.0.0.1:${this.ports.get(port)}${path}`, { signal });
+      const response = await fetch(
+        `http://127.0.0.1:${this.ports.get(port)}${path}`,
+        { signal },
+      );
       await response.body?.cancel();
       return response.ok;
     } catch {

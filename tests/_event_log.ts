@@ -4,7 +4,11 @@ import type { Store } from "../src/store/store.ts";
 import type { Clock } from "../src/values/clock.ts";
 
 /** Creates an event log that keeps as many events as the gateway's, unless a test says how many. */
-export function createEventLog(store: Store, clock: Clock, keep = 10_000): EventLog {
+export function createEventLog(
+  store: Store,
+  clock: Clock,
+  keep = 10_000,
+): EventLog {
   return new EventLog(store, { clock, random: () => 0, keep });
 }
 
@@ -15,10 +19,20 @@ export async function appendUpdates(
   state?: Awaited<ReturnType<EventLog["state"]>>,
 ): ReturnType<EventLog["append"]> {
   const changes = updates.map((update) => ({ ...update, leavesPublic: false }));
-  return await log.append(changes, state ?? await log.state(), { checks: [], afterId: 0, onCommit() {} });
+  return await log.append(changes, state ?? await log.state(), {
+    checks: [],
+    afterId: 0,
+    onCommit() {},
+  });
 }
 
 /** Returns what a change says: a deletion has no value, and few variables leave the PUBLIC tier. */
-export function saidBy<C extends Change | LogEvent>({ value, leavesPublic, ...rest }: C): object {
-  return { ...rest, ...(value === undefined ? {} : { value }), ...(leavesPublic ? { leavesPublic } : {}) };
+export function saidBy<C extends Change | LogEvent>(
+  { value, leavesPublic, ...rest }: C,
+): object {
+  return {
+    ...rest,
+    ...(value === undefined ? {} : { value }),
+    ...(leavesPublic ? { leavesPublic } : {}),
+  };
 }

@@ -24,15 +24,29 @@ export class Example implements AsyncDisposable {
   async edit(name: string, from: string | RegExp, to: string): Promise<void> {
     const text = await Deno.readTextFile(this.at(name));
     const edited = text.replace(from, to);
-    if (edited === text) throw new Error(`Cannot edit ${name}: expected it to contain ${from}`);
+    if (edited === text) {
+      throw new Error(`Cannot edit ${name}: expected it to contain ${from}`);
+    }
     await Deno.writeTextFile(this.at(`${name}.new`), edited);
     await Deno.rename(this.at(`${name}.new`), this.at(name));
   }
 
   /** Starts the gateway with the example's manifest and env file. */
   async startGateway(...flags: string[]): Promise<RunningCommand> {
-    const files = ["--manifest", this.at(".rep.yaml"), "--env-file", this.at("app.env")];
-    return await startCommand(["--kv", ":memory:", "--allowed-hosts", "127.0.0.1", ...files, ...flags]);
+    const files = [
+      "--manifest",
+      this.at(".rep.yaml"),
+      "--env-file",
+      this.at("app.env"),
+    ];
+    return await startCommand([
+      "--kv",
+      ":memory:",
+      "--allowed-hosts",
+      "127.0.0.1",
+      ...files,
+      ...flags,
+    ]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -41,7 +55,10 @@ export class Example implements AsyncDisposable {
 }
 
 /** Copies an example into a new folder, and returns its path. */
-export async function copyExample(name: string, options?: Deno.MakeTempOptions): Promise<string> {
+export async function copyExample(
+  name: string,
+  options?: Deno.MakeTempOptions,
+): Promise<string> {
   const path = await Deno.makeTempDir({ prefix: "example-", ...options });
   await copyFiles(`examples/${name}`, path);
   return path;
@@ -68,7 +85,11 @@ export class ExamplePage {
   constructor(page: Page) {
     this.page = page;
     page.on("pageerror", ({ message }) => this.errors.push(message));
-    page.on("console", (message) => message.type() === "error" && this.errors.push(message.text()));
+    page.on(
+      "console",
+      (message) =>
+        message.type() === "error" && this.errors.push(message.text()),
+    );
   }
 
   /** Opens the page of an example. */
@@ -80,7 +101,8 @@ export class ExamplePage {
 
   /** Waits until an element has this text. */
   async shows(selector: string, text: string): Promise<void> {
-    await this.page.locator(selector, { hasText: new RegExp(`^${text}$`) }).waitFor({ timeout: 20_000 });
+    await this.page.locator(selector, { hasText: new RegExp(`^${text}$`) })
+      .waitFor({ timeout: 20_000 });
   }
 
   /** Marks the document. The mark is lost if the page is loaded again. */
@@ -93,7 +115,9 @@ export class ExamplePage {
   }
 
   /** Checks what all examples show: a PUBLIC value, a SENSITIVE one on demand, and a change without a reload. */
-  async check(changeTitle: (from: string, to: string) => Promise<void>): Promise<void> {
+  async check(
+    changeTitle: (from: string, to: string) => Promise<void>,
+  ): Promise<void> {
     await this.shows("h1", "Hello from the gateway");
     await this.mark();
     await this.page.getByRole("button", { name: "Decrypt" }).click();

@@ -6,7 +6,10 @@ import { readSse, type SseReader } from "./_sse.ts";
 /** Returns a log that records its lines as objects. */
 export function captureLog(): { log: Log; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
-  const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
+  const log = createLog({
+    level: "debug",
+    write: (line) => lines.push(JSON.parse(line)),
+  });
   return { log, lines };
 }
 
@@ -23,13 +26,24 @@ export interface TestGateway extends AsyncDisposable {
   listen(headers?: HeadersInit, query?: string): Promise<SseReader>;
 }
 
-const PEER = { remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 } } as const;
+const PEER = {
+  remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 },
+} as const;
 
 /** Creates a gateway with hot reload. Its event ids are times in milliseconds, times 1,000. */
-export async function setUp(variables: Record<string, string>, options: GatewayOptions = {}): Promise<TestGateway> {
+export async function setUp(
+  variables: Record<string, string>,
+  options: GatewayOptions = {},
+): Promise<TestGateway> {
   let current = variables;
   const { log, lines } = captureLog();
-  const gateway = await createGateway({ hotReload: true, log, random: () => 0, variables: () => current, ...options });
+  const gateway = await createGateway({
+    hotReload: true,
+    log,
+    random: () => 0,
+    variables: () => current,
+    ...options,
+  });
   const ask = async (path: string, init?: RequestInit) =>
     await gateway.fetch(new Request(`http://gateway.test${path}`, init), PEER);
   return {

@@ -19,14 +19,18 @@ interface IngressPath {
 
 /** Reads the shipped Ingress. */
 export async function readIngress(): Promise<Ingress> {
-  return parse(await Deno.readTextFile("examples/kubernetes/ingress.yaml")) as Ingress;
+  return parse(
+    await Deno.readTextFile("examples/kubernetes/ingress.yaml"),
+  ) as Ingress;
 }
 
 /** The directive that an annotation sets, in the words of the two controllers. */
 const DIRECTIVES: Record<string, (value: string) => string> = {
   "nginx.org/proxy-read-timeout": (value) => `proxy_read_timeout ${value};`,
-  "nginx.ingress.kubernetes.io/proxy-read-timeout": (value) => `proxy_read_timeout ${value}s;`,
-  "nginx.ingress.kubernetes.io/limit-connections": (value) => `limit_conn per_client ${value};`,
+  "nginx.ingress.kubernetes.io/proxy-read-timeout": (value) =>
+    `proxy_read_timeout ${value}s;`,
+  "nginx.ingress.kubernetes.io/limit-connections": (value) =>
+    `limit_conn per_client ${value};`,
 };
 
 /**
@@ -36,12 +40,22 @@ const DIRECTIVES: Record<string, (value: string) => string> = {
  * @param controller The prefix of the annotations that the controller reads.
  * @param endpoints The addresses of the pods that are ready.
  */
-export function ingressConfig({ metadata, spec }: Ingress, controller: string, endpoints: readonly string[]): string {
+export function ingressConfig(
+  { metadata, spec }: Ingress,
+  controller: string,
+  endpoints: readonly string[],
+): string {
   const [{ host, http: { paths: [{ path }] } }] = spec.rules;
-  const annotations = Object.entries(metadata.annotations).filter(([name]) => name.startsWith(controller));
+  const annotations = Object.entries(metadata.annotations).filter(([name]) =>
+    name.startsWith(controller)
+  );
   const directives = annotations.map(([name, value]) => {
     const directive = DIRECTIVES[name];
-    if (directive === undefined) throw new Error(`Cannot apply the annotation ${name}: expected one of the known ones`);
+    if (directive === undefined) {
+      throw new Error(
+        `Cannot apply the annotation ${name}: expected one of the known ones`,
+      );
+    }
     return directive(value);
   });
   return `

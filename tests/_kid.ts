@@ -2,7 +2,13 @@ import { deriveKey, FINGERPRINT_INFO } from "../src/keys/hkdf.ts";
 import { encodeHex } from "./_hex.ts";
 
 /** The `kid` of an epoch, as pages contain it. */
-export async function kidOf(epoch: string, masterKey: Uint8Array<ArrayBuffer>): Promise<string> {
-  const fingerprint = await deriveKey(masterKey, { salt: "", info: FINGERPRINT_INFO });
+export async function kidOf(
+  epoch: string,
+  masterKey: Uint8Array<ArrayBuffer>,
+): Promise<string> {
+  const fingerprint = await deriveKey(masterKey, {
+    salt: "",
+    info: FINGERPRINT_INFO,
+  });
   return `${epoch}-${encodeHex(fingerprint).slice(0, 12)}`;
 }

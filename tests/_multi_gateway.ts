@@ -4,11 +4,25 @@
  */
 import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
 import { delay } from "@std/async/delay";
-import { type LogLine, runCommand, type RunningCommand, startCommand } from "./_command.ts";
+import {
+  type LogLine,
+  runCommand,
+  type RunningCommand,
+  startCommand,
+} from "./_command.ts";
 import { Relay, type RequestCounter, within } from "./_relay.ts";
-import { Client, has, heartbeatsOf, idsOf, valuesOf } from "./_stream_client.ts";
+import {
+  Client,
+  has,
+  heartbeatsOf,
+  idsOf,
+  valuesOf,
+} from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
-import { checkVariableCommands, type StoreAccess } from "./_variable_commands.ts";
+import {
+  checkVariableCommands,
+  type StoreAccess,
+} from "./_variable_commands.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;
@@ -70,12 +84,24 @@ export async function setUp(engine: Engine, count: number): Promise<Setup> {
   const relay = stack.use(new Relay(server.port, engine.createCounter));
   const access = server.access(relay.port);
   const write = async (value: string) => {
-    await directory.write("app.env", `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=s\n`);
+    await directory.write(
+      "app.env",
+      `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=s\n`,
+    );
   };
   await write("0");
-  const flags = ["--hot-reload", "--env-file", directory.at("app.env"), "--kv", access.kv];
+  const flags = [
+    "--hot-reload",
+    "--env-file",
+    directory.at("app.env"),
+    "--kv",
+    access.kv,
+  ];
   const { env } = access;
-  const starts = Array.from({ length: count }, () => within(startCommand(flags, env)));
+  const starts = Array.from(
+    { length: count },
+    () => within(startCommand(flags, env)),
+  );
   const gateways = [];
   for (const gateway of starts) gateways.push(stack.use(await gateway));
   const all = stack.move();
@@ -100,22 +126,39 @@ export async function statusOf({ url }: RunningCommand): Promise<string> {
   return (await response.json()).status;
 }
 
-async function requestKey({ url }: RunningCommand, query = ""): Promise<{ status: number; key: string | undefined }> {
+async function requestKey(
+  { url }: RunningCommand,
+  query = "",
+): Promise<{ status: number; key: string | undefined }> {
   const response = await within(fetch(`${url}/rep/session-key${query}`));
   const { key } = await response.json();
   return { status: response.status, key };
 }
 
 /** Requests this many keys, one after the other. */
-export async function requestKeys(gateway: RunningCommand, count: number): Promise<number[]> {
+export async function requestKeys(
+  gateway: RunningCommand,
+  count: number,
+): Promise<number[]> {
   const statuses = [];
-  for (let index = 0; index < count; index++) statuses.push((await requestKey(gateway)).status);
+  for (let index = 0; index < count; index++) {
+    statuses.push((await requestKey(gateway)).status);
+  }
   return statuses;
 }
 
 /** Waits until every gateway has logged an event. */
-export function logged(gateways: readonly RunningCommand[], event: string, ms?: number): Promise<LogLine[]> {
-  return within(Promise.all(gateways.map((gateway) => gateway.logged(({ msg }) => msg === event))), ms);
+export function logged(
+  gateways: readonly RunningCommand[],
+  event: string,
+  ms?: number,
+): Promise<LogLine[]> {
+  return within(
+    Promise.all(
+      gateways.map((gateway) => gateway.logged(({ msg }) => msg === event)),
+    ),
+    ms,
+  );
 }
 
 /** Counts the lines that Deno itself prints while it retries operations of KV Connect. */
@@ -129,7 +172,11 @@ interface Outage {
 }
 
 /** The leak checks cannot distinguish concurrent steps; those of the whole test remain. */
-const CONCURRENT = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false } as const;
+const CONCURRENT = {
+  sanitizeOps: false,
+  sanitizeResources: false,
+  sanitizeExit: false,
+} as const;
 
 /** Kinds of outages, and how each ends. */
 const OUTAGES: Record<string, Outage> = {
@@ -148,16 +195,30 @@ const OUTAGES: Record<string, Outage> = {
 };
 
 /** Registers the tests of an engine; without one they are ignored, and their names say what is missing. */
-export function testMultipleGateways(engine: Engine | undefined, missing: string): void {
+export function testMultipleGateways(
+  engine: Engine | undefined,
+  missing: string,
+): void {
   for (const [name, fn] of TESTS) {
-    if (engine !== undefined) Deno.test(`on ${engine.name}: ${name}`, (context) => fn(engine, context));
-    else Deno.test({ name: `without ${missing}: ${name}`, ignore: true, fn() {} });
+    if (engine !== undefined) {
+      Deno.test(`on ${engine.name}: ${name}`, (context) => fn(engine, context));
+    } else {Deno.test({
+        name: `without ${missing}: ${name}`,
+        ignore: true,
+        fn() {},
+      });}
   }
 }
 
-const TESTS = new Map<string, (engine: Engine, context: Deno.TestContext) => Promise<void>>();
+const TESTS = new Map<
+  string,
+  (engine: Engine, context: Deno.TestContext) => Promise<void>
+>();
 
-function testEngine(name: string, fn: (engine: Engine, context: Deno.TestContext) => Promise<void>): void {
+function testEngine(
+  name: string,
+  fn: (engine: Engine, context: Deno.TestContext) => Promise<void>,
+): void {
   TESTS.set(name, fn);
 }
 
@@ -167,11 +228,15 @@ testEngine(
     await using setup = await setUp(engine, 3);
     await using clients = new AsyncDisposableStack();
     const all = [];
-    for (const gateway of setup.gateways) all.push(clients.use(await Client.open(gateway)));
+    for (const gateway of setup.gateways) {
+      all.push(clients.use(await Client.open(gateway)));
+    }
     const values = ["1", "2", "3", "4", "5", "6"];
     for (const [index, value] of values.entries()) {
       await setup.publish(value, at(setup.gateways, index % 3));
-      await Promise.all(all.map((client) => client.until(has(value), PROPAGATION_MS)));
+      await Promise.all(
+        all.map((client) => client.until(has(value), PROPAGATION_MS)),
+      );
     }
     assertEquals(all.map(valuesOf), [values, values, values]);
     const [ids = []] = all.map(idsOf);
@@ -180,38 +245,58 @@ testEngine(
   },
 );
 
-testEngine("30 concurrent requests of one client to three gateways are issued 10 keys", async (engine) => {
-  await using setup = await setUp(engine, 3);
-  const requests = Array.from({ length: 30 }, (_, index) => requestKey(at(setup.gateways, index % 3)));
-  const statuses = (await Promise.all(requests)).map(({ status }) => status);
-  assertEquals(statuses.sort(), [...Array<number>(10).fill(200), ...Array<number>(20).fill(429)]);
-});
+testEngine(
+  "30 concurrent requests of one client to three gateways are issued 10 keys",
+  async (engine) => {
+    await using setup = await setUp(engine, 3);
+    const requests = Array.from(
+      { length: 30 },
+      (_, index) => requestKey(at(setup.gateways, index % 3)),
+    );
+    const statuses = (await Promise.all(requests)).map(({ status }) => status);
+    assertEquals(statuses.sort(), [
+      ...Array<number>(10).fill(200),
+      ...Array<number>(20).fill(429),
+    ]);
+  },
+);
 
 testEngine("all gateways issue the same key for a page", async (engine) => {
   await using setup = await setUp(engine, 3);
   const { key } = await requestKey(at(setup.gateways, 0));
-  const { key_id: kid } = await at(setup.gateways, 0).logged(({ msg }) => msg === "rep.session_key.issued");
-  const issued = await Promise.all(setup.gateways.map((gateway) => requestKey(gateway, `?kid=${kid}`)));
+  const { key_id: kid } = await at(setup.gateways, 0).logged(({ msg }) =>
+    msg === "rep.session_key.issued"
+  );
+  const issued = await Promise.all(
+    setup.gateways.map((gateway) => requestKey(gateway, `?kid=${kid}`)),
+  );
   assertEquals(issued, Array(3).fill({ status: 200, key }));
 });
 
-testEngine("the client of a gateway that is killed resumes at another, and misses no change", async (engine) => {
-  await using setup = await setUp(engine, 3);
-  const [killed, publisher, other] = [at(setup.gateways, 0), at(setup.gateways, 1), at(setup.gateways, 2)];
-  await using observer = await Client.open(publisher);
-  await using first = await Client.open(killed);
-  const values = ["1", "2", "3", "4", "5", "6", "7", "8"];
-  for (const value of values) {
-    await setup.publish(value, publisher);
-    if (value === "4") killed.signal("SIGKILL"); // the change has been delivered, is being delivered, or will not be
-    await observer.until(has(value));
-  }
-  await first.until(({ isOpen }) => !isOpen);
-  await using second = await Client.open(other, first.lastEventId);
-  await second.until(has("8"));
-  assertEquals([...valuesOf(first), ...valuesOf(second)], values);
-  assertEquals([...idsOf(first), ...idsOf(second)], idsOf(observer));
-});
+testEngine(
+  "the client of a gateway that is killed resumes at another, and misses no change",
+  async (engine) => {
+    await using setup = await setUp(engine, 3);
+    const [killed, publisher, other] = [
+      at(setup.gateways, 0),
+      at(setup.gateways, 1),
+      at(setup.gateways, 2),
+    ];
+    await using observer = await Client.open(publisher);
+    await using first = await Client.open(killed);
+    const values = ["1", "2", "3", "4", "5", "6", "7", "8"];
+    for (const value of values) {
+      await setup.publish(value, publisher);
+      if (value === "4") killed.signal("SIGKILL"); // the change has been delivered, is being delivered, or will not be
+      await observer.until(has(value));
+    }
+    await first.until(({ isOpen }) => !isOpen);
+    await using second = await Client.open(other, first.lastEventId);
+    await second.until(has("8"));
+    assertEquals([...valuesOf(first), ...valuesOf(second)], values);
+    assertEquals([...idsOf(first), ...idsOf(second)], idsOf(observer));
+  },
+);
 
 testEngine(
   "20 s of outage end no stream, lose no change and no count, and cause no burst of requests",
@@ -223,73 +308,111 @@ testEngine(
   },
 );
 
-testEngine("a gateway that starts while the server is down is degraded, and recovers", async (engine) => {
-  await using setup = await setUp(engine, 1);
-  await setup.server.kill();
-  const late = await setup.start();
-  await logged([late], "rep.store.unreachable");
-  assertEquals(await statusOf(late), "degraded");
-  assertEquals((await requestKey(late)).status, 503); // the master key is in the store
-  assertMatch(
-    await (await within(fetch(`${late.url}/rep/changes`))).text(),
-    /: the store is unavailable; reconnect later/,
-  );
+testEngine(
+  "a gateway that starts while the server is down is degraded, and recovers",
+  async (engine) => {
+    await using setup = await setUp(engine, 1);
+    await setup.server.kill();
+    const late = await setup.start();
+    await logged([late], "rep.store.unreachable");
+    assertEquals(await statusOf(late), "degraded");
+    assertEquals((await requestKey(late)).status, 503); // the master key is in the store
+    assertMatch(
+      await (await within(fetch(`${late.url}/rep/changes`))).text(),
+      /: the store is unavailable; reconnect later/,
+    );
 
-  await setup.server.start();
-  await logged([late], "rep.store.up");
-  assertEquals(await statusOf(late), "healthy");
-  assertEquals((await requestKey(late)).status, 200);
-  await using client = await Client.open(late);
-  await setup.publish("1", at(setup.gateways, 0));
-  await client.until(has("1"));
-});
+    await setup.server.start();
+    await logged([late], "rep.store.up");
+    assertEquals(await statusOf(late), "healthy");
+    assertEquals((await requestKey(late)).status, 200);
+    await using client = await Client.open(late);
+    await setup.publish("1", at(setup.gateways, 0));
+    await client.until(has("1"));
+  },
+);
 
 testEngine(
   "a configuration that one gateway gets while the server is down waits, and its log does not call it superseded",
   async (engine) => {
     await using setup = await setUp(engine, 1);
     const [other, changed] = [at(setup.gateways, 0), await setup.start()]; // so that it knows the other one
-    const [{ configuration: old } = { configuration: "" }] = await logged([changed], "rep.rollout.active");
+    const [{ configuration: old } = { configuration: "" }] = await logged([
+      changed,
+    ], "rep.rollout.active");
     await setup.server.kill();
     await logged([changed], "rep.store.down");
     await setup.publish("1", changed);
     const [waiting] = await logged([changed], "rep.config.not_published");
     const [reloaded] = await logged([changed], "rep.config.reloaded");
-    assertEquals([waiting?.configuration, waiting?.active], [reloaded?.configuration, old]);
-    assertMatch(String(waiting?.detail), /^the previous configuration stays active until this succeeds; /);
+    assertEquals([waiting?.configuration, waiting?.active], [
+      reloaded?.configuration,
+      old,
+    ]);
+    assertMatch(
+      String(waiting?.detail),
+      /^the previous configuration stays active until this succeeds; /,
+    );
 
     await setup.server.start();
     const isActive = ({ msg, configuration }: LogLine) =>
       msg === "rep.rollout.active" && configuration === reloaded?.configuration;
     await within(changed.logged(isActive), RECOVERY_MS);
-    const [superseded] = await logged([other], "rep.rollout.superseded", RECOVERY_MS);
-    assertEquals([superseded?.configuration, superseded?.active], [old, reloaded?.configuration]);
-    assertEquals(changed.output.filter((line) => line.includes("rep.rollout.superseded")), []);
+    const [superseded] = await logged(
+      [other],
+      "rep.rollout.superseded",
+      RECOVERY_MS,
+    );
+    assertEquals([superseded?.configuration, superseded?.active], [
+      old,
+      reloaded?.configuration,
+    ]);
+    assertEquals(
+      changed.output.filter((line) => line.includes("rep.rollout.superseded")),
+      [],
+    );
   },
 );
 
-testEngine("a gateway that the server rejects does not start, and reports why", async (engine) => {
-  await using server = await engine.start();
-  const { kv, env } = server.access(server.port, "invalid");
-  const { code, stderr } = await within(runCommand(["--port", "0", "--kv", kv], env));
-  assertEquals(code, 1);
-  assertMatch(stderr, engine.rejection);
-});
+testEngine(
+  "a gateway that the server rejects does not start, and reports why",
+  async (engine) => {
+    await using server = await engine.start();
+    const { kv, env } = server.access(server.port, "invalid");
+    const { code, stderr } = await within(
+      runCommand(["--port", "0", "--kv", kv], env),
+    );
+    assertEquals(code, 1);
+    assertMatch(stderr, engine.rejection);
+  },
+);
 
-testEngine("set, unset, list, history and watch work, and a gateway serves what they write", async (engine) => {
-  await using setup = await setUp(engine, 1);
-  await using client = await Client.open(at(setup.gateways, 0));
-  await checkVariableCommands(setup.access);
-  await client.until(has("3"), PROPAGATION_MS);
-});
+testEngine(
+  "set, unset, list, history and watch work, and a gateway serves what they write",
+  async (engine) => {
+    await using setup = await setUp(engine, 1);
+    await using client = await Client.open(at(setup.gateways, 0));
+    await checkVariableCommands(setup.access);
+    await client.until(has("3"), PROPAGATION_MS);
+  },
+);
 
 /** An outage of 20 s ends no stream, loses no change and no count, and causes no burst of requests. */
-async function surviveOutage(engine: Engine, { begin, end }: Outage): Promise<void> {
+async function surviveOutage(
+  engine: Engine,
+  { begin, end }: Outage,
+): Promise<void> {
   await using setup = await setUp(engine, 3);
   await using clients = new AsyncDisposableStack();
   const all: Client[] = [];
-  for (const gateway of setup.gateways) all.push(clients.use(await Client.open(gateway)));
-  const [first, second, third] = [at(setup.gateways, 0), at(setup.gateways, 1), at(setup.gateways, 2)];
+  for (const gateway of setup.gateways) {
+    all.push(clients.use(await Client.open(gateway)));
+  }
+  const [first, second, third] = [
+    at(setup.gateways, 0),
+    at(setup.gateways, 1),
+    at(setup.gateways, 2),
+  ];
   await setup.publish("before", first);
   await Promise.all(all.map((client) => client.until(has("before"))));
   assertEquals(await requestKeys(first, 3), [200, 200, 200]);
@@ -298,31 +421,60 @@ async function surviveOutage(engine: Engine, { begin, end }: Outage): Promise<vo
   await begin(setup);
   const outageEnd = delay(OUTAGE_MS);
   await logged(setup.gateways, "rep.store.down");
-  assertEquals(await Promise.all(setup.gateways.map(statusOf)), ["degraded", "degraded", "degraded"]);
+  assertEquals(await Promise.all(setup.gateways.map(statusOf)), [
+    "degraded",
+    "degraded",
+    "degraded",
+  ]);
   await setup.publish("meanwhile", third);
   await logged([third], "rep.config.not_published");
   assertEquals(await requestKeys(second, 6), [200, 200, 200, 200, 429, 429]);
   const heartbeats = all.map(heartbeatsOf);
-  await Promise.all(all.map((client, index) => client.until(() => heartbeatsOf(client) > at(heartbeats, index))));
+  await Promise.all(
+    all.map((client, index) =>
+      client.until(() => heartbeatsOf(client) > at(heartbeats, index))
+    ),
+  );
   await outageEnd;
   assertEquals(all.map(valuesOf), Array(3).fill(["before"]));
 
   const requests = setup.relay.passed.requests;
   await end(setup);
-  const burst = delay(BURST_MS).then(() => setup.relay.passed.requests - requests);
+  const burst = delay(BURST_MS).then(() =>
+    setup.relay.passed.requests - requests
+  );
   await logged(setup.gateways, "rep.store.up", RECOVERY_MS);
-  await Promise.all(all.map((client) => client.until(has("meanwhile"), RECOVERY_MS)));
-  assertEquals(await Promise.all(setup.gateways.map(statusOf)), ["healthy", "healthy", "healthy"]);
+  await Promise.all(
+    all.map((client) => client.until(has("meanwhile"), RECOVERY_MS)),
+  );
+  assertEquals(await Promise.all(setup.gateways.map(statusOf)), [
+    "healthy",
+    "healthy",
+    "healthy",
+  ]);
   await logged([second], "rep.rate_limit.saved");
-  assertEquals((await Promise.all(setup.gateways.map((gateway) => requestKeys(gateway, 1)))).flat(), [429, 429, 429]);
+  assertEquals(
+    (await Promise.all(
+      setup.gateways.map((gateway) => requestKeys(gateway, 1)),
+    )).flat(),
+    [429, 429, 429],
+  );
   await setup.publish("after", second);
-  await Promise.all(all.map((client) => client.until(has("after"), PROPAGATION_MS)));
+  await Promise.all(
+    all.map((client) => client.until(has("after"), PROPAGATION_MS)),
+  );
 
-  assertEquals(all.map(valuesOf), Array(3).fill(["before", "meanwhile", "after"]));
+  assertEquals(
+    all.map(valuesOf),
+    Array(3).fill(["before", "meanwhile", "after"]),
+  );
   assertEquals(all.map(idsOf), Array(3).fill(idsOf(at(all, 0))));
   assertEquals(all.map(({ isOpen }) => isOpen), [true, true, true]);
   assertLessOrEqual(await burst, 3 * MAX_REQUESTS);
-  assertLessOrEqual(Math.max(...setup.gateways.map(denoLines)), engine.maxDenoLines);
+  assertLessOrEqual(
+    Math.max(...setup.gateways.map(denoLines)),
+    engine.maxDenoLines,
+  );
 }
 
 /** Returns the item at an index. */

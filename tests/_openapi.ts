@@ -8,45 +8,76 @@ type Json = Record<string, unknown>;
 
 /** A response of the document; its schemas are read by Ajv. */
 interface ResponseObject {
-  headers?: Record<string, { $ref?: string; required?: boolean; schema?: { type?: string } }>;
+  headers?: Record<
+    string,
+    { $ref?: string; required?: boolean; schema?: { type?: string } }
+  >;
   content?: Record<string, { examples?: Record<string, { value: unknown }> }>;
 }
 
 /** Headers that are described by `content`, or that every HTTP server sends. */
 const GENERAL_HEADERS = ["content-type", "content-length"];
-const METHODS = ["get", "head", "options", "post", "put", "delete", "patch", "trace"];
+const METHODS = [
+  "get",
+  "head",
+  "options",
+  "post",
+  "put",
+  "delete",
+  "patch",
+  "trace",
+];
 const NAME = "openapi";
 
 /** An OpenAPI document, which checks responses. Members and headers that it does not name count as errors. */
 export class OpenApi {
   readonly document: Json;
-  readonly #ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: true });
+  readonly #ajv = new Ajv2020({
+    strict: false,
+    allErrors: true,
+    validateFormats: true,
+  });
 
   constructor(yaml: string) {
     this.document = parse(yaml) as Json;
     addFormats.default(this.#ajv);
-    const { components, paths } = structuredClone(this.document) as { components: { schemas: Json }; paths: Json };
-    for (const schema of Object.values(components.schemas) as Json[]) closeObject(schema);
+    const { components, paths } = structuredClone(this.document) as {
+      components: { schemas: Json };
+      paths: Json;
+    };
+    for (const schema of Object.values(components.schemas) as Json[]) {
+      closeObject(schema);
+    }
     this.#ajv.addSchema({ components, paths }, NAME, false, false);
   }
 
   /** Every response of every operation, such as `GET /rep/health 200`. */
   get responses(): string[] {
-    return Object.entries(this.document.paths as Record<string, Json>).flatMap(([path, item]) =>
+    return Object.entries(this.document.paths as Record<string, Json>).flatMap((
+      [path, item],
+    ) =>
       METHODS.filter((method) => method in item).flatMap((method) =>
-        Object.keys((item[method] as { responses: Json }).responses).map((status) =>
-          `${method.toUpperCase()} ${path} ${status}`
-        )
+        Object.keys((item[method] as { responses: Json }).responses).map((
+          status,
+        ) => `${method.toUpperCase()} ${path} ${status}`)
       )
     );
   }
 
   /** Returns how a response differs from the document; an empty list if it does not. The body is read. */
-  async differences(method: string, path: string, response: Response): Promise<string[]> {
+  async differences(
+    method: string,
+    path: string,
+    response: Response,
+  ): Promise<string[]> {
     const { status } = response;
     const pointer = status === 405
       ? "/components/responses/MethodNotAllowed"
-      : this.#resolve(`/paths/${escapePointer(path)}/${method.toLowerCase()}/responses/${status}`);
+      : this.#resolve(
+        `/paths/${
+          escapePointer(path)
+        }/${method.toLowerCase()}/responses/${status}`,
+      );
     const described = this.#at(pointer) as ResponseObject | undefined;
     if (described === undefined) return [`${pointer} is not documented`];
     return [
@@ -59,62 +90,119 @@ export class OpenApi {
   exampleDifferences(): string[] {
     return this.responses.flatMap((name) => {
       const [method = "", path = "", status] = name.split(" ");
-      const pointer = this.#resolve(`/paths/${escapePointer(path)}/${method.toLowerCase()}/responses/${status}`);
-      return Object.entries((this.#at(pointer) as ResponseObject).content ?? {}).flatMap(([type, { examples = {} }]) =>
-        Object.values(examples).flatMap(({ value }) =>
-          this.#validate(`${pointer}/content/${escapePointer(type)}/schema`, value)
-        )
+      const pointer = this.#resolve(
+        `/paths/${
+          escapePointer(path)
+        }/${method.toLowerCase()}/responses/${status}`,
       );
+      return Object.entries((this.#at(pointer) as ResponseObject).content ?? {})
+        .flatMap(([type, { examples = {} }]) =>
+          Object.values(examples).flatMap(({ value }) =>
+            this.#validate(
+              `${pointer}/content/${escapePointer(type)}/schema`,
+              value,
+            )
+          )
+        );
     });
   }
 
-  #headerDifferences(pointer: string, { headers = {} }: ResponseObject, actual: Headers): string[] {
-    const names = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
-    const unknown = [...actual.keys()].filter((name) => !names.has(name) && !GENERAL_HEADERS.includes(name));
+  #headerDifferences(
+    pointer: string,
+    { headers = {} }: ResponseObject,
+    actual: Headers,
+  ): string[] {
+    const names = new Set(
+      Object.keys(headers).map((name) => name.toLowerCase()),
+    );
+    const unknown = [...actual.keys()].filter((name) =>
+      !names.has(name) && !GENERAL_HEADERS.includes(name)
+    );
     const invalid = Object.keys(headers).flatMap((name) => {
       const header = this.#resolve(`${pointer}/headers/${name}`);
-      const { required = false, schema } = this.#at(header) as { required?: boolean; schema?: { type?: string } };
+      const { required = false, schema } = this.#at(header) as {
+        required?: boolean;
+        schema?: { type?: string };
+      };
       const text = actual.get(name);
       if (text === null) return required ? [`${header} is missing`] : [];
-      return this.#validate(`${header}/schema`, schema?.type === "integer" ? Number(text) : text);
+      return this.#validate(
+        `${header}/schema`,
+        schema?.type === "integer" ? Number(text) : text,
+      );
     });
-    return [...unknown.map((name) => `${pointer}/headers/${name} is not documented`), ...invalid];
+    return [
+      ...unknown.map((name) => `${pointer}/headers/${name} is not documented`),
+      ...invalid,
+    ];
   }
 
-  async #bodyDifferences(pointer: string, described: ResponseObject, method: string, response: Response) {
+  async #bodyDifferences(
+    pointer: string,
+    described: ResponseObject,
+    method: string,
+    response: Response,
+  ) {
     const type = response.headers.get("content-type")?.split(";")[0] ?? "";
-    if (described.content === undefined) return await response.text() === "" ? [] : [`${pointer} has a body`];
-    if (!(type in described.content)) return [`${pointer} does not have the type ${type}`];
+    if (described.content === undefined) {
+      return await response.text() === "" ? [] : [`${pointer} has a body`];
+    }
+    if (!(type in described.content)) {
+      return [`${pointer} does not have the type ${type}`];
+    }
     const schema = `${pointer}/content/${escapePointer(type)}/schema`;
     if (method === "HEAD") return []; // `Deno.serve` sends no body
-    if (type === "text/event-stream") return this.#eventDifferences(schema, await firstEvent(response));
+    if (type === "text/event-stream") {
+      return this.#eventDifferences(schema, await firstEvent(response));
+    }
     const text = await response.text();
-    return this.#validate(schema, type.endsWith("json") ? JSON.parse(text) : text);
+    return this.#validate(
+      schema,
+      type.endsWith("json") ? JSON.parse(text) : text,
+    );
   }
 
   #eventDifferences(pointer: string, { event, data, id }: Message): string[] {
-    const contentSchema = `/components/schemas/${event === "rep:config:delete" ? "ConfigDelete" : "ConfigUpdate"}`;
+    const contentSchema = `/components/schemas/${
+      event === "rep:config:delete" ? "ConfigDelete" : "ConfigUpdate"
+    }`;
     return [
-      ...this.#validate(pointer, { event, data: JSON.stringify(data), id: String(id) }),
+      ...this.#validate(pointer, {
+        event,
+        data: JSON.stringify(data),
+        id: String(id),
+      }),
       ...this.#validate(contentSchema, data), // Ajv does not apply `contentSchema`
     ];
   }
 
   #validate(pointer: string, value: unknown): string[] {
-    const validate: ValidateFunction = this.#ajv.compile({ $ref: `${NAME}#${encodeURI(pointer)}` });
+    const validate: ValidateFunction = this.#ajv.compile({
+      $ref: `${NAME}#${encodeURI(pointer)}`,
+    });
     if (validate(value)) return [];
-    return (validate.errors ?? []).map(({ instancePath, message }) => `${pointer}: ${instancePath} ${message}`);
+    return (validate.errors ?? []).map(({ instancePath, message }) =>
+      `${pointer}: ${instancePath} ${message}`
+    );
   }
 
   /** Follows a reference to another part of the document. */
   #resolve(pointer: string): string {
-    const reference = (this.#at(pointer) as { $ref?: string } | undefined)?.$ref;
-    return reference === undefined ? pointer : this.#resolve(reference.slice(1));
+    const reference = (this.#at(pointer) as { $ref?: string } | undefined)
+      ?.$ref;
+    return reference === undefined
+      ? pointer
+      : this.#resolve(reference.slice(1));
   }
 
   #at(pointer: string): unknown {
-    return pointer.slice(1).split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-      .reduce<unknown>((value, part) => (value as Json | undefined)?.[part], this.document);
+    return pointer.slice(1).split("/").map((part) =>
+      part.replaceAll("~1", "/").replaceAll("~0", "~")
+    )
+      .reduce<unknown>(
+        (value, part) => (value as Json | undefined)?.[part],
+        this.document,
+      );
   }
 }
 

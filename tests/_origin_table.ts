@@ -30,12 +30,22 @@ const ORIGINS = {
 type OriginName = keyof typeof ORIGINS;
 
 /** Values of the `Sec-Fetch-Site` header, in the order of the columns below. */
-const SITES = [undefined, "same-origin", "same-site", "cross-site", "none"] as const;
+const SITES = [
+  undefined,
+  "same-origin",
+  "same-site",
+  "cross-site",
+  "none",
+] as const;
 
 /**
  * Allowed origins, and for which `Origin` and `Sec-Fetch-Site` a key is then issued; all other requests are rejected.
  */
-const RULES: readonly { name: string; allowed: readonly string[]; may: Partial<Record<OriginName, string>> }[] = [
+const RULES: readonly {
+  name: string;
+  allowed: readonly string[];
+  may: Partial<Record<OriginName, string>>;
+}[] = [
   {
     name: "no origin is configured",
     allowed: [],
@@ -74,10 +84,18 @@ export interface OriginCase {
 }
 
 /** Every combination. */
-export const ORIGIN_CASES: readonly OriginCase[] = RULES.flatMap(({ name, allowed, may }) =>
+export const ORIGIN_CASES: readonly OriginCase[] = RULES.flatMap((
+  { name, allowed, may },
+) =>
   Object.entries(ORIGINS).flatMap(([originName, origin]) => {
     const row = (may[originName as OriginName] ?? "no no no no no").split(" ");
-    return SITES.map((site, column) => ({ rule: name, allowed, origin, site, may: row[column] === "yes" }));
+    return SITES.map((site, column) => ({
+      rule: name,
+      allowed,
+      origin,
+      site,
+      may: row[column] === "yes",
+    }));
   })
 );
 

@@ -13,7 +13,8 @@ export function postgres(bin: string): Engine {
   return {
     name: "a PostgreSQL server",
     createCounter: () => new PostgresRequestCounter(),
-    rejection: /^Cannot open --kv "postgres:\/\/…@127\.0\.0\.1:\d+\/postgres": password authentication failed /,
+    rejection:
+      /^Cannot open --kv "postgres:\/\/…@127\.0\.0\.1:\d+\/postgres": password authentication failed /,
     maxDenoLines: 0,
     async start() {
       const server = await PostgresServer.create(bin, FAST);
@@ -22,8 +23,13 @@ export function postgres(bin: string): Engine {
         kill: () => server.kill(),
         start: () => server.start(),
         access: (port, credentials = "valid") => ({
-          kv: PostgresServer.url([{ port }], server).replace(`:${server.password}`, ""),
-          env: { PGPASSWORD: credentials === "valid" ? server.password : "wrong" },
+          kv: PostgresServer.url([{ port }], server).replace(
+            `:${server.password}`,
+            "",
+          ),
+          env: {
+            PGPASSWORD: credentials === "valid" ? server.password : "wrong",
+          },
         }),
         [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
       };
@@ -43,14 +49,19 @@ export interface PostgresPair extends EngineServer {
 export async function startPair(bin: string): Promise<PostgresPair> {
   await using stack = new AsyncDisposableStack();
   const primary = stack.use(await PostgresServer.create(bin, FAST));
-  const relay = stack.use(new Relay(primary.port, () => new PostgresRequestCounter()));
+  const relay = stack.use(
+    new Relay(primary.port, () => new PostgresRequestCounter()),
+  );
   const replica = stack.use(await primary.createReplica(relay.port));
   const all = stack.move();
   return {
     port: primary.port,
     kill: () => primary.kill(),
     start: () => primary.start(),
-    access: () => ({ kv: PostgresServer.url([primary, replica], primary), env: {} }),
+    access: () => ({
+      kv: PostgresServer.url([primary, replica], primary),
+      env: {},
+    }),
     stopReplication: () => relay.cut(),
     promote: () => replica.promote(),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
@@ -72,16 +83,27 @@ class PostgresRequestCounter implements RequestCounter {
     let requests = 0;
     for (const byte of bytes) {
       if (this.#skip > 0) this.#skip--;
-      else if (this.#header.push(byte) === LENGTH_BYTES + (this.#isFirst ? 0 : 1) && this.#readHeader()) requests++;
+      else if (
+        this.#header.push(byte) === LENGTH_BYTES + (this.#isFirst ? 0 : 1) &&
+        this.#readHeader()
+      ) requests++;
     }
     return requests;
   }
 
   /** Returns whether the message is a request or ends one; its content is skipped. */
   #readHeader(): boolean {
-    const length = this.#header.slice(-LENGTH_BYTES).reduce((sum, part) => 256 * sum + part, 0);
-    const isRequest = !this.#isFirst && [SYNC, QUERY].includes(this.#header[0] ?? 0);
-    [this.#isFirst, this.#skip, this.#header] = [false, length - LENGTH_BYTES, []];
+    const length = this.#header.slice(-LENGTH_BYTES).reduce(
+      (sum, part) => 256 * sum + part,
+      0,
+    );
+    const isRequest = !this.#isFirst &&
+      [SYNC, QUERY].includes(this.#header[0] ?? 0);
+    [this.#isFirst, this.#skip, this.#header] = [
+      false,
+      length - LENGTH_BYTES,
+      [],
+    ];
     return isRequest;
   }
 }

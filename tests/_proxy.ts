@@ -1,5 +1,9 @@
 import { findFreePort } from "../tools/free_port.ts";
-import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.ts";
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../tools/find_program.ts";
 import { AppClient, type AppClientOptions, TLS } from "./_app_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -7,11 +11,19 @@ import { TempDirectory } from "./_temp.ts";
 export type Replacement = readonly [from: string, to: string];
 
 /** Replaces texts in one pass, each of which must be there. @throws {Error} If one is not. */
-export function replaceAll(text: string, replacements: readonly Replacement[]): string {
+export function replaceAll(
+  text: string,
+  replacements: readonly Replacement[],
+): string {
   const missing = replacements.find(([from]) => !text.includes(from));
-  if (missing !== undefined) throw new Error(`Cannot replace "${missing[0]}": expected it to be in\n${text}`);
+  if (missing !== undefined) {
+    throw new Error(
+      `Cannot replace "${missing[0]}": expected it to be in\n${text}`,
+    );
+  }
   const to = new Map(replacements);
-  const anyOf = replacements.map(([from]) => from.replace(/[^\w\s]/g, "\\$&")).join("|");
+  const anyOf = replacements.map(([from]) => from.replace(/[^\w\s]/g, "\\$&"))
+    .join("|");
   return text.replace(new RegExp(anyOf, "g"), (from) => to.get(from) ?? from);
 }
 
@@ -51,7 +63,17 @@ export const NGINX: ProxyProgram = {
     ["/etc/ssl/gateway.crt", `${directory}/gateway.crt`],
     ["/etc/ssl/gateway.key", `${directory}/gateway.key`],
   ],
-  args: (path, directory) => ["-e", "stderr", "-c", path, "-g", `daemon off; pid ${directory}/nginx.pid;`],
+  args: (
+    path,
+    directory,
+  ) => [
+    "-e",
+    "stderr",
+    "-c",
+    path,
+    "-g",
+    `daemon off; pid ${directory}/nginx.pid;`,
+  ],
   limits: ({ head, idle }) => [
     ["client_header_timeout 10s", `client_header_timeout ${head}s`],
     ["send_timeout 60s", `send_timeout ${idle}s`],
@@ -83,7 +105,10 @@ export const CADDY: ProxyProgram = {
   name: "caddy",
   config: "Caddyfile",
   replacements: ({ directory, port }) => [
-    ["{\n\tservers", "{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\tservers"],
+    [
+      "{\n\tservers",
+      "{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\tservers",
+    ],
     ["https://app.example.com:443", `https://app.example.com:${port}`],
     ["/etc/ssl/gateway.crt", `${directory}/gateway.crt`],
     ["/etc/ssl/gateway.key", `${directory}/gateway.key`],
@@ -101,17 +126,25 @@ export const PROXIES: readonly ProxyProgram[] = [NGINX, HAPROXY, CADDY];
 /** The folders that nginx would have below `/var`. */
 function temporaryPaths(directory: string): string {
   const names = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-  return names.map((name) => `${name}_temp_path ${directory}/${name};`).join(" ");
+  return names.map((name) => `${name}_temp_path ${directory}/${name};`).join(
+    " ",
+  );
 }
 
 /** Returns the text of a shipped configuration. */
 export function readConfig({ config }: ProxyProgram): Promise<string> {
-  return Deno.readTextFile(new URL(`../examples/proxies/${config}`, import.meta.url));
+  return Deno.readTextFile(
+    new URL(`../examples/proxies/${config}`, import.meta.url),
+  );
 }
 
 /** Where an installed program is; Debian has those of servers in `sbin`, which is not in every PATH. */
 export function findProxy({ name }: ProxyProgram): Promise<string | undefined> {
-  return findProgram([name], [...foldersOnPath(THIS_MACHINE), "/usr/sbin", "/usr/local/sbin"], THIS_MACHINE);
+  return findProgram([name], [
+    ...foldersOnPath(THIS_MACHINE),
+    "/usr/sbin",
+    "/usr/local/sbin",
+  ], THIS_MACHINE);
 }
 
 /** Defines a test that needs a proxy; without its program, the test is ignored and says why. */
@@ -122,7 +155,9 @@ export async function testProxy(
 ): Promise<void> {
   const path = await findProxy(program);
   Deno.test({
-    name: path === undefined ? `${name} (${program.name} is not installed)` : name,
+    name: path === undefined
+      ? `${name} (${program.name} is not installed)`
+      : name,
     ignore: path === undefined,
     fn: (context) => fn(path!, context),
   });
@@ -146,19 +181,41 @@ export class RunningProxy implements AsyncDisposable {
     directory: TempDirectory;
     write: (config: string) => Promise<string>;
   }) {
-    [this.#child, this.port, this.#directory, this.#write] = [child, port, directory, write];
+    [this.#child, this.port, this.#directory, this.#write] = [
+      child,
+      port,
+      directory,
+      write,
+    ];
     this.#collected = this.#collect();
   }
 
   /** Starts a program with a configuration, in which its ports and paths are replaced. */
-  static async start(program: ProxyProgram, path: string, config: string): Promise<RunningProxy> {
+  static async start(
+    program: ProxyProgram,
+    path: string,
+    config: string,
+  ): Promise<RunningProxy> {
     const directory = await TempDirectory.make(await certificates());
     const port = findFreePort();
     const places = { directory: directory.path, port };
-    const write = (text: string) => directory.write(program.config, replaceAll(text, program.replacements(places)));
+    const write = (text: string) =>
+      directory.write(
+        program.config,
+        replaceAll(text, program.replacements(places)),
+      );
     const args = program.args(await write(config), directory.path);
-    const env = { XDG_DATA_HOME: directory.path, XDG_CONFIG_HOME: directory.path };
-    const child = new Deno.Command(path, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
+    const env = {
+      XDG_DATA_HOME: directory.path,
+      XDG_CONFIG_HOME: directory.path,
+    };
+    const child = new Deno.Command(path, {
+      args,
+      env,
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
     const proxy = new RunningProxy(child, { port, directory, write });
     if (await proxy.#listens()) return proxy;
     await proxy[Symbol.asyncDispose]();
@@ -167,7 +224,9 @@ export class RunningProxy implements AsyncDisposable {
 
   /** Opens a client, which is closed with the proxy. */
   async client(options: Omit<AppClientOptions, "port">): Promise<AppClient> {
-    return this.#clients.use(await AppClient.open({ ...options, port: this.port }));
+    return this.#clients.use(
+      await AppClient.open({ ...options, port: this.port }),
+    );
   }
 
   /** Continues with another configuration, as nginx does at SIGHUP. */
@@ -179,7 +238,9 @@ export class RunningProxy implements AsyncDisposable {
   /** Waits until the proxy has printed a text: for 30 s at most. */
   async printed(text: string): Promise<void> {
     for (let tries = 0; !this.output.includes(text); tries++) {
-      if (this.#hasEnded || tries === 600) throw new Error(`The proxy has not printed "${text}":\n${this.output}`);
+      if (this.#hasEnded || tries === 600) {
+        throw new Error(`The proxy has not printed "${text}":\n${this.output}`);
+      }
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
@@ -193,7 +254,9 @@ export class RunningProxy implements AsyncDisposable {
   }
 
   async #collect(): Promise<void> {
-    for await (const text of this.#child.stderr.pipeThrough(new TextDecoderStream())) this.output += text;
+    for await (
+      const text of this.#child.stderr.pipeThrough(new TextDecoderStream())
+    ) this.output += text;
     this.#hasEnded = true;
   }
 
@@ -201,7 +264,8 @@ export class RunningProxy implements AsyncDisposable {
   async #listens(): Promise<boolean> {
     for (let tries = 0; tries < 200 && !this.#hasEnded; tries++) {
       try {
-        (await Deno.connect({ hostname: "127.0.0.1", port: this.port })).close();
+        (await Deno.connect({ hostname: "127.0.0.1", port: this.port }))
+          .close();
         return true;
       } catch {
         await new Promise((resolve) => setTimeout(resolve, 50));
@@ -213,13 +277,22 @@ export class RunningProxy implements AsyncDisposable {
 
 async function certificates(): Promise<Record<string, string>> {
   const [cert, key] = await Promise.all(
-    ["localhost.crt", "localhost.key"].map((name) => Deno.readTextFile(new URL(name, TLS))),
+    ["localhost.crt", "localhost.key"].map((name) =>
+      Deno.readTextFile(new URL(name, TLS))
+    ),
   );
-  return { "gateway.crt": cert!, "gateway.key": key!, "gateway.pem": `${cert}${key}` };
+  return {
+    "gateway.crt": cert!,
+    "gateway.key": key!,
+    "gateway.pem": `${cert}${key}`,
+  };
 }
 
 /** Replaces the gateway's ports in a configuration: every address and every port of a check. */
-export function atPorts(config: string, ports: ReadonlyMap<number, number>): string {
+export function atPorts(
+  config: string,
+  ports: ReadonlyMap<number, number>,
+): string {
   return config.replace(
     /(127\.0\.0\.1:|check port |health_port )(\d+)/g,
     (_, before, port) => `${before}${ports.get(Number(port)) ?? CLOSED_PORT}`,

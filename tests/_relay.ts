@@ -4,7 +4,10 @@ import { deadline } from "@std/async/deadline";
 const TIMEOUT_MS = 60_000;
 
 /** Waits for a promise, but not for longer than this. */
-export function within<T>(promise: Promise<T>, ms: number = TIMEOUT_MS): Promise<T> {
+export function within<T>(
+  promise: Promise<T>,
+  ms: number = TIMEOUT_MS,
+): Promise<T> {
   return deadline(promise, ms);
 }
 
@@ -79,17 +82,28 @@ export class Relay implements AsyncDisposable {
   async #connect(client: Deno.TcpConn): Promise<void> {
     try {
       await this.#gate.promise;
-      const server = await Deno.connect({ hostname: "127.0.0.1", port: this.#target });
+      const server = await Deno.connect({
+        hostname: "127.0.0.1",
+        port: this.#target,
+      });
       this.#open.add(server);
       const counter = this.#createCounter();
       this.#run(this.#forward(server, client, () => {}));
-      await this.#forward(client, server, (bytes) => this.passed.requests += counter.count(bytes));
+      await this.#forward(
+        client,
+        server,
+        (bytes) => this.passed.requests += counter.count(bytes),
+      );
     } finally {
       this.#close(client);
     }
   }
 
-  async #forward(from: Deno.TcpConn, to: Deno.TcpConn, inspect: (bytes: Uint8Array) => void): Promise<void> {
+  async #forward(
+    from: Deno.TcpConn,
+    to: Deno.TcpConn,
+    inspect: (bytes: Uint8Array) => void,
+  ): Promise<void> {
     try {
       for await (const bytes of from.readable) {
         await this.#gate.promise;

@@ -1,12 +1,17 @@
 import { join } from "@std/path";
-import { installNpmPackages, type NotInstalled } from "../tools/install_npm_packages.ts";
+import {
+  installNpmPackages,
+  type NotInstalled,
+} from "../tools/install_npm_packages.ts";
 
 /** The programs, by the packages that contain them for this platform. */
-const ARCH = Deno.build.arch === "aarch64" ? { node: "arm64", bun: "aarch64", workerd: "arm64" } : {
-  node: "x64",
-  bun: "x64",
-  workerd: "64",
-};
+const ARCH = Deno.build.arch === "aarch64"
+  ? { node: "arm64", bun: "aarch64", workerd: "arm64" }
+  : {
+    node: "x64",
+    bun: "x64",
+    workerd: "64",
+  };
 
 /** The packages as npm names them; the keys are what they are installed as. */
 const PACKAGES: Readonly<Record<string, string>> = {
@@ -36,9 +41,14 @@ export type Program = keyof typeof PROGRAMS;
 const installed = await install();
 
 async function install(): Promise<string | NotInstalled> {
-  if (Deno.build.os !== "linux") return { reason: "the runtimes are tried on Linux only" };
+  if (Deno.build.os !== "linux") {
+    return { reason: "the runtimes are tried on Linux only" };
+  }
   return await installNpmPackages(
-    new Map([["runtimes", JSON.stringify({ name: "runtimes", dependencies: PACKAGES })]]),
+    new Map([[
+      "runtimes",
+      JSON.stringify({ name: "runtimes", dependencies: PACKAGES }),
+    ]]),
   );
 }
 
@@ -47,8 +57,14 @@ async function install(): Promise<string | NotInstalled> {
  *
  * @param missing What else the test needs, if that is missing. @default {nothing}
  */
-export function testRuntimes(name: string, fn: () => Promise<void>, missing?: string): void {
-  const reason = missing === undefined ? reasonOf(installed) : `without ${missing}`;
+export function testRuntimes(
+  name: string,
+  fn: () => Promise<void>,
+  missing?: string,
+): void {
+  const reason = missing === undefined
+    ? reasonOf(installed)
+    : `without ${missing}`;
   if (reason === undefined) return Deno.test(name, fn);
   Deno.test({ name: `${name} (${reason})`, ignore: true, fn() {} });
 }
@@ -65,7 +81,9 @@ export function pathOf(program: Program): string {
 
 /** Returns the path of an installed package, or of a file in it. */
 export function installedPackage(path: string): string {
-  if (typeof installed !== "string") throw new Error(`Cannot use ${path}: ${installed.reason}`);
+  if (typeof installed !== "string") {
+    throw new Error(`Cannot use ${path}: ${installed.reason}`);
+  }
   return join(installed, "node_modules", path);
 }
 
@@ -92,6 +110,12 @@ export async function run(
   });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
-  if (!success) throw new Error(`${program} ${args.join(" ")}: ${decoder.decode(stdout)}\n${decoder.decode(stderr)}`);
+  if (!success) {
+    throw new Error(
+      `${program} ${args.join(" ")}: ${decoder.decode(stdout)}\n${
+        decoder.decode(stderr)
+      }`,
+    );
+  }
   return decoder.decode(stdout);
 }

@@ -9,7 +9,11 @@ export interface Message {
 
 /** Reads a response's body as an event stream. */
 export function readSse({ body }: Response): SseReader {
-  if (body === null) throw new TypeError("Cannot read an event stream: expected a response with a body");
+  if (body === null) {
+    throw new TypeError(
+      "Cannot read an event stream: expected a response with a body",
+    );
+  }
   return new SseReader(body);
 }
 
@@ -18,7 +22,9 @@ export class SseReader {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #messages: Message[] = [];
-  readonly #parser = createParser({ onEvent: (event) => this.#messages.push(toMessage(event)) });
+  readonly #parser = createParser({
+    onEvent: (event) => this.#messages.push(toMessage(event)),
+  });
   #text = "";
 
   constructor(body: ReadableStream<Uint8Array>) {
@@ -38,7 +44,11 @@ export class SseReader {
     const taken: Message[] = [];
     while (taken.length < count) {
       const message = await this.next();
-      if (message === undefined) throw new Error(`The stream ended after ${taken.length} of ${count} messages`);
+      if (message === undefined) {
+        throw new Error(
+          `The stream ended after ${taken.length} of ${count} messages`,
+        );
+      }
       taken.push(message);
     }
     return taken;

@@ -3,7 +3,12 @@ import type { Store } from "../src/store/store.ts";
 
 /** A store that counts operations. */
 export interface CountedStore extends Store {
-  readonly counts: { get: number; getMany: number; list: number; commit: number };
+  readonly counts: {
+    get: number;
+    getMany: number;
+    list: number;
+    commit: number;
+  };
   /** Resets all counts to 0. */
   reset(): void;
 }
@@ -14,7 +19,8 @@ export function countedStore(store: Store): CountedStore {
   return {
     maxChecks: store.maxChecks,
     counts,
-    reset: () => void Object.assign(counts, { get: 0, getMany: 0, list: 0, commit: 0 }),
+    reset: () =>
+      void Object.assign(counts, { get: 0, getMany: 0, list: 0, commit: 0 }),
     get(key) {
       counts.get++;
       return store.get(key);
@@ -38,7 +44,8 @@ export function countedStore(store: Store): CountedStore {
 
 /** A store that rejects every operation while it is down, and gives no hints, like one on another machine. */
 export function fallibleStore(inner: Store, isDown: () => boolean): Store {
-  const ifUp = <T>(run: () => Promise<T>) => isDown() ? Promise.reject(new Error("down")) : run();
+  const ifUp = <T>(run: () => Promise<T>) =>
+    isDown() ? Promise.reject(new Error("down")) : run();
   return {
     maxChecks: inner.maxChecks,
     get: (key) => ifUp(() => inner.get(key)),
@@ -83,7 +90,9 @@ export function replicatedStore(): ReplicatedStore {
     list: (prefix, options) => current.list(prefix, options),
     async commit(checks, writes) {
       const version = await current.commit(checks, writes);
-      if (version !== undefined && isReplicating) await replica.commit([], writes);
+      if (version !== undefined && isReplicating) {
+        await replica.commit([], writes);
+      }
       return version;
     },
     watch: () => () => {},

@@ -18,7 +18,9 @@ export class Client implements AsyncDisposable {
 
   /** Opens the stream of a gateway. */
   static async open({ url }: RunningCommand, cursor?: number): Promise<Client> {
-    const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+    const headers = cursor === undefined
+      ? {}
+      : { "last-event-id": String(cursor) };
     const sse = readSse(await fetch(`${url}/rep/changes`, { headers }));
     await sse.pull(); // the opening bytes: from here on nothing is missed
     return new Client(sse);
@@ -48,7 +50,9 @@ export class Client implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = () => {
       if (holds(this)) resolve();
-      else if (!this.#isOpen) reject(new Error(`The stream has ended:\n${this.text()}`));
+      else if (!this.#isOpen) {
+        reject(new Error(`The stream has ended:\n${this.text()}`));
+      }
     };
     this.#checks.add(check);
     check();

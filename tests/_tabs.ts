@@ -32,7 +32,11 @@ export class Tabs implements AsyncDisposable {
   readonly #answers = new Map<number, (answer: Answer | undefined) => void>();
   #commands = 0;
 
-  private constructor(browser: Deno.ChildProcess, profile: TempDirectory, socket: WebSocket) {
+  private constructor(
+    browser: Deno.ChildProcess,
+    profile: TempDirectory,
+    socket: WebSocket,
+  ) {
     this.#browser = browser;
     this.#profile = profile;
     this.#socket = socket;
@@ -49,9 +53,17 @@ export class Tabs implements AsyncDisposable {
    */
   static async start(): Promise<Tabs> {
     const found = await findBrowser();
-    if ("reason" in found) throw new Error(`Cannot start a browser: ${found.reason}`);
+    if ("reason" in found) {
+      throw new Error(`Cannot start a browser: ${found.reason}`);
+    }
     const profile = await TempDirectory.make();
-    const args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0"];
+    const args = [
+      "--headless=new",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--no-first-run",
+      "--remote-debugging-port=0",
+    ];
     const browser = new Deno.Command(found.path, {
       args: [...args, `--user-data-dir=${profile.path}`, "about:blank"],
       env: found.env,
@@ -66,17 +78,28 @@ export class Tabs implements AsyncDisposable {
   /** Opens a URL in a new tab, which is shown. */
   async open(url: string): Promise<Tab> {
     const { targetId } = await this.#send("Target.createTarget", { url });
-    const { sessionId } = await this.#send("Target.attachToTarget", { targetId, flatten: true });
+    const { sessionId } = await this.#send("Target.attachToTarget", {
+      targetId,
+      flatten: true,
+    });
     const evaluate = async (expression: string) => {
-      const answer = await this.#call("Runtime.evaluate", { expression, awaitPromise: true }, sessionId);
+      const answer = await this.#call("Runtime.evaluate", {
+        expression,
+        awaitPromise: true,
+      }, sessionId);
       return answer?.result.value; // none if the tab was still on its way to the page
     };
     return {
-      show: async () => void await this.#send("Target.activateTarget", { targetId }),
+      show: async () =>
+        void await this.#send("Target.activateTarget", { targetId }),
       evaluate,
       until: async (expression) => {
         for (let looks = 0; await evaluate(expression) !== true; looks++) {
-          if (looks === MAX_LOOKS) throw new Error(`Cannot go on: expected ${expression} within a minute`);
+          if (looks === MAX_LOOKS) {
+            throw new Error(
+              `Cannot go on: expected ${expression} within a minute`,
+            );
+          }
           await delay(100);
         }
       },
@@ -90,13 +113,24 @@ export class Tabs implements AsyncDisposable {
     await this.#profile[Symbol.asyncDispose]();
   }
 
-  async #send(method: string, params: Record<string, unknown>): Promise<Answer> {
+  async #send(
+    method: string,
+    params: Record<string, unknown>,
+  ): Promise<Answer> {
     const answer = await this.#call(method, params);
-    if (answer === undefined) throw new Error(`Cannot control the browser: expected an answer to ${method}`);
+    if (answer === undefined) {
+      throw new Error(
+        `Cannot control the browser: expected an answer to ${method}`,
+      );
+    }
     return answer;
   }
 
-  #call(method: string, params: Record<string, unknown>, sessionId?: string): Promise<Answer | undefined> {
+  #call(
+    method: string,
+    params: Record<string, unknown>,
+    sessionId?: string,
+  ): Promise<Answer | undefined> {
     const id = ++this.#commands;
     this.#socket.send(JSON.stringify({ id, method, params, sessionId }));
     return new Promise((resolve) => this.#answers.set(id, resolve));
@@ -104,7 +138,9 @@ export class Tabs implements AsyncDisposable {
 }
 
 /** Returns the URL that the browser prints once it listens, and reads on, since the browser waits for its reader. */
-async function debuggingUrl(stderr: ReadableStream<Uint8Array>): Promise<string> {
+async function debuggingUrl(
+  stderr: ReadableStream<Uint8Array>,
+): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   let text = "";
   const find = (chunk: string) => {
@@ -112,6 +148,8 @@ async function debuggingUrl(stderr: ReadableStream<Uint8Array>): Promise<string>
     const [url] = /ws:\/\/\S+/.exec(text) ?? [];
     if (url !== undefined) resolve(url);
   };
-  void stderr.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write: find }));
+  void stderr.pipeThrough(new TextDecoderStream()).pipeTo(
+    new WritableStream({ write: find }),
+  );
   return await promise;
 }

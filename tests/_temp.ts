@@ -8,9 +8,13 @@ export class TempDirectory implements AsyncDisposable {
     this.path = path;
   }
 
-  static async make(files: Record<string, string> = {}): Promise<TempDirectory> {
+  static async make(
+    files: Record<string, string> = {},
+  ): Promise<TempDirectory> {
     const directory = new TempDirectory(await Deno.makeTempDir());
-    for (const [name, text] of Object.entries(files)) await directory.write(name, text);
+    for (const [name, text] of Object.entries(files)) {
+      await directory.write(name, text);
+    }
     return directory;
   }
 
@@ -30,7 +34,9 @@ export class TempDirectory implements AsyncDisposable {
    */
   async mount(version: string, files: Record<string, string>): Promise<void> {
     await Deno.mkdir(this.at(`..${version}`));
-    for (const [name, text] of Object.entries(files)) await this.write(`..${version}/${name}`, text);
+    for (const [name, text] of Object.entries(files)) {
+      await this.write(`..${version}/${name}`, text);
+    }
     await Deno.symlink(`..${version}`, this.at("..data_tmp"));
     await Deno.rename(this.at("..data_tmp"), this.at("..data"));
     for (const name of Object.keys(files)) {

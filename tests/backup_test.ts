@@ -1,24 +1,45 @@
 import { assertEquals } from "@std/assert";
-import { findProgram, foldersOnPath, THIS_MACHINE } from "../tools/find_program.ts";
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 import { type Message, readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.
 
-const SQLITE = await findProgram(["sqlite3", "sqlite3.exe"], foldersOnPath(THIS_MACHINE), THIS_MACHINE);
+const SQLITE = await findProgram(
+  ["sqlite3", "sqlite3.exe"],
+  foldersOnPath(THIS_MACHINE),
+  THIS_MACHINE,
+);
 
 async function openStream({ url }: RunningCommand, cursor: number) {
-  return readSse(await fetch(`${url}/rep/changes`, { headers: { "last-event-id": String(cursor) } }));
+  return readSse(
+    await fetch(`${url}/rep/changes`, {
+      headers: { "last-event-id": String(cursor) },
+    }),
+  );
 }
 
 async function setTheme(value: string, kv: string): Promise<void> {
-  const { code, stderr } = await runCommand(["set", `THEME=${value}`, "--kv", kv]);
+  const { code, stderr } = await runCommand([
+    "set",
+    `THEME=${value}`,
+    "--kv",
+    kv,
+  ]);
   assertEquals([code, stderr], [0, ""]);
 }
 
 /** Returns what a client gets that has seen everything up to an id. */
-async function takeAfter(command: RunningCommand, cursor: number, count: number): Promise<Message[]> {
+async function takeAfter(
+  command: RunningCommand,
+  cursor: number,
+  count: number,
+): Promise<Message[]> {
   const stream = await openStream(command, cursor);
   const messages = await stream.take(count);
   await stream.close();
@@ -41,7 +62,10 @@ Deno.test({
   ignore: SQLITE === undefined,
   async fn() {
     await using directory = await TempDirectory.make();
-    const [kv, copy] = [directory.at("kv.sqlite3"), directory.at("backup.sqlite3")];
+    const [kv, copy] = [
+      directory.at("kv.sqlite3"),
+      directory.at("backup.sqlite3"),
+    ];
     const flags = ["--hot-reload", "--kv", kv];
     const env = { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" };
     let kid = "", key = "", seen = 0;
@@ -58,16 +82,29 @@ Deno.test({
       command.signal("SIGTERM");
       await command.ended();
     }
-    for (const suffix of ["-wal", "-shm"]) await Deno.remove(`${kv}${suffix}`).catch(() => {}); // of the lost database
+    for (const suffix of ["-wal", "-shm"]) {
+      await Deno.remove(`${kv}${suffix}`).catch(() => {}); // of the lost database
+    }
     await Deno.copyFile(copy, kv);
 
     await using command = await startCommand(flags, env);
-    assertEquals(await keyFor(command, kid), key, "pages that were loaded before can decrypt");
+    assertEquals(
+      await keyFor(command, kid),
+      key,
+      "pages that were loaded before can decrypt",
+    );
     const restored = await takeAfter(command, seen, 2);
-    assertEquals(changesOf(restored).sort(), ["A=1", "THEME=old"], "a client that has seen more gets the whole state");
+    assertEquals(
+      changesOf(restored).sort(),
+      ["A=1", "THEME=old"],
+      "a client that has seen more gets the whole state",
+    );
     await setTheme("newest", kv);
     const [next] = await takeAfter(command, restored.at(-1)?.id ?? 0, 1);
-    assertEquals([changesOf([next!]), next!.id > seen], [["THEME=newest"], true]);
+    assertEquals([changesOf([next!]), next!.id > seen], [
+      ["THEME=newest"],
+      true,
+    ]);
   },
 });
 
@@ -77,12 +114,18 @@ async function issueKey(command: RunningCommand) {
 }
 
 async function backUp(kv: string, copy: string): Promise<void> {
-  const { code, stderr } = await new Deno.Command(SQLITE!, { args: [kv, `.backup '${copy}'`] }).output();
+  const { code, stderr } = await new Deno.Command(SQLITE!, {
+    args: [kv, `.backup '${copy}'`],
+  }).output();
   assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
 }
 
 /** Ends a process as an orchestrator does, and starts its successor, which listens on the same port. */
-async function replace(old: RunningCommand, args: readonly string[], env: Record<string, string>) {
+async function replace(
+  old: RunningCommand,
+  args: readonly string[],
+  env: Record<string, string>,
+) {
   old.signal("SIGTERM");
   assertEquals(await old.ended(), 0);
   return await startCommand([...args, "--port", new URL(old.url).port], env);
@@ -90,8 +133,17 @@ async function replace(old: RunningCommand, args: readonly string[], env: Record
 
 Deno.test("a rolling upgrade of two processes on one file and its rollback reach a client once and in order", async () => {
   await using directory = await TempDirectory.make();
-  const args = ["--hot-reload", "--drain", "1s", "--kv", directory.at("kv.sqlite3")];
-  const [before, after] = [{ REP_PUBLIC_A: "before" }, { REP_PUBLIC_A: "after", REP_PUBLIC_B: "added" }];
+  const args = [
+    "--hot-reload",
+    "--drain",
+    "1s",
+    "--kv",
+    directory.at("kv.sqlite3"),
+  ];
+  const [before, after] = [{ REP_PUBLIC_A: "before" }, {
+    REP_PUBLIC_A: "after",
+    REP_PUBLIC_B: "added",
+  }];
   const seen: Message[] = [];
   const read = async (command: RunningCommand, count: number) => {
     seen.push(...await takeAfter(command, seen.at(-1)?.id ?? 0, count));
@@ -108,12 +160,18 @@ Deno.test("a rolling upgrade of two processes on one file and its rollback reach
   await using rolledBackFirst = await replace(upgradedFirst, args, before);
   await using _rolledBackSecond = await replace(upgradedSecond, args, before);
   await read(rolledBackFirst, 2);
-  assertEquals(changesOf(seen).map((change) => change.replace("=undefined", " deleted")), [
-    "A=before",
-    "A=after",
-    "B=added",
-    "A=before",
-    "B deleted",
-  ]);
-  assertEquals(seen.map(({ id }) => id).toSorted((a, b) => a - b), seen.map(({ id }) => id));
+  assertEquals(
+    changesOf(seen).map((change) => change.replace("=undefined", " deleted")),
+    [
+      "A=before",
+      "A=after",
+      "B=added",
+      "A=before",
+      "B deleted",
+    ],
+  );
+  assertEquals(
+    seen.map(({ id }) => id).toSorted((a, b) => a - b),
+    seen.map(({ id }) => id),
+  );
 });

@@ -29,17 +29,34 @@ async function reportOf(args: string[]): Promise<Report> {
 
 /** Asserts that every figure is a number between the least and the most. */
 function assertValid({ figures }: Report): void {
-  const broken = figures.filter(({ least, median, most }) => !(0 <= least && least <= median && median <= most));
+  const broken = figures.filter(({ least, median, most }) =>
+    !(0 <= least && least <= median && median <= most)
+  );
   assertEquals(broken, []);
 }
 
-function medianOf({ figures }: Report, name: string, unit: string): number | undefined {
+function medianOf(
+  { figures }: Report,
+  name: string,
+  unit: string,
+): number | undefined {
   return figures.find((it) => it.name === name && it.unit === unit)?.median;
 }
 
 Deno.test("fan_out compares a gateway with a bare server", async () => {
-  const report = await reportOf(["fan_out", "--streams", "5", "--events", "2", "--rounds", "2"]);
-  assertValid({ ...report, figures: report.figures.filter(({ unit }) => unit !== "KiB") }); // so few streams take less than a page
+  const report = await reportOf([
+    "fan_out",
+    "--streams",
+    "5",
+    "--events",
+    "2",
+    "--rounds",
+    "2",
+  ]);
+  assertValid({
+    ...report,
+    figures: report.figures.filter(({ unit }) => unit !== "KiB"),
+  }); // so few streams take less than a page
   assertEquals(report.figures.map(({ name }) => name), [
     "last delivery p50, gateway",
     "last delivery p50, floor",
@@ -57,28 +74,66 @@ Deno.test("fan_out compares a gateway with a bare server", async () => {
 });
 
 Deno.test("replay compares memory and store with their floors", async () => {
-  const report = await reportOf(["replay", "--events", "120", "--clients", "2", "--rounds", "2"]);
+  const report = await reportOf([
+    "replay",
+    "--events",
+    "120",
+    "--clients",
+    "2",
+    "--rounds",
+    "2",
+  ]);
   assertValid(report);
   assertEquals(report.figures.length, 5);
 });
 
 Deno.test("large measures many variables and large values", async () => {
-  const report = await reportOf(["large", "--variables", "20", "--events", "5", "--bytes", "1000"]);
+  const report = await reportOf([
+    "large",
+    "--variables",
+    "20",
+    "--events",
+    "5",
+    "--bytes",
+    "1000",
+  ]);
   assertValid(report);
   assertEquals(report.figures.length, 8);
 });
 
 Deno.test("soak loses no event and keeps every idle stream", async () => {
-  const reports = await soak({ streams: 10, minutes: 0.02, reconnects: 10, connects: 50, updates: 100 });
-  const lost = reports.map((report) => medianOf(report, "streams that ended", "")).concat(
-    reports.map((report) => medianOf(report, "events lost by the other client", "")),
-    reports.map((report) => medianOf(report, "events lost by the stalled client", "")),
+  const reports = await soak({
+    streams: 10,
+    minutes: 0.02,
+    reconnects: 10,
+    connects: 50,
+    updates: 100,
+  });
+  const lost = reports.map((report) =>
+    medianOf(report, "streams that ended", "")
+  ).concat(
+    reports.map((report) =>
+      medianOf(report, "events lost by the other client", "")
+    ),
+    reports.map((report) =>
+      medianOf(report, "events lost by the stalled client", "")
+    ),
   );
   assertEquals(lost.filter((count) => count !== undefined), [0, 0, 0]);
 });
 
 Deno.test("session_key counts the requests of a crowd at one address together", async () => {
-  const report = await reportOf(["session_key", "--keys", "10", "--concurrent", "4", "--rounds", "2", "--crowd", "30"]);
+  const report = await reportOf([
+    "session_key",
+    "--keys",
+    "10",
+    "--concurrent",
+    "4",
+    "--rounds",
+    "2",
+    "--crowd",
+    "30",
+  ]);
   assertValid(report);
   const counts = ["keys", "reads", "commits"].map((kind) =>
     medianOf(report, `30 requests of one client at once: ${kind}`, "")
@@ -144,47 +199,114 @@ Deno.test("store_load counts the figures in docs/development/scale.md", async ()
 });
 
 Deno.test("simulation returns the same figures for the same seed", async () => {
-  const small = ["simulation", "--clients", "5000", "--processes", "20", "--rounds", "2", "--seed", "7"];
+  const small = [
+    "simulation",
+    "--clients",
+    "5000",
+    "--processes",
+    "20",
+    "--rounds",
+    "2",
+    "--seed",
+    "7",
+  ];
   const report = await reportOf(small);
   assertValid(report);
-  assertEquals(report.title, "simulation: 5000 clients, 20 processes, seeds 7 to 8");
+  assertEquals(
+    report.title,
+    "simulation: 5000 clients, 20 processes, seeds 7 to 8",
+  );
   assertEquals(formatReport(report), formatReport(await reportOf(small)));
 });
 
 Deno.test("simulation has one of many processes publish a change that all of them see", async () => {
-  const report = await reportOf(["simulation", "--clients", "100", "--processes", "50", "--rounds", "1"]);
+  const report = await reportOf([
+    "simulation",
+    "--clients",
+    "100",
+    "--processes",
+    "50",
+    "--rounds",
+    "1",
+  ]);
   const commits = medianOf(report, "all publish it at once: commits", "");
   const conflicts = medianOf(report, "all publish it at once: conflicts", "");
   assertEquals(Number(commits) - Number(conflicts), 1);
 });
 
 Deno.test("simulation counts more clients of a storm in the store with larger batches", async () => {
-  const world = ["--clients", "150000", "--processes", "150", "--rounds", "1", "--commitUs", "800", "--writeUs", "25"];
+  const world = [
+    "--clients",
+    "150000",
+    "--processes",
+    "150",
+    "--rounds",
+    "1",
+    "--commitUs",
+    "800",
+    "--writeUs",
+    "25",
+  ];
   const counted = async (...args: readonly string[]) => {
     const report = await reportOf(["simulation", ...world, ...args]);
-    return medianOf(report, "all clients reconnect: keys counted by the store before they are issued", "%") ?? NaN;
+    return medianOf(
+      report,
+      "all clients reconnect: keys counted by the store before they are issued",
+      "%",
+    ) ?? NaN;
   };
   const [single, batches] = [await counted("--batch", "1"), await counted()];
-  assertEquals([single > 1, single < batches, batches < 100], [true, true, true]);
+  assertEquals([single > 1, single < batches, batches < 100], [
+    true,
+    true,
+    true,
+  ]);
 });
 
 Deno.test("simulation reports sweeps as the first limit if every process sweeps, but not if one does", async () => {
   const firstLimit = async (sweepers: string) => {
-    const { figures } = await reportOf(["simulation", "--rounds", "1", "--keyShare", "0", "--sweepers", sweepers]);
+    const { figures } = await reportOf([
+      "simulation",
+      "--rounds",
+      "1",
+      "--keyShare",
+      "0",
+      "--sweepers",
+      sweepers,
+    ]);
     return figures.find(({ name }) => name.startsWith("1. "))?.name;
   };
-  assertEquals([await firstLimit("0"), await firstLimit("1")], ["1. store, sweeps: used", "1. store, keys: used"]);
+  assertEquals([await firstLimit("0"), await firstLimit("1")], [
+    "1. store, sweeps: used",
+    "1. store, keys: used",
+  ]);
 });
 
 Deno.test("start measures the first response and the memory then", async () => {
   const reports = await reportsOf(["start", "--rounds", "1"]);
-  assertEquals(reports.map(({ title }) => title), ["start: start to first response", "idle_memory: idle memory"]);
+  assertEquals(reports.map(({ title }) => title), [
+    "start: start to first response",
+    "idle_memory: idle memory",
+  ]);
   reports.forEach(assertValid);
-  assertEquals(reports.flatMap(({ figures }) => figures).filter(({ least }) => least === 0), []);
+  assertEquals(
+    reports.flatMap(({ figures }) => figures).filter(({ least }) =>
+      least === 0
+    ),
+    [],
+  );
 });
 
 Deno.test("streams measures deliveries, openings and memory beside a bare server", async () => {
-  const reports = await reportsOf(["streams", "--streams", "200", "--events", "2", "--rounds", "2"]);
+  const reports = await reportsOf([
+    "streams",
+    "--streams",
+    "200",
+    "--events",
+    "2",
+    "--rounds",
+    "2",
+  ]);
   assertEquals(reports.map(({ title }) => title), [
     "last_delivery: 1 event to 200 streams, last delivery",
     "stream_open: CPU to open a stream",
@@ -193,17 +315,39 @@ Deno.test("streams measures deliveries, openings and memory beside a bare server
   const [delivery, , memory] = reports as [Report, Report, Report];
   assertValid(delivery);
   assertValid(memory);
-  assertEquals(delivery.figures.map(({ name }) => name), ["gateway", "floor", "gateway / floor"]);
+  assertEquals(delivery.figures.map(({ name }) => name), [
+    "gateway",
+    "floor",
+    "gateway / floor",
+  ]);
 });
 
 Deno.test("large_replay compares a replay of large events with kv.list", async () => {
-  const report = await reportOf(["large_replay", "--events", "20", "--bytes", "60000", "--rounds", "2"]);
+  const report = await reportOf([
+    "large_replay",
+    "--events",
+    "20",
+    "--bytes",
+    "60000",
+    "--rounds",
+    "2",
+  ]);
   assertValid(report);
-  assertEquals(report.figures.map(({ name }) => name), ["gateway", "floor", "gateway / floor"]);
+  assertEquals(report.figures.map(({ name }) => name), [
+    "gateway",
+    "floor",
+    "gateway / floor",
+  ]);
 });
 
 Deno.test("variables measures a start and a reload beside bare commits", async () => {
-  const reports = await reportsOf(["variables", "--variables", "50", "--rounds", "2"]);
+  const reports = await reportsOf([
+    "variables",
+    "--variables",
+    "50",
+    "--rounds",
+    "2",
+  ]);
   assertEquals(reports.map(({ title }) => title), [
     "start_many: start with 50 variables",
     "reload_many: reload that changes 50 variables",
@@ -212,8 +356,23 @@ Deno.test("variables measures a start and a reload beside bare commits", async (
 });
 
 Deno.test("growth fits four sizes of each work", async () => {
-  const sizes = ["--streams", "16", "--events", "600", "--changes", "40", "--kilobytes", "64"];
-  const reports = await reportsOf(["growth", ...sizes, ...TINY_LOAD, "--rounds", "1"]);
+  const sizes = [
+    "--streams",
+    "16",
+    "--events",
+    "600",
+    "--changes",
+    "40",
+    "--kilobytes",
+    "64",
+  ];
+  const reports = await reportsOf([
+    "growth",
+    ...sizes,
+    ...TINY_LOAD,
+    "--rounds",
+    "1",
+  ]);
   assertEquals(reports.map(({ title }) => title.split(":")[0]), [
     "fan_out",
     "replay",
@@ -228,7 +387,8 @@ Deno.test("growth fits four sizes of each work", async () => {
 });
 
 Deno.test("fit() finds the exponent and the slope of exact points", () => {
-  const pointsOf = (cost: (size: number) => number) => [1, 2, 4, 8].map((size) => ({ size, cost: cost(size) }));
+  const pointsOf = (cost: (size: number) => number) =>
+    [1, 2, 4, 8].map((size) => ({ size, cost: cost(size) }));
   const { exponent, slope, r2 } = fit(pointsOf((size) => 3 * size));
   assertAlmostEquals(exponent, 1);
   assertAlmostEquals(slope, 3);
@@ -238,11 +398,23 @@ Deno.test("fit() finds the exponent and the slope of exact points", () => {
 });
 
 /** Without `wrk`, which may not be installed. */
-const TINY_LOAD = ["--connections", "3", "--seconds", "0.05", "--rounds", "2", "--wrk", "0"];
+const TINY_LOAD = [
+  "--connections",
+  "3",
+  "--seconds",
+  "0.05",
+  "--rounds",
+  "2",
+  "--wrk",
+  "0",
+];
 
 for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
   Deno.test(`${name} compares a gateway with its floor`, async () => {
-    const [{ title, figures } = { title: "", figures: [] }] = await reportsOf([name, ...TINY_LOAD]);
+    const [{ title, figures } = { title: "", figures: [] }] = await reportsOf([
+      name,
+      ...TINY_LOAD,
+    ]);
     const rates = figures.filter(({ name }) => !name.startsWith("CPU, ")); // so few requests take no measurable time
     assertValid({ title, figures: rates });
     const others = [
@@ -250,7 +422,11 @@ for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
       ...isProxied ? ["fetch"] : [],
       ...hasDistinctClients ? ["memory store"] : [],
     ];
-    const names = ["gateway", ...others, ...others.map((other) => `gateway / ${other}`)];
+    const names = [
+      "gateway",
+      ...others,
+      ...others.map((other) => `gateway / ${other}`),
+    ];
     assertEquals(rates.map(({ name }) => name), names);
     assertEquals(rates.filter(({ least }) => least === 0), []);
   });
@@ -258,11 +434,19 @@ for (const { name, isProxied, hasDistinctClients } of HTTP_WORK) {
 
 Deno.test("the floor of the proxied rows outlives clients that leave", async () => {
   await using site = await createSite();
-  await using upstream = await startFinished(site, new Response(new Uint8Array(5_000_000)));
+  await using upstream = await startFinished(
+    site,
+    new Response(new Uint8Array(5_000_000)),
+  );
   await using floor = await startPassThrough("node", upstream);
   for (let client = 0; client < 10; client++) {
-    using connection = await Deno.connect({ hostname: "127.0.0.1", port: floor.port });
-    await connection.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    using connection = await Deno.connect({
+      hostname: "127.0.0.1",
+      port: floor.port,
+    });
+    await connection.write(
+      new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    );
     await connection.read(new Uint8Array(1_000));
   }
   const response = await fetch(`http://127.0.0.1:${floor.port}/`);
@@ -278,7 +462,9 @@ Deno.test("ceiling loads the fastest servers there are", async () => {
 Deno.test("distinct_keys says how many keys the store has counted", async () => {
   const [, stored] = await reportsOf(["distinct_keys", ...TINY_LOAD]);
   assertEquals(stored?.title.split(":")[0], "stored_keys");
-  assertEquals(stored?.figures.map(({ name, median }) => [name, median > 90]), [["gateway", true]]);
+  assertEquals(stored?.figures.map(({ name, median }) => [name, median > 90]), [
+    ["gateway", true],
+  ]);
 });
 
 Deno.test("hasLoopbackOnly() finds any other interface", () => {
@@ -299,11 +485,30 @@ Deno.test("parseWrk() reads the rate and the failed requests, and rejects socket
 ${more}Requests/sec:  31141.57
 Transfer/sec:      9.50MB
 `;
-  assertEquals(parseWrk(output("")), { perSecond: 31_141.57, requests: 31_179, failed: 0 });
-  assertEquals(parseWrk(output("  Non-2xx or 3xx responses: 31169\n"))?.failed, 31_169);
-  assertEquals(parseWrk(output("  Socket errors: connect 0, read 0, write 0, timeout 3\n"))?.requests, 31_179);
-  assertEquals(parseWrk(output("  Socket errors: connect 0, read 5, write 0, timeout 0\n")), undefined);
-  assertEquals(parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n"), undefined);
+  assertEquals(parseWrk(output("")), {
+    perSecond: 31_141.57,
+    requests: 31_179,
+    failed: 0,
+  });
+  assertEquals(
+    parseWrk(output("  Non-2xx or 3xx responses: 31169\n"))?.failed,
+    31_169,
+  );
+  assertEquals(
+    parseWrk(output("  Socket errors: connect 0, read 0, write 0, timeout 3\n"))
+      ?.requests,
+    31_179,
+  );
+  assertEquals(
+    parseWrk(
+      output("  Socket errors: connect 0, read 5, write 0, timeout 0\n"),
+    ),
+    undefined,
+  );
+  assertEquals(
+    parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n"),
+    undefined,
+  );
 });
 
 Deno.test("findPeers() says which programs are missing", async () => {
@@ -314,7 +519,9 @@ Deno.test("findPeers() says which programs are missing", async () => {
   try {
     await findPeers((reason) => void skipped.push(reason));
   } finally {
-    for (const [name, value] of values) if (value !== undefined) Deno.env.set(name, value);
+    for (const [name, value] of values) {
+      if (value !== undefined) Deno.env.set(name, value);
+    }
   }
   assertEquals(skipped.filter((reason) => !reason.startsWith("nginx")), [
     "rep-gateway: it is not on the PATH, and BENCH_GO_GATEWAY does not name it",
@@ -324,8 +531,13 @@ Deno.test("findPeers() says which programs are missing", async () => {
 
 Deno.test("storedKeysRow() counts the clients of a load only", async () => {
   using kv = await Deno.openKv(":memory:");
-  for (const client of ["10.6.26.129", "10.6.26.130", "10.0.0.1"]) await kv.set(["rep", "rate", client], [1]);
-  const { rounds } = await storedKeysRow(kv, [{ firstClient: 400_000, requests: 4 }]); // 10.6.26.128
+  for (const client of ["10.6.26.129", "10.6.26.130", "10.0.0.1"]) {
+    await kv.set(["rep", "rate", client], [1]);
+  }
+  const { rounds } = await storedKeysRow(kv, [{
+    firstClient: 400_000,
+    requests: 4,
+  }]); // 10.6.26.128
   assertEquals(rounds, { gateway: [50] });
 });
 

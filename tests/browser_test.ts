@@ -27,7 +27,10 @@ const PAGE_WITH_BASE = PAGE
 
 /** The globals of the page that tests use; functions passed to `evaluate` run in the page. */
 declare global {
-  var rep: typeof import("../src/client/mod.ts").default, seen: unknown[], listen: () => void, isReady: boolean;
+  var rep: typeof import("../src/client/mod.ts").default,
+    seen: unknown[],
+    listen: () => void,
+    isReady: boolean;
 }
 
 async function directoryWithPage() {
@@ -35,7 +38,10 @@ async function directoryWithPage() {
   await Deno.mkdir(directory.at("site"));
   await Deno.writeTextFile(directory.at("site/index.html"), PAGE);
   await Deno.writeTextFile(directory.at("site/base.html"), PAGE_WITH_BASE);
-  await Deno.writeTextFile(directory.at("site/other.html"), "<!doctype html><title>other</title>");
+  await Deno.writeTextFile(
+    directory.at("site/other.html"),
+    "<!doctype html><title>other</title>",
+  );
   return directory;
 }
 
@@ -46,16 +52,27 @@ interface Served extends TestGateway {
 }
 
 /** Starts a gateway in this process, on a real port. */
-async function serve(variables: Record<string, string>, options: GatewayOptions = {}): Promise<Served> {
+async function serve(
+  variables: Record<string, string>,
+  options: GatewayOptions = {},
+): Promise<Served> {
   const directory = await directoryWithPage();
-  const gate = await setUp(variables, { staticDir: directory.at("site"), random: () => 0, ...options });
-  const cursors: string[] = [];
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request, info) => {
-    const { pathname, searchParams } = new URL(request.url);
-    const id = request.headers.get("last-event-id") ?? searchParams.get("last_event_id") ?? "none";
-    if (pathname === "/rep/changes") cursors.push(id);
-    return gate.gateway.fetch(request, info);
+  const gate = await setUp(variables, {
+    staticDir: directory.at("site"),
+    random: () => 0,
+    ...options,
   });
+  const cursors: string[] = [];
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    (request, info) => {
+      const { pathname, searchParams } = new URL(request.url);
+      const id = request.headers.get("last-event-id") ??
+        searchParams.get("last_event_id") ?? "none";
+      if (pathname === "/rep/changes") cursors.push(id);
+      return gate.gateway.fetch(request, info);
+    },
+  );
   return {
     ...gate,
     url: `http://127.0.0.1:${server.addr.port}/`,
@@ -75,7 +92,11 @@ async function ready(page: Page): Promise<Page> {
 
 /** Waits until the page has recorded this many changes, and returns all it has recorded. */
 async function seenBy(page: Page, count: number): Promise<unknown[]> {
-  await page.waitForFunction((count) => globalThis.seen.length >= count, count, { timeout: 20_000 });
+  await page.waitForFunction(
+    (count) => globalThis.seen.length >= count,
+    count,
+    { timeout: 20_000 },
+  );
   return await page.evaluate(() => globalThis.seen);
 }
 
@@ -84,39 +105,71 @@ async function listenOn(page: Page): Promise<void> {
   await page.waitForFunction(() => globalThis.rep.status().state === "open");
 }
 
-testBrowser("a page reads PUBLIC values synchronously and decrypts SENSITIVE ones on demand", async (browser) => {
-  const values = { REP_PUBLIC_A: "</script><b>&amp;\u2028é", REP_SENSITIVE_S: "s€cret", REP_SERVER_V: "never" };
-  await using gate = await serve(values);
-  const page = await ready(await browser.open(gate.url));
-  assertEquals(await page.evaluate(() => globalThis.rep.getAll()), { A: values.REP_PUBLIC_A });
-  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "s€cret");
-  assertEquals(await page.evaluate(() => globalThis.rep.verify()), true);
-  assertEquals(await page.textContent("body"), "The page");
-  assert(!(await page.content()).includes("never"));
-  const { sensitiveAvailable, publicCount } = await page.evaluate(() => globalThis.rep.meta()) ?? {};
-  assertEquals({ sensitiveAvailable, publicCount }, { sensitiveAvailable: true, publicCount: 1 });
-});
+testBrowser(
+  "a page reads PUBLIC values synchronously and decrypts SENSITIVE ones on demand",
+  async (browser) => {
+    const values = {
+      REP_PUBLIC_A: "</script><b>&amp;\u2028é",
+      REP_SENSITIVE_S: "s€cret",
+      REP_SERVER_V: "never",
+    };
+    await using gate = await serve(values);
+    const page = await ready(await browser.open(gate.url));
+    assertEquals(await page.evaluate(() => globalThis.rep.getAll()), {
+      A: values.REP_PUBLIC_A,
+    });
+    assertEquals(
+      await page.evaluate(() => globalThis.rep.getSecure("S")),
+      "s€cret",
+    );
+    assertEquals(await page.evaluate(() => globalThis.rep.verify()), true);
+    assertEquals(await page.textContent("body"), "The page");
+    assert(!(await page.content()).includes("never"));
+    const { sensitiveAvailable, publicCount } =
+      await page.evaluate(() => globalThis.rep.meta()) ?? {};
+    assertEquals({ sensitiveAvailable, publicCount }, {
+      sensitiveAvailable: true,
+      publicCount: 1,
+    });
+  },
+);
 
-testBrowser("a page under a base path loads its client, decrypts, and receives changes", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" }, { basePath: "/app" });
-  const page = await ready(await browser.open(`${gate.url}app`));
-  assertEquals(page.url(), `${gate.url}app/`);
-  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret");
-  await listenOn(page);
-  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
-  assertEquals(await seenBy(page, 1), [["A", "2"]]);
-});
+testBrowser(
+  "a page under a base path loads its client, decrypts, and receives changes",
+  async (browser) => {
+    await using gate = await serve({
+      REP_PUBLIC_A: "1",
+      REP_SENSITIVE_S: "secret",
+    }, { basePath: "/app" });
+    const page = await ready(await browser.open(`${gate.url}app`));
+    assertEquals(page.url(), `${gate.url}app/`);
+    assertEquals(
+      await page.evaluate(() => globalThis.rep.getSecure("S")),
+      "secret",
+    );
+    await listenOn(page);
+    await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
+    assertEquals(await seenBy(page, 1), [["A", "2"]]);
+  },
+);
 
 testBrowser("a page of another origin gets no session key", async (browser) => {
   await using gate = await serve({ REP_SENSITIVE_S: "secret" });
   await using elsewhere = await serve({});
   const page = await ready(await browser.open(elsewhere.url));
   const results = await page.evaluate(async (url) => {
-    const attempts = [fetch(url), fetch(url, { mode: "no-cors" }).then((response) => response.text())];
-    return await Promise.all(attempts.map((attempt) => attempt.then(String, () => "rejected")));
+    const attempts = [
+      fetch(url),
+      fetch(url, { mode: "no-cors" }).then((response) => response.text()),
+    ];
+    return await Promise.all(
+      attempts.map((attempt) => attempt.then(String, () => "rejected")),
+    );
   }, `${gate.url}rep/session-key`);
   assertEquals(results, ["rejected", ""]); // the opaque response of a 403 has no text
-  const rejected = gate.lines.filter(({ msg }) => msg === "rep.session_key.rejected");
+  const rejected = gate.lines.filter(({ msg }) =>
+    msg === "rep.session_key.rejected"
+  );
   assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch"]); // the other one is only counted
 });
 
@@ -125,13 +178,25 @@ testBrowser(
   async (browser) => {
     await using app = await serve({});
     const appOrigin = app.url.slice(0, -1);
-    await using gate = await serve({ REP_SENSITIVE_S: "secret" }, { allowedOrigins: [appOrigin] });
+    await using gate = await serve({ REP_SENSITIVE_S: "secret" }, {
+      allowedOrigins: [appOrigin],
+    });
     const page = await ready(await browser.open(app.url));
     const fieldsOf = (url: string) =>
-      fetch(url).then(async (response) => Object.keys(await response.json()), () => ["rejected"]);
-    assertEquals(await page.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["key", "expires_at"]);
+      fetch(url).then(
+        async (response) => Object.keys(await response.json()),
+        () => ["rejected"],
+      );
+    assertEquals(await page.evaluate(fieldsOf, `${gate.url}rep/session-key`), [
+      "key",
+      "expires_at",
+    ]);
     const own = await ready(await browser.open(gate.url)); // same-origin, but not listed
-    assertEquals(await own.evaluate(fieldsOf, `${gate.url}rep/session-key`), ["title", "status", "detail"]);
+    assertEquals(await own.evaluate(fieldsOf, `${gate.url}rep/session-key`), [
+      "title",
+      "status",
+      "detail",
+    ]);
   },
 );
 
@@ -145,28 +210,47 @@ testBrowser(
     assertEquals(await seenBy(page, 1), [["A", "2"]]);
     await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
     assertEquals(await seenBy(page, 3), [["A", "2"], ["C", "3"], ["B", null]]);
-    assertEquals(await page.evaluate(() => globalThis.rep.getAll()), { A: "2", C: "3" });
+    assertEquals(await page.evaluate(() => globalThis.rep.getAll()), {
+      A: "2",
+      C: "3",
+    });
     assertEquals(await page.evaluate(() => globalThis.rep.get("B")), undefined);
   },
 );
 
-testBrowser("a <base> element does not lead the client to another origin", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" });
-  const page = await ready(await browser.open(`${gate.url}base.html`));
-  assertEquals(await page.evaluate("document.baseURI"), "http://127.0.0.1:9/base/");
-  assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret");
-  await listenOn(page);
-  await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
-  assertEquals(await seenBy(page, 1), [["A", "2"]]);
-});
+testBrowser(
+  "a <base> element does not lead the client to another origin",
+  async (browser) => {
+    await using gate = await serve({
+      REP_PUBLIC_A: "1",
+      REP_SENSITIVE_S: "secret",
+    });
+    const page = await ready(await browser.open(`${gate.url}base.html`));
+    assertEquals(
+      await page.evaluate("document.baseURI"),
+      "http://127.0.0.1:9/base/",
+    );
+    assertEquals(
+      await page.evaluate(() => globalThis.rep.getSecure("S")),
+      "secret",
+    );
+    await listenOn(page);
+    await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "secret" });
+    assertEquals(await seenBy(page, 1), [["A", "2"]]);
+  },
+);
 
 testBrowser(
   "a document has no configuration when a script requests it, and has it as a page, in any order",
   async (browser) => {
     await using gate = await serve({ REP_PUBLIC_A: "1" });
     const page = await ready(await browser.open(gate.url));
-    const isConfigured = () => page.evaluate("document.getElementById('__rep__') !== null");
-    const fetched = () => page.evaluate(async () => (await (await fetch("/other.html")).text()).includes("__rep__"));
+    const isConfigured = () =>
+      page.evaluate("document.getElementById('__rep__') !== null");
+    const fetched = () =>
+      page.evaluate(async () =>
+        (await (await fetch("/other.html")).text()).includes("__rep__")
+      );
     assertEquals([await fetched(), await fetched()], [false, false]); // the second one revalidates the stored fragment
     await page.goto(`${gate.url}other.html`);
     assertEquals([await isConfigured(), await fetched()], [true, false]);
@@ -177,34 +261,59 @@ testBrowser(
 
 testBrowser("two tabs both receive every change", async (browser) => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
-  const tabs = [await ready(await browser.open(gate.url)), await ready(await browser.open(gate.url))];
+  const tabs = [
+    await ready(await browser.open(gate.url)),
+    await ready(await browser.open(gate.url)),
+  ];
   for (const tab of tabs) await listenOn(tab);
   await gate.set({ REP_PUBLIC_A: "2" });
   await gate.set({ REP_PUBLIC_A: "3" });
-  for (const tab of tabs) assertEquals(await seenBy(tab, 2), [["A", "2"], ["A", "3"]]);
+  for (const tab of tabs) {
+    assertEquals(await seenBy(tab, 2), [["A", "2"], ["A", "3"]]);
+  }
 });
 
-testBrowser("a page in the HTTP cache has the current values after a reload", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" });
-  const page = await ready(await browser.open(gate.url));
-  await page.reload();
-  assertEquals(await (await ready(page)).evaluate(() => globalThis.rep.get("A")), "1");
-  await gate.set({ REP_PUBLIC_A: "2" });
-  await page.reload(); // revalidates with an ETag that no longer matches
-  assertEquals(await (await ready(page)).evaluate(() => globalThis.rep.get("A")), "2");
-});
+testBrowser(
+  "a page in the HTTP cache has the current values after a reload",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" });
+    const page = await ready(await browser.open(gate.url));
+    await page.reload();
+    assertEquals(
+      await (await ready(page)).evaluate(() => globalThis.rep.get("A")),
+      "1",
+    );
+    await gate.set({ REP_PUBLIC_A: "2" });
+    await page.reload(); // revalidates with an ETag that no longer matches
+    assertEquals(
+      await (await ready(page)).evaluate(() => globalThis.rep.get("A")),
+      "2",
+    );
+  },
+);
 
 /** Navigates back, and returns whether the browser has a back/forward cache: Chromium's headless shell has none. */
 async function goBack(page: Page): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const session = await page.context().newCDPSession(page);
-  session.on("Page.frameNavigated", ({ type }) => type === "BackForwardCacheRestore" && resolve(true));
+  session.on(
+    "Page.frameNavigated",
+    ({ type }) => type === "BackForwardCacheRestore" && resolve(true),
+  );
   session.on("Page.backForwardCacheNotUsed", ({ notRestoredExplanations }) => {
-    resolve(!notRestoredExplanations.some(({ reason }) => reason === "BackForwardCacheDisabledForDelegate"));
+    resolve(
+      !notRestoredExplanations.some(({ reason }) =>
+        reason === "BackForwardCacheDisabledForDelegate"
+      ),
+    );
   });
   await session.send("Page.enable");
-  const { currentIndex, entries } = await session.send("Page.getNavigationHistory");
-  await session.send("Page.navigateToHistoryEntry", { entryId: entries[currentIndex - 1]?.id ?? 0 });
+  const { currentIndex, entries } = await session.send(
+    "Page.getNavigationHistory",
+  );
+  await session.send("Page.navigateToHistoryEntry", {
+    entryId: entries[currentIndex - 1]?.id ?? 0,
+  });
   return await promise;
 }
 
@@ -214,12 +323,16 @@ testBrowser(
     await using gate = await serve({ REP_PUBLIC_A: "1" });
     const page = await ready(await browser.open(gate.url));
     await listenOn(page);
-    await page.evaluate('addEventListener("pageshow", (event) => seen.push(["cached", String(event.persisted)]))');
+    await page.evaluate(
+      'addEventListener("pageshow", (event) => seen.push(["cached", String(event.persisted)]))',
+    );
     await page.goto(`${gate.url}other.html`);
     await gate.set({ REP_PUBLIC_A: "2" });
     const hasCache = await goBack(page);
     await context.step({
-      name: hasCache ? "the page is restored" : "this browser has no back/forward cache",
+      name: hasCache
+        ? "the page is restored"
+        : "this browser has no back/forward cache",
       ignore: !hasCache,
       async fn() {
         assertEquals(await seenBy(page, 2), [["cached", "true"], ["A", "2"]]);
@@ -228,69 +341,89 @@ testBrowser(
   },
 );
 
-testBrowser("a page closes its stream on pagehide, and on pageshow receives the missed changes", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" });
-  const page = await ready(await browser.open(gate.url));
-  await listenOn(page);
-  const stateAfter = (type: string) =>
-    page.evaluate((type) => {
-      dispatchEvent(new Event(type));
-      return globalThis.rep.status().state;
-    }, type);
-  assertEquals(await stateAfter("pagehide"), "closed");
-  await gate.set({ REP_PUBLIC_A: "2" });
-  assertEquals(await stateAfter("pageshow"), "connecting");
-  assertEquals(await seenBy(page, 1), [["A", "2"]]);
-});
+testBrowser(
+  "a page closes its stream on pagehide, and on pageshow receives the missed changes",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" });
+    const page = await ready(await browser.open(gate.url));
+    await listenOn(page);
+    const stateAfter = (type: string) =>
+      page.evaluate((type) => {
+        dispatchEvent(new Event(type));
+        return globalThis.rep.status().state;
+      }, type);
+    assertEquals(await stateAfter("pagehide"), "closed");
+    await gate.set({ REP_PUBLIC_A: "2" });
+    assertEquals(await stateAfter("pageshow"), "connecting");
+    assertEquals(await seenBy(page, 1), [["A", "2"]]);
+  },
+);
 
-testBrowser("of eight tabs only the shown one has a stream, and a hidden one catches up when it is shown", async () => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" });
-  await using browser = await Tabs.start();
-  const open = async () => {
-    const tab = await browser.open(gate.url);
-    await tab.until("globalThis.isReady");
-    await tab.evaluate("listen()");
-    return tab;
-  };
-  const first = await open();
-  const others = [];
-  while (others.length < 6) others.push(await open());
-  const last = await open();
-  for (const tab of [first, ...others]) await tab.until("rep.status().state === 'closed'");
-  await gate.set({ REP_PUBLIC_A: "2" });
-  await last.until("seen.length === 1");
-  assertEquals(await first.evaluate("JSON.stringify(seen)"), "[]");
-  await first.show();
-  await first.until("seen.length === 1");
-  assertEquals(await first.evaluate("JSON.stringify(seen)"), '[["A","2"]]');
-});
-
-testBrowser("an id-only message fires no event and becomes the Last-Event-ID of the next request", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" }, { maxStreamAgeMs: 2_000 });
-  const page = await ready(await browser.open(gate.url));
-  await page.evaluate(() => {
-    const source = new EventSource("/rep/changes");
-    for (const type of ["message", "rep:config:update", "rep:config:delete"]) {
-      source.addEventListener(type, () => globalThis.seen.push(type));
+testBrowser(
+  "of eight tabs only the shown one has a stream, and a hidden one catches up when it is shown",
+  async () => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" });
+    await using browser = await Tabs.start();
+    const open = async () => {
+      const tab = await browser.open(gate.url);
+      await tab.until("globalThis.isReady");
+      await tab.evaluate("listen()");
+      return tab;
+    };
+    const first = await open();
+    const others = [];
+    while (others.length < 6) others.push(await open());
+    const last = await open();
+    for (const tab of [first, ...others]) {
+      await tab.until("rep.status().state === 'closed'");
     }
-    source.addEventListener("open", () => globalThis.seen.push("open"));
-  });
-  assertEquals(await seenBy(page, 2), ["open", "open"]);
-  const first = Number(gate.lines.find(({ msg }) => msg === "rep.config.changed")?.id);
-  assertEquals(gate.cursors, ["none", String(first)]);
-});
+    await gate.set({ REP_PUBLIC_A: "2" });
+    await last.until("seen.length === 1");
+    assertEquals(await first.evaluate("JSON.stringify(seen)"), "[]");
+    await first.show();
+    await first.until("seen.length === 1");
+    assertEquals(await first.evaluate("JSON.stringify(seen)"), '[["A","2"]]');
+  },
+);
 
-testBrowser("a page that an overloaded gateway rejects reconnects and misses no change", async (browser) => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" }, { maxStreams: 1 });
-  const other = await gate.listen();
-  const page = await ready(await browser.open(gate.url));
-  await page.evaluate(() => globalThis.listen());
-  while (gate.cursors.length < 1) await page.waitForTimeout(20);
-  await gate.set({ REP_PUBLIC_A: "2" });
-  await other.close();
-  assertEquals(await seenBy(page, 1), [["A", "2"]]);
-  assert(gate.cursors.length >= 2, "the first request was rejected");
-});
+testBrowser(
+  "an id-only message fires no event and becomes the Last-Event-ID of the next request",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" }, {
+      maxStreamAgeMs: 2_000,
+    });
+    const page = await ready(await browser.open(gate.url));
+    await page.evaluate(() => {
+      const source = new EventSource("/rep/changes");
+      for (
+        const type of ["message", "rep:config:update", "rep:config:delete"]
+      ) {
+        source.addEventListener(type, () => globalThis.seen.push(type));
+      }
+      source.addEventListener("open", () => globalThis.seen.push("open"));
+    });
+    assertEquals(await seenBy(page, 2), ["open", "open"]);
+    const first = Number(
+      gate.lines.find(({ msg }) => msg === "rep.config.changed")?.id,
+    );
+    assertEquals(gate.cursors, ["none", String(first)]);
+  },
+);
+
+testBrowser(
+  "a page that an overloaded gateway rejects reconnects and misses no change",
+  async (browser) => {
+    await using gate = await serve({ REP_PUBLIC_A: "1" }, { maxStreams: 1 });
+    const other = await gate.listen();
+    const page = await ready(await browser.open(gate.url));
+    await page.evaluate(() => globalThis.listen());
+    while (gate.cursors.length < 1) await page.waitForTimeout(20);
+    await gate.set({ REP_PUBLIC_A: "2" });
+    await other.close();
+    assertEquals(await seenBy(page, 1), [["A", "2"]]);
+    assert(gate.cursors.length >= 2, "the first request was rejected");
+  },
+);
 
 testBrowser(
   "a page receives every change before, during and after a SIGKILL and restart of the gateway",
@@ -306,7 +439,11 @@ testBrowser(
       "--kv",
       directory.at("kv.sqlite3"),
     ];
-    const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=secret\n`);
+    const write = (value: string) =>
+      Deno.writeTextFile(
+        env,
+        `REP_PUBLIC_A=${value}\nREP_SENSITIVE_S=secret\n`,
+      );
     await write("1");
     let port: string;
     let page: Page;
@@ -327,6 +464,9 @@ testBrowser(
     await write("4");
     command.signal("SIGHUP");
     assertEquals(await seenBy(page, 3), [["A", "2"], ["A", "3"], ["A", "4"]]);
-    assertEquals(await page.evaluate(() => globalThis.rep.getSecure("S")), "secret"); // with a key from before the SIGKILL
+    assertEquals(
+      await page.evaluate(() => globalThis.rep.getSecure("S")),
+      "secret",
+    ); // with a key from before the SIGKILL
   },
 );

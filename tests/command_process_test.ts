@@ -12,7 +12,11 @@ interface Outcome {
 }
 
 /** Runs the command to its end, with these permissions and with nothing else in its environment. */
-async function run(args: string[], permissions: string[] = [], env: Record<string, string> = {}): Promise<Outcome> {
+async function run(
+  args: string[],
+  permissions: string[] = [],
+  env: Record<string, string> = {},
+): Promise<Outcome> {
   const command = new Deno.Command(Deno.execPath(), {
     args: [...RUN, ...permissions, "main.ts", ...args],
     cwd: new URL("..", import.meta.url),
@@ -22,12 +26,24 @@ async function run(args: string[], permissions: string[] = [], env: Record<strin
   });
   const { code, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
-  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  return {
+    code,
+    stdout: decoder.decode(stdout),
+    stderr: decoder.decode(stderr),
+  };
 }
 
 /** Where Deno keeps what it has downloaded. */
 function ofDeno(): Record<string, string> {
-  const names = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "NPM_CONFIG_REGISTRY", "JSR_URL", "NO_PROXY"];
+  const names = [
+    "PATH",
+    "HOME",
+    "DENO_DIR",
+    "XDG_CACHE_HOME",
+    "NPM_CONFIG_REGISTRY",
+    "JSR_URL",
+    "NO_PROXY",
+  ];
   return Object.fromEntries(names.flatMap((name) => {
     const value = Deno.env.get(name);
     return value === undefined ? [] : [[name, value]];
@@ -35,40 +51,62 @@ function ofDeno(): Record<string, string> {
 }
 
 Deno.test("the command prints its version, without any permission", async () => {
-  assertEquals(await run(["--version"]), { code: 0, stdout: `${config.version}\n`, stderr: "" });
+  assertEquals(await run(["--version"]), {
+    code: 0,
+    stdout: `${config.version}\n`,
+    stderr: "",
+  });
 });
 
 Deno.test("the command prints its help, without any permission", async () => {
-  assertEquals(await run(["--help"]), { code: 0, stdout: `${helpText()}\n`, stderr: "" });
+  assertEquals(await run(["--help"]), {
+    code: 0,
+    stdout: `${helpText()}\n`,
+    stderr: "",
+  });
 });
 
 /** Runs a command that cannot start. The last line of its log has the same message as standard error. */
-async function fail(...args: Parameters<typeof run>): Promise<{ code: number; stderr: string }> {
+async function fail(
+  ...args: Parameters<typeof run>
+): Promise<{ code: number; stderr: string }> {
   const { code, stdout, stderr } = await run(...args);
-  const { level, msg, detail, issues = [detail] } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
-  assertEquals([level, msg, `${issues.join("\n")}\n`], ["ERROR", "rep.start.failed", stderr]);
+  const { level, msg, detail, issues = [detail] } = JSON.parse(
+    stdout.trim().split("\n").at(-1) ?? "",
+  );
+  assertEquals([level, msg, `${issues.join("\n")}\n`], [
+    "ERROR",
+    "rep.start.failed",
+    stderr,
+  ]);
   return { code, stderr };
 }
 
 Deno.test("the command ends with 2 for an unknown flag", async () => {
   assertEquals(await fail(["--prot=8080"]), {
     code: 2,
-    stderr: "Cannot use --prot: there is no such option; did you mean --port?\n",
+    stderr:
+      "Cannot use --prot: there is no such option; did you mean --port?\n",
   });
 });
 
 Deno.test("the command ends with 2 for a value that is not right", async () => {
   assertEquals(await fail(["--port", "80a"]), {
     code: 2,
-    stderr: 'Cannot read --port: expected an integer from 0 to 65535, got "80a"\n',
+    stderr:
+      'Cannot read --port: expected an integer from 0 to 65535, got "80a"\n',
   });
 });
 
 Deno.test("the command ends with 2 for a value in the environment that is not right", async () => {
-  assertEquals(await fail([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }), {
-    code: 2,
-    stderr: 'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "1m"\n',
-  });
+  assertEquals(
+    await fail([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }),
+    {
+      code: 2,
+      stderr:
+        'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "1m"\n',
+    },
+  );
 });
 
 Deno.test("the command ends with 1 for a configuration that is rejected, and lists all issues", async () => {
@@ -78,21 +116,28 @@ Deno.test("the command ends with 1 for a configuration that is rejected, and lis
     REP_PUBLIC_: "x",
     REP_PUBLIC_KEY: "AKIAIOSFODNN7EXAMPLE",
   };
-  assertEquals(await fail(["--strict", "--kv=:memory:", "--port=0"], ["--allow-env", "--allow-net"], env), {
-    code: 1,
-    stderr: [
-      "Cannot use REP_PUBLIC_: expected a name after the prefix",
-      "Cannot use REP_PUBLIC_A and REP_SERVER_A: expected a name in one tier only",
-      "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
-      "",
-    ].join("\n"),
-  });
+  assertEquals(
+    await fail(["--strict", "--kv=:memory:", "--port=0"], [
+      "--allow-env",
+      "--allow-net",
+    ], env),
+    {
+      code: 1,
+      stderr: [
+        "Cannot use REP_PUBLIC_: expected a name after the prefix",
+        "Cannot use REP_PUBLIC_A and REP_SERVER_A: expected a name in one tier only",
+        "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
+        "",
+      ].join("\n"),
+    },
+  );
 });
 
 Deno.test("the command ends with 1 for a file that it may not read, and says what it needs", async () => {
   assertEquals(await fail(["--manifest=.rep.yaml"]), {
     code: 1,
-    stderr: 'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
+    stderr:
+      'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
   });
 });
 
@@ -106,8 +151,14 @@ Deno.test("the command without any permission asks nobody, and says that it need
 
 Deno.test("the command remarks on what it goes on without", async () => {
   const { stdout } = await run(["--kv=:memory:", "--log-format=text"]);
-  assertEquals(stdout.split("\n").map((line) => line.split(" ").slice(1).join(" ")).slice(0, 1), [
-    'WARN  rep.start.warning detail="without --allow-env, environment variables are not read: neither REP_* variables ' +
-    'nor options"',
-  ]);
+  assertEquals(
+    stdout.split("\n").map((line) => line.split(" ").slice(1).join(" ")).slice(
+      0,
+      1,
+    ),
+    [
+      'WARN  rep.start.warning detail="without --allow-env, environment variables are not read: neither REP_* variables ' +
+      'nor options"',
+    ],
+  );
 });

@@ -4,8 +4,13 @@ import { type Message, readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
-async function openStream({ url }: RunningCommand, cursor?: number): Promise<SseReader> {
-  const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+async function openStream(
+  { url }: RunningCommand,
+  cursor?: number,
+): Promise<SseReader> {
+  const headers = cursor === undefined
+    ? {}
+    : { "last-event-id": String(cursor) };
   return readSse(await fetch(`${url}/rep/changes`, { headers }));
 }
 
@@ -14,18 +19,29 @@ function valuesOf(messages: readonly Message[]): unknown[] {
 }
 
 function areRising(messages: readonly Message[]): boolean {
-  return messages.every(({ id }, index) => index === 0 || id > (messages[index - 1]?.id ?? 0));
+  return messages.every(({ id }, index) =>
+    index === 0 || id > (messages[index - 1]?.id ?? 0)
+  );
 }
 
 Deno.test("a gateway that was killed goes on where it was: replay is complete, and comes before anything new", async () => {
   await using directory = await TempDirectory.make();
   const env = directory.at("app.env");
-  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.at("kv.sqlite3")];
-  const write = (value: string) => Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_PUBLIC_B=stays\n`);
+  const flags = [
+    "--hot-reload",
+    "--env-file",
+    env,
+    "--kv",
+    directory.at("kv.sqlite3"),
+  ];
+  const write = (value: string) =>
+    Deno.writeTextFile(env, `REP_PUBLIC_A=${value}\nREP_PUBLIC_B=stays\n`);
   const reload = async (command: RunningCommand, value: string) => {
     await write(value);
     command.signal("SIGHUP");
-    await command.logged(({ msg, key, id }) => msg === "rep.config.changed" && key === "A" && Number(id) > 0);
+    await command.logged(({ msg, key, id }) =>
+      msg === "rep.config.changed" && key === "A" && Number(id) > 0
+    );
   };
 
   await write("1");
@@ -65,7 +81,13 @@ Deno.test("a gateway that was killed goes on where it was: replay is complete, a
 Deno.test("a variable that was removed while the gateway was down is deleted for those who come back", async () => {
   await using directory = await TempDirectory.make();
   const env = directory.at("app.env");
-  const flags = ["--hot-reload", "--env-file", env, "--kv", directory.at("kv.sqlite3")];
+  const flags = [
+    "--hot-reload",
+    "--env-file",
+    env,
+    "--kv",
+    directory.at("kv.sqlite3"),
+  ];
   await Deno.writeTextFile(env, "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n");
   {
     await using command = await startCommand(flags);
@@ -99,19 +121,42 @@ Deno.test("a restart does not reset the rate limit", async () => {
 
 Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the process with code 0", async () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "2s"]);
-    const streams = await Promise.all(Array.from({ length: 4 }, () => openStream(command)));
+    await using command = await startCommand([
+      "--hot-reload",
+      "--kv",
+      ":memory:",
+      "--drain",
+      "2s",
+    ]);
+    const streams = await Promise.all(
+      Array.from({ length: 4 }, () => openStream(command)),
+    );
     for (const stream of streams) await stream.pull();
     const start = performance.now();
     command.signal(signal);
-    const ends = await Promise.all(streams.map(async (stream) => [await stream.next(), performance.now() - start]));
-    assertEquals(ends.map(([message]) => message), [undefined, undefined, undefined, undefined]);
+    const ends = await Promise.all(
+      streams.map(async (
+        stream,
+      ) => [await stream.next(), performance.now() - start]),
+    );
+    assertEquals(ends.map(([message]) => message), [
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
     const times = ends.map(([, ms]) => Number(ms)).sort((a, b) => a - b);
     for (const [index, ms] of times.entries()) { // at 0, 0.5, 1 and 1.5 s; the process may be late, but not early
-      assert(ms > 500 * index - 50 && ms < 500 * index + 1_500, `stream ${index + 1} ended after ${ms} ms`);
+      assert(
+        ms > 500 * index - 50 && ms < 500 * index + 1_500,
+        `stream ${index + 1} ended after ${ms} ms`,
+      );
     }
     assertEquals(await command.ended(), 0);
-    assertEquals((await command.logged(({ msg }) => msg === "rep.stopped")).level, "INFO");
+    assertEquals(
+      (await command.logged(({ msg }) => msg === "rep.stopped")).level,
+      "INFO",
+    );
   }
 });
 
@@ -120,7 +165,15 @@ Deno.test("file_watch and poll see a change of the env file without being told",
     await using directory = await TempDirectory.make();
     const env = directory.at("app.env");
     await Deno.writeTextFile(env, "REP_PUBLIC_A=1\n");
-    const flags = ["--hot-reload", "--env-file", env, "--kv", ":memory:", "--hot-reload-mode", ...mode];
+    const flags = [
+      "--hot-reload",
+      "--env-file",
+      env,
+      "--kv",
+      ":memory:",
+      "--hot-reload-mode",
+      ...mode,
+    ];
     await using command = await startCommand(flags);
     const stream = await openStream(command);
     await stream.pull();
@@ -132,15 +185,27 @@ Deno.test("file_watch and poll see a change of the env file without being told",
 });
 
 Deno.test({
-  name: "a reload rejects an env file that is a FIFO, the next one reads the file again, and SIGTERM ends the process",
+  name:
+    "a reload rejects an env file that is a FIFO, the next one reads the file again, and SIGTERM ends the process",
   ignore: Deno.build.os === "windows",
   async fn() {
-    await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1" });
+    await using directory = await TempDirectory.make({
+      "app.env": "REP_PUBLIC_A=1",
+    });
     const path = directory.at("app.env");
-    await using command = await startCommand(["--kv", ":memory:", "--hot-reload", "--env-file", path]);
+    await using command = await startCommand([
+      "--kv",
+      ":memory:",
+      "--hot-reload",
+      "--env-file",
+      path,
+    ]);
     for (const value of ["2", "3"]) {
       await Deno.remove(path);
-      assertEquals((await new Deno.Command("mkfifo", { args: [path] }).output()).success, true);
+      assertEquals(
+        (await new Deno.Command("mkfifo", { args: [path] }).output()).success,
+        true,
+      );
       command.signal("SIGHUP");
       await command.logged(({ msg, issues }) =>
         msg === "rep.config.rejected" && String(issues).includes("regular file")
@@ -157,14 +222,29 @@ Deno.test({
 });
 
 Deno.test("--health-port 0 serves the report on --port", async () => {
-  await using command = await startCommand(["-health-port", "0", "-strict=1", "-kv", ":memory:", "-log-level", "INFO"]);
+  await using command = await startCommand([
+    "-health-port",
+    "0",
+    "-strict=1",
+    "-kv",
+    ":memory:",
+    "-log-level",
+    "INFO",
+  ]);
   const { status } = await (await fetch(`${command.url}/rep/health`)).json();
   assertEquals(status, "healthy");
 });
 
 Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
-  await using command = await startCommand(["--health-port", String(findFreePort()), "--kv", ":memory:"]);
-  const { url } = await command.logged(({ msg, serves }) => msg === "rep.listening" && serves === "health");
+  await using command = await startCommand([
+    "--health-port",
+    String(findFreePort()),
+    "--kv",
+    ":memory:",
+  ]);
+  const { url } = await command.logged(({ msg, serves }) =>
+    msg === "rep.listening" && serves === "health"
+  );
   const ask = async (where: string) => {
     const response = await fetch(where);
     await response.body?.cancel();

@@ -27,7 +27,13 @@ variables:
 const BROKEN: readonly [env: string, manifest: string][] = [
   [ENV.replace(CANARIES.sensitive, CANARIES.broken), MANIFEST],
   [`${ENV}REP_PUBLIC_S=${CANARIES.broken}\n`, MANIFEST],
-  [ENV, MANIFEST.replace("tier: server, type: string", "tier: server, type: number")],
+  [
+    ENV,
+    MANIFEST.replace(
+      "tier: server, type: string",
+      "tier: server, type: number",
+    ),
+  ],
   [ENV, `${MANIFEST}\n  E: { tier: server, default: "${CANARIES.broken}" ]`],
   [ENV, `${MANIFEST}\n  E: { tier: sensitive, default: [${CANARIES.broken}] }`],
   [ENV, `${MANIFEST}\n  E: { tier: sensitive, default:${CANARIES.broken} }`],
@@ -54,12 +60,27 @@ async function wholeAnswer(url: string, init?: RequestInit): Promise<string> {
 
 async function everyAnswer({ url }: RunningCommand): Promise<string[]> {
   const answers = [];
-  for (const path of ["/rep/health", "/rep/session-key", "/rep/session-key?kid=1", "/rep/changes", "/", "/rep/x"]) {
+  for (
+    const path of [
+      "/rep/health",
+      "/rep/session-key",
+      "/rep/session-key?kid=1",
+      "/rep/changes",
+      "/",
+      "/rep/x",
+    ]
+  ) {
     for (
-      const headers of [{}, { origin: "https://evil.example" }, { "last-event-id": "0" }, { "last-event-id": "x" }]
+      const headers of [{}, { origin: "https://evil.example" }, {
+        "last-event-id": "0",
+      }, { "last-event-id": "x" }]
     ) {
       if (path === "/rep/changes" && !("last-event-id" in headers)) continue; // it would have nothing to say
-      answers.push(await wholeAnswer(url + path, { headers: headers as Record<string, string> }));
+      answers.push(
+        await wholeAnswer(url + path, {
+          headers: headers as Record<string, string>,
+        }),
+      );
     }
     answers.push(await wholeAnswer(url + path, { method: "POST", body: "x" }));
   }
@@ -68,13 +89,25 @@ async function everyAnswer({ url }: RunningCommand): Promise<string[]> {
 
 Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, no log line and no store", async () => {
   await using directory = await TempDirectory.make();
-  const [env, manifest, kv] = ["app.env", "rep.yaml", "kv.sqlite3"].map((name) => directory.at(name));
+  const [env, manifest, kv] = ["app.env", "rep.yaml", "kv.sqlite3"].map((
+    name,
+  ) => directory.at(name));
   const write = async (envText: string, manifestText: string) => {
     await Deno.writeTextFile(String(env), envText);
     await Deno.writeTextFile(String(manifest), manifestText);
   };
   await write(ENV, MANIFEST);
-  const flags = ["--hot-reload", "--env-file", env, "--manifest", manifest, "--kv", kv, "--log-level", "debug"].map(
+  const flags = [
+    "--hot-reload",
+    "--env-file",
+    env,
+    "--manifest",
+    manifest,
+    "--kv",
+    kv,
+    "--log-level",
+    "debug",
+  ].map(
     String,
   );
   await using command = await startCommand(flags);
@@ -82,7 +115,10 @@ Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, 
   for (const [index, [envText, manifestText]] of BROKEN.entries()) {
     await write(envText, manifestText);
     command.signal("SIGHUP");
-    await command.logged(() => command.output.filter((line) => line.includes("rep.config.rejected")).length > index);
+    await command.logged(() =>
+      command.output.filter((line) => line.includes("rep.config.rejected"))
+        .length > index
+    );
   }
   answers.push(...await everyAnswer(command));
   await write(ENV.replace(CANARIES.sensitive, CANARIES.changed), MANIFEST);
@@ -95,17 +131,31 @@ Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, 
   const stored = [];
   for await (const { name } of Deno.readDir(directory.path)) {
     if (name.startsWith("kv.")) {
-      stored.push(new TextDecoder("latin1").decode(await Deno.readFile(directory.at(name))));
+      stored.push(
+        new TextDecoder("latin1").decode(
+          await Deno.readFile(directory.at(name)),
+        ),
+      );
     }
   }
-  const places = { answers: answers.join("\n"), log: command.output.join("\n"), store: stored.join("\n") };
+  const places = {
+    answers: answers.join("\n"),
+    log: command.output.join("\n"),
+    store: stored.join("\n"),
+  };
   const found = Object.entries(places).flatMap(([place, text]) => {
-    const forms = Object.entries(CANARIES).flatMap(([name, value]) => [[name, value], [name, encodeBase64(value)]]);
-    return forms.filter(([, form]) => text.includes(String(form))).map(([name]) => `${name} in ${place}`);
+    const forms = Object.entries(CANARIES).flatMap((
+      [name, value],
+    ) => [[name, value], [name, encodeBase64(value)]]);
+    return forms.filter(([, form]) => text.includes(String(form))).map((
+      [name],
+    ) => `${name} in ${place}`);
   });
   assertEquals(found, []);
   for (const [place, text] of Object.entries(places)) {
-    if (place !== "log") assertEquals([place, text.includes("public-4711")], [place, true]); // the search finds what is there
+    if (place !== "log") {
+      assertEquals([place, text.includes("public-4711")], [place, true]); // the search finds what is there
+    }
   }
   assertEquals(places.log.includes("rep.session_key.issued"), true);
 });

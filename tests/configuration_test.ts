@@ -48,12 +48,34 @@ class World {
     const store = memoryStore();
     const eventLog = this.eventLog = createEventLog(store, clock);
     const tail = this.#tail = new Tail(eventLog, () => {});
-    const source = { store, clock, random: () => 0, reload: () => Promise.resolve(), signal: AbortSignal.abort() };
+    const source = {
+      store,
+      clock,
+      random: () => 0,
+      reload: () => Promise.resolve(),
+      signal: AbortSignal.abort(),
+    };
     const storedVariables = new StoredVariablesSource(source);
-    const common = { storedVariables, clock, random: () => 0, log: this.#log(), metrics: noMetrics };
-    const publisher = this.publisher = new Publisher({ ...common, rollout: this.#rollout(), eventLog, tail });
-    const publish = (snapshot: Snapshot) => publisher.publishNowOrLater(snapshot);
-    this.configuration = new Configuration({ ...common, read: () => this.#read(), publish });
+    const common = {
+      storedVariables,
+      clock,
+      random: () => 0,
+      log: this.#log(),
+      metrics: noMetrics,
+    };
+    const publisher = this.publisher = new Publisher({
+      ...common,
+      rollout: this.#rollout(),
+      eventLog,
+      tail,
+    });
+    const publish = (snapshot: Snapshot) =>
+      publisher.publishNowOrLater(snapshot);
+    this.configuration = new Configuration({
+      ...common,
+      read: () => this.#read(),
+      publish,
+    });
   }
 
   async load(): Promise<Configuration> {
@@ -69,7 +91,9 @@ class World {
 
   /** The values of all events, in order. */
   async events(): Promise<[name: string, value: string | undefined][]> {
-    return (await this.eventLog.after(0, Infinity)).map(({ name, value }) => [name, value]);
+    return (await this.eventLog.after(0, Infinity)).map((
+      { name, value },
+    ) => [name, value]);
   }
 
   async #read() {
@@ -97,10 +121,16 @@ class World {
   }
 
   #log(): Log {
-    const write = (level: string) => (event: string, fields: LogFields = {}) => {
-      this.log.push(`${level} ${event} ${JSON.stringify(fields)}`);
+    const write =
+      (level: string) => (event: string, fields: LogFields = {}) => {
+        this.log.push(`${level} ${event} ${JSON.stringify(fields)}`);
+      };
+    return {
+      debug: write("debug"),
+      info: write("info"),
+      warn: write("warn"),
+      error: write("error"),
     };
-    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
   }
 
   /** The lines of the log about an event. */
@@ -110,9 +140,20 @@ class World {
 }
 
 /** Returns how the log describes a configuration. */
-async function described(values: Record<string, string>, sensitive = 0, server = 0): Promise<string> {
-  const configuration = shortHash(await configurationHash(new Map(Object.entries(values))));
-  return JSON.stringify({ configuration, public: Object.keys(values).length, sensitive, server }).slice(0, -1);
+async function described(
+  values: Record<string, string>,
+  sensitive = 0,
+  server = 0,
+): Promise<string> {
+  const configuration = shortHash(
+    await configurationHash(new Map(Object.entries(values))),
+  );
+  return JSON.stringify({
+    configuration,
+    public: Object.keys(values).length,
+    sensitive,
+    server,
+  }).slice(0, -1);
 }
 
 function publicOf({ snapshot }: Configuration): Record<string, string> {
@@ -120,10 +161,16 @@ function publicOf({ snapshot }: Configuration): Record<string, string> {
 }
 
 Deno.test("Configuration.load() publishes what it read, and says what it counted and what changed", async () => {
-  const world = new World({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2", REP_SERVER_C: "3" });
+  const world = new World({
+    REP_PUBLIC_A: "1",
+    REP_SENSITIVE_B: "2",
+    REP_SERVER_C: "3",
+  });
   const configuration = await world.load();
   await world.close();
-  assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{ A: "1" }]]);
+  assertEquals([publicOf(configuration), world.published], [{ A: "1" }, [{
+    A: "1",
+  }]]);
   assertEquals(world.log, [
     `info rep.config.loaded ${await described({ A: "1" }, 1, 1)},"warnings":0}`,
     "info rep.rollout.active {}",
@@ -132,15 +179,29 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
 });
 
 Deno.test("Configuration.load() rejects a faulty configuration whole, and publishes nothing of it", async () => {
-  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2", REP_SERVER_B: "3" });
-  await assertRejects(() => world.load(), ConfigurationError, "REP_PUBLIC_B and REP_SERVER_B");
+  const world = new World({
+    REP_PUBLIC_A: "1",
+    REP_PUBLIC_B: "2",
+    REP_SERVER_B: "3",
+  });
+  await assertRejects(
+    () => world.load(),
+    ConfigurationError,
+    "REP_PUBLIC_B and REP_SERVER_B",
+  );
   assertEquals([world.published, world.clock.waiting], [[], 0]);
 });
 
 Deno.test("Configuration.load() fails when the sources cannot be read", async () => {
   const world = new World();
-  world.reading = Promise.reject(new ConfigurationError(["Cannot read --env-file"]));
-  await assertRejects(() => world.load(), ConfigurationError, "Cannot read --env-file");
+  world.reading = Promise.reject(
+    new ConfigurationError(["Cannot read --env-file"]),
+  );
+  await assertRejects(
+    () => world.load(),
+    ConfigurationError,
+    "Cannot read --env-file",
+  );
 });
 
 Deno.test("reload() puts what the sources hold into force and publishes it", async () => {
@@ -150,10 +211,16 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
   world.environment = { REP_PUBLIC_A: "2", REP_SENSITIVE_C: "3" };
   await configuration.reload();
   await world.close();
-  assertEquals([publicOf(configuration), world.published.at(-1)], [{ A: "2" }, { A: "2" }]);
+  assertEquals([publicOf(configuration), world.published.at(-1)], [{ A: "2" }, {
+    A: "2",
+  }]);
   assertEquals(world.log, [
-    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID + 2_000}}`,
-    `info rep.config.changed {"key":"B","tier":"public","action":"delete","id":${FIRST_ID + 3_000}}`,
+    `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${
+      FIRST_ID + 2_000
+    }}`,
+    `info rep.config.changed {"key":"B","tier":"public","action":"delete","id":${
+      FIRST_ID + 3_000
+    }}`,
     `info rep.config.reloaded ${await described({ A: "2" }, 1)}}`,
   ]);
 });
@@ -164,7 +231,9 @@ Deno.test("reload() makes no news of what stayed as it was", async () => {
   world.log.length = 0;
   await configuration.reload();
   await world.close();
-  assertEquals(world.log, [`debug rep.config.reloaded ${await described({ A: "1" })}}`]);
+  assertEquals(world.log, [
+    `debug rep.config.reloaded ${await described({ A: "1" })}}`,
+  ]);
 });
 
 Deno.test("reload() says once that nothing has changed if somebody has asked for it", async () => {
@@ -175,7 +244,9 @@ Deno.test("reload() says once that nothing has changed if somebody has asked for
   await configuration.reload();
   await world.close();
   assertEquals(world.log, [
-    `info rep.config.reloaded ${await described({ A: "1" })},"detail":"no variable has changed"}`,
+    `info rep.config.reloaded ${await described({
+      A: "1",
+    })},"detail":"no variable has changed"}`,
     `debug rep.config.reloaded ${await described({ A: "1" })}}`,
   ]);
 });
@@ -184,10 +255,18 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
   const { snapshot } = configuration;
-  world.environment = { REP_PUBLIC_A: "2", REP_PUBLIC_B: "2", REP_SERVER_B: "s3cret" };
+  world.environment = {
+    REP_PUBLIC_A: "2",
+    REP_PUBLIC_B: "2",
+    REP_SERVER_B: "s3cret",
+  };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   assertEquals(configuration.snapshot === snapshot, true);
-  assertEquals([configuration.isReloadRejected, configuration.blocked, world.published], [true, 0, [{ A: "1" }]]);
+  assertEquals([
+    configuration.isReloadRejected,
+    configuration.blocked,
+    world.published,
+  ], [true, 0, [{ A: "1" }]]);
   assertEquals(world.linesOf("rep.config.rejected"), [
     'error rep.config.rejected {"detail":"the previous configuration stays active","issues":["Cannot use REP_PUBLIC_B and ' +
     'REP_SERVER_B: expected a name in one tier only"]}',
@@ -196,7 +275,9 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{
+    A: "2",
+  }, false]);
 });
 
 Deno.test("reload() logs at level info that a rejected configuration is valid again, even if nothing has changed", async () => {
@@ -221,18 +302,27 @@ Deno.test("reload() rejects sources that have lost all variables or their prefix
   await configuration.reload();
   for (const environment of [{}, { B: "2" }, { REP_GATEWAY_PORT: "80" }]) {
     world.environment = environment as Environment;
-    const { issues } = await assertRejects(() => configuration.reload(), ConfigurationError);
+    const { issues } = await assertRejects(
+      () => configuration.reload(),
+      ConfigurationError,
+    );
     assertEquals(issues, [
       "Cannot use the variables: expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before, " +
       "got none",
     ]);
-    assertEquals([configuration.isReloadRejected, Object.fromEntries(configuration.snapshot.public)], [true, {
+    assertEquals([
+      configuration.isReloadRejected,
+      Object.fromEntries(configuration.snapshot.public),
+    ], [true, {
       B: "2",
     }]);
   }
   world.environment = { REP_SERVER_A: "1" };
   await configuration.reload();
-  assertEquals([configuration.isReloadRejected, configuration.snapshot.public.size], [false, 0]);
+  assertEquals([
+    configuration.isReloadRejected,
+    configuration.snapshot.public.size,
+  ], [false, 0]);
   await world.close();
 });
 
@@ -240,9 +330,15 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
   world.reading = Promise.reject(new Deno.errors.NotFound("no such file"));
-  await assertRejects(() => configuration.reload(), Deno.errors.NotFound, "no such file");
+  await assertRejects(
+    () => configuration.reload(),
+    Deno.errors.NotFound,
+    "no such file",
+  );
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "1" }, true]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{
+    A: "1",
+  }, true]);
 });
 
 Deno.test("reload() in strict mode keeps the old value, and counts what it rejected", async () => {
@@ -253,7 +349,11 @@ Deno.test("reload() in strict mode keeps the old value, and counts what it rejec
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await assertRejects(() => configuration.reload(), ConfigurationError);
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isReloadRejected, configuration.blocked], [{ A: "1" }, true, 2]);
+  assertEquals([
+    publicOf(configuration),
+    configuration.isReloadRejected,
+    configuration.blocked,
+  ], [{ A: "1" }, true, 2]);
   assertEquals(world.log.join("\n").includes(AWS_KEY), false);
 });
 
@@ -261,13 +361,18 @@ Deno.test("reload() logs the issues of a rejected change again only if they have
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
   const rejections: number[] = [];
-  const reloadWith = async (environment: Environment, options?: { logsUnchanged: boolean }) => {
+  const reloadWith = async (
+    environment: Environment,
+    options?: { logsUnchanged: boolean },
+  ) => {
     world.environment = { REP_PUBLIC_A: "1", ...environment };
     await configuration.reload(options).catch(() => {}); // the log tells
     rejections.push(world.linesOf("rep.config.rejected").length);
   };
   const [one, another] = [{ REP_SERVER_A: "1" }, { REP_SENSITIVE_A: "1" }];
-  for (const environment of [one, one, another, another, {}, another]) await reloadWith(environment);
+  for (const environment of [one, one, another, another, {}, another]) {
+    await reloadWith(environment);
+  }
   await reloadWith(another, { logsUnchanged: true });
   await reloadWith(another);
   await world.close();
@@ -301,7 +406,8 @@ Deno.test("reload() without strict mode warns of what looks like a secret, once"
   world.environment = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
   await configuration.reload();
   await world.close();
-  const detail = '"detection_type":"known_format","detail":"the value looks like an AWS access key"}';
+  const detail =
+    '"detection_type":"known_format","detail":"the value looks like an AWS access key"}';
   assertEquals(world.linesOf("rep.guardrail.warning"), [
     `warn rep.guardrail.warning {"variable_name":"A",${detail}`,
     `warn rep.guardrail.warning {"variable_name":"B",${detail}`,
@@ -311,11 +417,19 @@ Deno.test("reload() without strict mode warns of what looks like a secret, once"
 
 Deno.test("reload() warns of a deprecated variable once, and again when it came back", async () => {
   const world = new World({ REP_PUBLIC_OLD: "1" });
-  const declaration = { tier: "public", deprecated: true, deprecated_message: "Use NEW" };
-  world.manifest = JSON.stringify({ version: "0.1.0", variables: { OLD: declaration } });
+  const declaration = {
+    tier: "public",
+    deprecated: true,
+    deprecated_message: "Use NEW",
+  };
+  world.manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: { OLD: declaration },
+  });
   const configuration = await world.load();
   await configuration.reload();
-  const line = 'warn rep.config.deprecated {"variable_name":"OLD","detail":"Use NEW"}';
+  const line =
+    'warn rep.config.deprecated {"variable_name":"OLD","detail":"Use NEW"}';
   assertEquals(world.linesOf("rep.config.deprecated"), [line]);
   world.environment = { REP_PUBLIC_NEW: "1" };
   await configuration.reload();
@@ -334,7 +448,11 @@ Deno.test("reload() joins calls that come while one waits, and sees what changed
   const first = configuration.reload();
   await settle(); // the first has read "2", and waits
   world.environment = { REP_PUBLIC_A: "3" };
-  const later = [configuration.reload(), configuration.reload(), configuration.reload()];
+  const later = [
+    configuration.reload(),
+    configuration.reload(),
+    configuration.reload(),
+  ];
   gate.resolve();
   await first;
   assertEquals(publicOf(configuration), { A: "2" });
@@ -361,7 +479,9 @@ Deno.test("reload() goes on after one that was rejected", async () => {
   await assertRejects(() => rejected, ConfigurationError);
   await good;
   await world.close();
-  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{ A: "2" }, false]);
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{
+    A: "2",
+  }, false]);
 });
 
 Deno.test("what could not be published is in force, and published by the first retry that succeeds", async () => {
@@ -409,7 +529,12 @@ Deno.test("only a change that waits for the store is an error, and a reload says
   ]);
   world.outage = undefined;
   await configuration.reload({ logsUnchanged: true });
-  assertEquals(world.linesOf("rep.config.reloaded").at(-1)?.endsWith('"detail":"no variable has changed"}'), true);
+  assertEquals(
+    world.linesOf("rep.config.reloaded").at(-1)?.endsWith(
+      '"detail":"no variable has changed"}',
+    ),
+    true,
+  );
   await world.close();
 });
 
@@ -418,12 +543,19 @@ Deno.test("names whose values were replaced before they were published get an ev
   const configuration = await world.load();
   world.outage = new Error("no answer");
   for (const A of ["2", "3", "1"]) {
-    world.environment = { REP_PUBLIC_A: A, REP_PUBLIC_B: "1", ...(A === "2" ? { REP_PUBLIC_C: "1" } : {}) };
+    world.environment = {
+      REP_PUBLIC_A: A,
+      REP_PUBLIC_B: "1",
+      ...(A === "2" ? { REP_PUBLIC_C: "1" } : {}),
+    };
     await configuration.reload();
   }
   world.outage = undefined;
   await world.publisher.retry();
-  const events: [string, string | undefined][] = [["A", "1"], ["B", "1"], ["A", "1"], ["C", undefined]];
+  const events: [string, string | undefined][] = [["A", "1"], ["B", "1"], [
+    "A",
+    "1",
+  ], ["C", undefined]];
   assertEquals(await world.events(), events);
   await configuration.reload();
   assertEquals(await world.events(), events);
@@ -443,7 +575,10 @@ Deno.test("values of a superseded process need no event, since no page had them"
   world.isSuperseded = false;
   await world.publisher.publishNowOrLater(configuration.snapshot);
   await world.close();
-  assertEquals([world.published, await world.events()], [[{ A: "2" }], [["A", "2"]]]);
+  assertEquals([world.published, await world.events()], [[{ A: "2" }], [[
+    "A",
+    "2",
+  ]]]);
 });
 
 Deno.test("a retry publishes what is in force by then", async () => {

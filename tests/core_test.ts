@@ -19,31 +19,47 @@ function setUpStore(isDown: boolean) {
 }
 
 async function cursorOfPage({ gateway }: TestGateway): Promise<string | null> {
-  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
+  const page = new Response("<head></head>", {
+    headers: { "content-type": "text/html" },
+  });
   const html = await (await gateway.inject(page)).text();
   return /last_event_id=(\d+)/.exec(html)?.[1] ?? null;
 }
 
 Deno.test("when the store returns, a change that waits is published within a second, not after its pause", async () => {
   const { clock, store, state } = setUpStore(false);
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    clock,
+    random: () => 0,
+  });
   const stream = await gate.listen();
   await stream.pull();
   state.isDown = true;
   await gate.set({ REP_PUBLIC_A: "2" });
   await clock.tick(21_000); // the retries are at 5, 10, 15 and 20 s, the next one is at 25 s
-  assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
+  assertEquals(
+    (await (await gate.ask("/rep/health")).json()).status,
+    "degraded",
+  );
   state.isDown = false;
   await clock.tick(1_000);
   const [message] = await stream.take(1);
   assertEquals([message?.data.value, message?.id], ["2", (T + 22_000) * 1_000]);
-  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+  assertEquals(
+    (await (await gate.ask("/rep/health")).json()).status,
+    "healthy",
+  );
   await stream.close();
 });
 
 Deno.test("a page with values that were undone before they could be published is corrected when the store returns", async () => {
   const { clock, store, state } = setUpStore(false);
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
+    store,
+    clock,
+    random: () => 0,
+  });
   state.isDown = true;
   await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1", REP_PUBLIC_C: "new" });
   const cursor = await cursorOfPage(gate); // the page has A=2 and C=new
@@ -52,9 +68,15 @@ Deno.test("a page with values that were undone before they could be published is
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": String(cursor) });
   const messages = await stream.take(2);
-  assertEquals(messages.map(({ data }) => [data.key, data.value]), [["A", "1"], ["C", undefined]]);
+  assertEquals(messages.map(({ data }) => [data.key, data.value]), [
+    ["A", "1"],
+    ["C", undefined],
+  ]);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
-  assertEquals((await stream.take(1)).map(({ data }) => [data.key, data.value]), [["A", "3"]]);
+  assertEquals(
+    (await stream.take(1)).map(({ data }) => [data.key, data.value]),
+    [["A", "3"]],
+  );
   assertEquals(stream.arrived(), []); // each variable was corrected once
   await stream.close();
 });
@@ -69,7 +91,9 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
     await response.body?.cancel();
     return response.status;
   };
-  for (let issued = 0; issued < 10; issued++) assertEquals(await request(gate), 200);
+  for (let issued = 0; issued < 10; issued++) {
+    assertEquals(await request(gate), 200);
+  }
   state.isDown = false;
   await clock.tick(1_000);
   const saved = gate.lines.filter(({ msg }) => msg === "rep.rate_limit.saved");
@@ -80,23 +104,41 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
 
 Deno.test("variables in the store that could not be read at the start are served when it returns", async () => {
   const { clock, inner, store, state } = setUpStore(true);
-  await writeVariables(inner, new Map([["A", "stored"]]), { clock, random: () => 0, ifId: undefined });
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
+  await writeVariables(inner, new Map([["A", "stored"]]), {
+    clock,
+    random: () => 0,
+    ifId: undefined,
+  });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
+    store,
+    clock,
+  });
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
-  assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "stored"], ["B", "1"]]);
+  assertEquals(
+    (await stream.take(2)).map(({ data }) => [data.key, data.value]),
+    [["A", "stored"], ["B", "1"]],
+  );
   assertEquals(stream.arrived(), []); // the value of the environment was never published
   await stream.close();
 });
 
 Deno.test("a stream that is opened before the store has ever answered is told to reconnect, whatever its cursor", async () => {
   const { clock, store, state } = setUpStore(true);
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    clock,
+    random: () => 0,
+  });
   for (
-    const headers of [{}, { "last-event-id": "0" }, { "last-event-id": String(T * 1_000) }, { "last-event-id": "x" }]
+    const headers of [{}, { "last-event-id": "0" }, {
+      "last-event-id": String(T * 1_000),
+    }, { "last-event-id": "x" }]
   ) {
-    const response = await gate.ask("/rep/changes", { headers: headers as HeadersInit });
+    const response = await gate.ask("/rep/changes", {
+      headers: headers as HeadersInit,
+    });
     assertEquals([response.status, await response.text()], [
       200,
       "retry: 5000\n: the store is unavailable; reconnect later\n\n",
@@ -116,10 +158,17 @@ Deno.test("a stream that is opened when the store is back, but its log has not b
     if (!state.isDown) await read;
     return await store.list(...args);
   };
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...store, list }, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...store, list },
+    clock,
+    random: () => 0,
+  });
   state.isDown = false;
   await clock.tick(1_000);
-  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+  assertEquals(
+    (await (await gate.ask("/rep/health")).json()).status,
+    "healthy",
+  );
   const opening = [gate.listen(), gate.listen({ "last-event-id": "0" })];
   await settle();
   endReading();
@@ -144,7 +193,9 @@ Deno.test("after a restart, a page's stream begins after the newest event, not a
 
 Deno.test("a shutdown does not wait for a reload whose sources never answer", async () => {
   const clock = new FakeClock(T);
-  let answer: Promise<Record<string, string>> = Promise.resolve({ REP_PUBLIC_A: "1" });
+  let answer: Promise<Record<string, string>> = Promise.resolve({
+    REP_PUBLIC_A: "1",
+  });
   const gate = await setUp({}, { clock, variables: () => answer });
   const late = Promise.withResolvers<Record<string, string>>();
   answer = late.promise;
@@ -155,5 +206,8 @@ Deno.test("a shutdown does not wait for a reload whose sources never answer", as
   await closed;
   late.resolve({ REP_PUBLIC_A: "2" });
   await reload;
-  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"), []);
+  assertEquals(
+    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"),
+    [],
+  );
 });

@@ -21,7 +21,13 @@ function denokv(program: string): Engine {
       await using stack = new AsyncDisposableStack();
       const token = crypto.randomUUID();
       const directory = stack.use(await TempDirectory.make());
-      const server = stack.use(await Denokv.launch({ program, path: directory.at("kv.sqlite3"), token }));
+      const server = stack.use(
+        await Denokv.launch({
+          program,
+          path: directory.at("kv.sqlite3"),
+          token,
+        }),
+      );
       const all = stack.move();
       return {
         port: server.port,
@@ -29,7 +35,11 @@ function denokv(program: string): Engine {
         start: () => server.start(),
         access: (port, credentials = "valid") => ({
           kv: `http://127.0.0.1:${port}`,
-          env: { DENO_KV_ACCESS_TOKEN: credentials === "valid" ? token : `not ${token}` },
+          env: {
+            DENO_KV_ACCESS_TOKEN: credentials === "valid"
+              ? token
+              : `not ${token}`,
+          },
         }),
         [Symbol.asyncDispose]: () => all.disposeAsync(),
       };
@@ -37,4 +47,7 @@ function denokv(program: string): Engine {
   };
 }
 
-testMultipleGateways(program === undefined ? undefined : denokv(program), "denokv (deno task test:denokv installs it)");
+testMultipleGateways(
+  program === undefined ? undefined : denokv(program),
+  "denokv (deno task test:denokv installs it)",
+);

@@ -20,8 +20,21 @@ class RunningExample implements AsyncDisposable {
 
   static async start(): Promise<RunningExample> {
     const directory = await TempDirectory.make({ "app.env": ENV });
-    const files = ["--manifest", "examples/rep.yaml", "--env-file", directory.at("app.env")];
-    const args = ["--static-dir", "examples/page", "--allowed-hosts", "127.0.0.1", "--kv", ":memory:", ...files];
+    const files = [
+      "--manifest",
+      "examples/rep.yaml",
+      "--env-file",
+      directory.at("app.env"),
+    ];
+    const args = [
+      "--static-dir",
+      "examples/page",
+      "--allowed-hosts",
+      "127.0.0.1",
+      "--kv",
+      ":memory:",
+      ...files,
+    ];
     return new RunningExample(directory, await startCommand(args));
   }
 
@@ -49,7 +62,9 @@ for (const width of [360, 1280]) {
     `the example page moves nothing while it loads and when news appears, at ${width} px`,
     async (browser) => {
       await using example = await RunningExample.start();
-      const page = await browser.open("about:blank", { viewport: { width, height: 900 } });
+      const page = await browser.open("about:blank", {
+        viewport: { width, height: 900 },
+      });
       await page.addInitScript(OBSERVE_SHIFTS);
       await page.goto(example.gateway.url);
       await isLive(page);
@@ -58,10 +73,16 @@ for (const width of [360, 1280]) {
           elements.map((element) => element.getBoundingClientRect().top)
         );
       const before = await positions();
-      await example.save(ENV.replace("https://api.example.com", "https://api.example.net"));
-      await page.locator("#news", { hasText: "API_URL is now https://api.example.net" }).waitFor();
+      await example.save(
+        ENV.replace("https://api.example.com", "https://api.example.net"),
+      );
+      await page.locator("#news", {
+        hasText: "API_URL is now https://api.example.net",
+      }).waitFor();
       assertEquals([await positions(), before.length > 8], [before, true]);
-      await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
+      await page.evaluate(
+        "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
+      );
       assertEquals(await page.evaluate("shifts"), []);
     },
   );
@@ -73,13 +94,19 @@ const LEFT_EDGES =
   .filter((element) => element.innerText !== "")
   .map((element) => element.getBoundingClientRect().left + parseFloat(getComputedStyle(element).paddingLeft))`;
 
-testBrowser("everything in the example page begins at one left edge", async (browser) => {
-  await using example = await RunningExample.start();
-  const page = await browser.open(example.gateway.url);
-  await isLive(page);
-  const edges: number[] = await page.evaluate(LEFT_EDGES);
-  assertEquals([new Set(edges.map(Math.round)).size, edges.length > 20], [1, true]);
-});
+testBrowser(
+  "everything in the example page begins at one left edge",
+  async (browser) => {
+    await using example = await RunningExample.start();
+    const page = await browser.open(example.gateway.url);
+    await isLive(page);
+    const edges: number[] = await page.evaluate(LEFT_EDGES);
+    assertEquals([new Set(edges.map(Math.round)).size, edges.length > 20], [
+      1,
+      true,
+    ]);
+  },
+);
 
 testBrowser(
   "the example page shows PUBLIC values, a SENSITIVE one on demand, and that a SERVER one is absent",
@@ -95,30 +122,43 @@ testBrowser(
       "SUPPORT_EMAIL\thelp@example.com",
     ]);
     await page.getByRole("button", { name: "Decrypt" }).click();
-    await page.locator("#secret", { hasText: "example-analytics-key" }).waitFor();
-    assertEquals(await page.locator("#server").innerText(), "absent from this page");
+    await page.locator("#secret", { hasText: "example-analytics-key" })
+      .waitFor();
+    assertEquals(
+      await page.locator("#server").innerText(),
+      "absent from this page",
+    );
     const [, server = ""] = /^REP_SERVER_DATABASE_URL=(.+)$/m.exec(ENV) ?? [];
-    assertEquals([server === "", (await page.content()).includes(server)], [false, false]);
+    assertEquals([server === "", (await page.content()).includes(server)], [
+      false,
+      false,
+    ]);
   },
 );
 
-testBrowser("what the example page proposes to do next works", async (browser) => {
-  await using example = await RunningExample.start();
-  const page = await browser.open(example.gateway.url);
-  const links = await page.locator("main a").evaluateAll((elements) => elements.map((a) => a.getAttribute("href")));
-  const statuses: number[] = [];
-  for (const link of links) {
-    const response = await fetch(new URL(link ?? "", example.gateway.url));
-    statuses.push(response.status);
-    await response.body?.cancel();
-  }
-  assertEquals(statuses, [200, 200]);
-  const line = await page.locator("li code", { hasText: "=" }).innerText();
-  await example.save(`${ENV}\n${line}\n`);
-  await example.gateway.logged(({ msg, issues }) =>
-    msg === "rep.config.rejected" && JSON.stringify(issues).includes("LOG_LEVEL")
-  );
-});
+testBrowser(
+  "what the example page proposes to do next works",
+  async (browser) => {
+    await using example = await RunningExample.start();
+    const page = await browser.open(example.gateway.url);
+    const links = await page.locator("main a").evaluateAll((elements) =>
+      elements.map((a) => a.getAttribute("href"))
+    );
+    const statuses: number[] = [];
+    for (const link of links) {
+      const response = await fetch(new URL(link ?? "", example.gateway.url));
+      statuses.push(response.status);
+      await response.body?.cancel();
+    }
+    assertEquals(statuses, [200, 200]);
+    const line = await page.locator("li code", { hasText: "=" }).innerText();
+    await example.save(`${ENV}\n${line}\n`);
+    await example.gateway.logged(({ msg, issues }) =>
+      msg === "rep.config.rejected" &&
+      JSON.stringify(issues).includes("LOG_LEVEL")
+    );
+  },
+);
 
 /** The color of an element's border, and of what is around it. */
 interface Border {
@@ -143,16 +183,23 @@ const BORDERS = `(() => {
 
 /** The relative luminance of a color of CSS (WCAG 2.2). */
 function luminance(color: string): number {
-  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => {
-    const value = Number(part) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  });
+  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map(
+    (part) => {
+      const value = Number(part) / 255;
+      return value <= 0.04045
+        ? value / 12.92
+        : ((value + 0.055) / 1.055) ** 2.4;
+    },
+  );
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 /** The contrast ratio of two colors (WCAG 2.2). */
 function contrast(one: string, other: string): number {
-  const [darker, lighter] = [luminance(one), luminance(other)].toSorted((a, b) => a - b) as [number, number];
+  const [darker, lighter] = [luminance(one), luminance(other)].toSorted((
+    a,
+    b,
+  ) => a - b) as [number, number];
   return (lighter + 0.05) / (darker + 0.05);
 }
 
@@ -166,7 +213,10 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("button", { name: "Decrypt" }).click();
       await page.locator("#secret", { hasText: "example" }).waitFor();
       const borders: Border[] = await page.evaluate(BORDERS);
-      assertEquals([borders.filter(({ color, outside }) => contrast(color, outside) < 3), borders.length > 10], [
+      assertEquals([
+        borders.filter(({ color, outside }) => contrast(color, outside) < 3),
+        borders.length > 10,
+      ], [
         [],
         true,
       ]);
@@ -177,5 +227,8 @@ for (const colorScheme of ["light", "dark"] as const) {
 
 Deno.test("contrast() is that of WCAG", () => {
   assertEquals(contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)"), 21);
-  assertEquals(contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)").toFixed(2), "4.48");
+  assertEquals(
+    contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)").toFixed(2),
+    "4.48",
+  );
 });

@@ -28,7 +28,10 @@ async function setUpFailover(variables: Record<string, string>) {
 }
 
 Deno.test("a change that a failover has lost is published again, with an id that rises", async () => {
-  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  const { clock, gate, store, failOver } = await setUpFailover({
+    REP_PUBLIC_A: "1",
+    REP_PUBLIC_B: "1",
+  });
   await using _ = gate;
   const reader = await gate.listen();
   store.stopReplication();
@@ -36,9 +39,14 @@ Deno.test("a change that a failover has lost is published again, with an id that
   const lost = await reader.take(3);
   await failOver();
   const again = await reader.take(3);
-  assertEquals(again.map(({ data }) => [data.key, data.value]), [["A", "2"], ["C", "new"], ["B", undefined]]);
+  assertEquals(again.map(({ data }) => [data.key, data.value]), [["A", "2"], [
+    "C",
+    "new",
+  ], ["B", undefined]]);
   assertEquals(again.every(({ id }) => id > Number(lost.at(-1)?.id)), true);
-  const [event] = gate.lines.filter(({ msg }) => msg === "rep.store.lost_events");
+  const [event] = gate.lines.filter(({ msg }) =>
+    msg === "rep.store.lost_events"
+  );
   assertEquals(event?.delivered, lost.at(-1)?.id);
   await clock.tick(5_000);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "new" });
@@ -47,45 +55,70 @@ Deno.test("a change that a failover has lost is published again, with an id that
 });
 
 Deno.test("clients return to the previous value of a stored variable whose last write a failover has lost", async () => {
-  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "environment" });
+  const { clock, gate, store, failOver } = await setUpFailover({
+    REP_PUBLIC_A: "environment",
+  });
   await using _ = gate;
   const reader = await gate.listen();
   store.stopReplication();
-  await writeVariables(store, new Map([["A", "lost"], ["B", "lost"]]), { clock, random: () => 0, ifId: undefined });
+  await writeVariables(store, new Map([["A", "lost"], ["B", "lost"]]), {
+    clock,
+    random: () => 0,
+    ifId: undefined,
+  });
   await clock.tick(1_000);
-  assertEquals((await reader.take(2)).map(({ data }) => data.value), ["lost", "lost"]);
+  assertEquals((await reader.take(2)).map(({ data }) => data.value), [
+    "lost",
+    "lost",
+  ]);
   await failOver();
   await clock.tick(5_000);
   const next = await reader.take(2);
-  assertEquals(next.map(({ data }) => [data.key, data.value]), [["A", "environment"], ["B", undefined]]);
+  assertEquals(next.map(({ data }) => [data.key, data.value]), [[
+    "A",
+    "environment",
+  ], ["B", undefined]]);
   await reader.close();
 });
 
 Deno.test("deletions that the store has lost are published again, once, although there is no PUBLIC variable", async () => {
-  const { clock, gate, store, failOver } = await setUpFailover({ REP_SERVER_X: "1" });
+  const { clock, gate, store, failOver } = await setUpFailover({
+    REP_SERVER_X: "1",
+  });
   await using _ = gate;
   store.stopReplication();
   await gate.set({ REP_SERVER_X: "1", REP_PUBLIC_A: "1" });
   const reader = await gate.listen({ "last-event-id": "0" });
   const [added] = await reader.take(1);
   await gate.set({ REP_SERVER_X: "1" });
-  assertEquals((await reader.take(1)).map(({ event }) => event), ["rep:config:delete"]);
+  assertEquals((await reader.take(1)).map(({ event }) => event), [
+    "rep:config:delete",
+  ]);
   await failOver();
   await clock.tick(10_000);
-  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.store.lost_events").length, 1);
-  const reloads = () => gate.lines.filter(({ msg }) => msg === "rep.config.reloaded").length;
+  assertEquals(
+    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events").length,
+    1,
+  );
+  const reloads = () =>
+    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded").length;
   const before = reloads();
   await clock.tick(10_000);
   assertEquals(reloads(), before);
   // A client that was not connected when the variable was deleted has it still.
   const late = await gate.listen({ "last-event-id": String(added?.id) });
-  assertEquals((await late.take(1)).map(({ event, data }) => [event, data.key]), [["rep:config:delete", "A"]]);
+  assertEquals(
+    (await late.take(1)).map(({ event, data }) => [event, data.key]),
+    [["rep:config:delete", "A"]],
+  );
   await late.close();
   await reader.close();
 });
 
 Deno.test("a change that was undone is published again if the store has lost both: a client may have it still", async () => {
-  const { clock, gate, store, failOver } = await setUpFailover({ REP_PUBLIC_A: "1" });
+  const { clock, gate, store, failOver } = await setUpFailover({
+    REP_PUBLIC_A: "1",
+  });
   await using _ = gate;
   const reader = await gate.listen();
   store.stopReplication();
@@ -96,9 +129,15 @@ Deno.test("a change that was undone is published again if the store has lost bot
   await clock.tick(5_000);
   await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
   await reader.close();
-  await using other = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { store, clock });
+  await using other = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
+    store,
+    clock,
+  });
   const late = await other.listen({ "last-event-id": String(undone?.id) });
-  assertEquals((await late.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "1"]]);
+  assertEquals((await late.take(2)).map(({ data }) => [data.key, data.value]), [
+    ["A", "1"],
+    ["B", "1"],
+  ]);
   await late.close();
 });
 
@@ -109,7 +148,10 @@ Deno.test("an outage without loss publishes nothing again", async () => {
   await failOver();
   await gate.set({ REP_PUBLIC_A: "2" });
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
-  assertEquals(gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"), []);
+  assertEquals(
+    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"),
+    [],
+  );
   await reader.close();
 });
 
@@ -118,12 +160,18 @@ Deno.test("polls of a store that does not answer share one read", async () => {
   const store = countedStore(memoryStore());
   let isSilent = false;
   const reads: (readonly Key[])[] = [];
-  const getMany = <T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> => {
+  const getMany = <T>(
+    keys: readonly Key[],
+  ): Promise<(Entry<T> | undefined)[]> => {
     if (!isSilent) return store.getMany<T>(keys);
     reads.push(keys);
     return new Promise(() => {});
   };
-  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...store, getMany }, clock, random: () => 0 });
+  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...store, getMany },
+    clock,
+    random: () => 0,
+  });
   isSilent = true;
   await clock.tick(4_900);
   assertEquals(reads, [[["head"], ["variables"]]]);

@@ -1,4 +1,10 @@
-import { assertEquals, assertNotStrictEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import {
+  assertEquals,
+  assertNotStrictEquals,
+  assertRejects,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
 import { ConfigurationError } from "../src/config/snapshot.ts";
 import { TIERS } from "../src/config/tier.ts";
 import {
@@ -13,16 +19,26 @@ import { noTelemetry } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";
 
-const NUMBERS = Object.entries(NUMBER_OPTIONS) as [keyof typeof NUMBER_OPTIONS, NumberRange & Partial<NumberOption>][];
+const NUMBERS = Object.entries(NUMBER_OPTIONS) as [
+  keyof typeof NUMBER_OPTIONS,
+  NumberRange & Partial<NumberOption>,
+][];
 
 function messageOf(options: Record<string, unknown>): string {
-  return assertThrows(() => resolveOptions(options as GatewayOptions), RangeError).message;
+  return assertThrows(
+    () => resolveOptions(options as GatewayOptions),
+    RangeError,
+  ).message;
 }
 
 /** The doc comment of every option, by its name. */
 async function documentation(): Promise<Map<string, string>> {
-  const source = await Deno.readTextFile(new URL("../src/gateway_options.ts", import.meta.url));
-  const [body = ""] = /(?<=^export interface GatewayOptions \{\n)[^]*?(?=^\}$)/m.exec(source) ?? [];
+  const source = await Deno.readTextFile(
+    new URL("../src/gateway_options.ts", import.meta.url),
+  );
+  const [body = ""] =
+    /(?<=^export interface GatewayOptions \{\n)[^]*?(?=^\}$)/m.exec(source) ??
+      [];
   const members = [...body.matchAll(/\/\*\*([^]*?)\*\/\s+(\w+)\?:/g)];
   return new Map(members.map(([, comment = "", name = ""]) => [name, comment]));
 }
@@ -34,20 +50,38 @@ function numberIn(literal: string | undefined): number {
 
 Deno.test("GatewayOptions documents the default of every option", async () => {
   const comments = [...await documentation()];
-  assertEquals(comments.map(([name]) => name).sort(), [...Object.keys(VALUES), ...CONVERTED].sort());
-  assertEquals(comments.filter(([, comment]) => !/@default \{.+\}/.test(comment)), []);
+  assertEquals(
+    comments.map(([name]) => name).sort(),
+    [...Object.keys(VALUES), ...CONVERTED].sort(),
+  );
+  assertEquals(
+    comments.filter(([, comment]) => !/@default \{.+\}/.test(comment)),
+    [],
+  );
 });
 
 Deno.test("GatewayOptions documents the defaults that resolveOptions() applies", async () => {
   const literal = /@default \{(?<literal>true|false|undefined|\[\]|[\d_]+)\}/;
   const documented = [...await documentation()].flatMap(([name, comment]) => {
     const text = literal.exec(comment)?.groups?.literal;
-    return text === undefined ? [] : [[name, text.replaceAll("_", "")] as const];
+    return text === undefined
+      ? []
+      : [[name, text.replaceAll("_", "")] as const];
   });
   const { isTrusted: _, ...defaults } = resolveOptions({});
   const neverServed = await defaults.neverServed();
-  const applied: Record<string, unknown> = { ...defaults, neverServed, trustedProxies: [], manifest: undefined };
-  assertEquals(documented, documented.map(([name]) => [name, JSON.stringify(applied[name]) ?? "undefined"] as const));
+  const applied: Record<string, unknown> = {
+    ...defaults,
+    neverServed,
+    trustedProxies: [],
+    manifest: undefined,
+  };
+  assertEquals(
+    documented,
+    documented.map(([name]) =>
+      [name, JSON.stringify(applied[name]) ?? "undefined"] as const
+    ),
+  );
   assertEquals(documented.length, 23);
 });
 
@@ -55,11 +89,17 @@ Deno.test("GatewayOptions documents the default and the range of every number as
   const comments = await documentation();
   for (const [name, option] of NUMBERS) {
     const [, min, max, defaultValue] =
-      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+|half of maxStreams, rounded up)\}/.exec(
-        comments.get(name) ?? "",
-      ) ?? [];
-    const { default: expected = "half of maxStreams, rounded up", ...range } = option;
-    const documented = [numberIn(defaultValue) || defaultValue, numberIn(min), numberIn(max)];
+      /: ([\d_]+) to ([\d_]+)\b[^]*@default \{([\d_]+|half of maxStreams, rounded up)\}/
+        .exec(
+          comments.get(name) ?? "",
+        ) ?? [];
+    const { default: expected = "half of maxStreams, rounded up", ...range } =
+      option;
+    const documented = [
+      numberIn(defaultValue) || defaultValue,
+      numberIn(min),
+      numberIn(max),
+    ];
     assertEquals([name, ...documented], [name, expected, range.min, range.max]);
   }
 });
@@ -113,7 +153,10 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
 
 for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
   Deno.test(`resolveOptions() passes ${name} on`, () => {
-    assertStrictEquals(resolveOptions({ [name]: VALUES[name] })[name], VALUES[name]);
+    assertStrictEquals(
+      resolveOptions({ [name]: VALUES[name] })[name],
+      VALUES[name],
+    );
     assertNotStrictEquals(resolveOptions({})[name], VALUES[name]);
   });
 }
@@ -122,30 +165,53 @@ Deno.test("resolveOptions() says which runtime is needed on one that is too old,
   const { groupBy } = Map;
   try {
     Reflect.deleteProperty(Map, "groupBy");
-    assertThrows(() => resolveOptions({}), Error, "expected Map.groupBy(), as in Node.js 22 or later");
+    assertThrows(
+      () => resolveOptions({}),
+      Error,
+      "expected Map.groupBy(), as in Node.js 22 or later",
+    );
   } finally {
     Map.groupBy = groupBy;
   }
 });
 
 Deno.test("resolveOptions() normalizes allowedOrigins", () => {
-  const allowedOrigins = ["https://App.example.com:443/", "http://localhost:3000"];
-  assertEquals(resolveOptions({ allowedOrigins }).allowedOrigins, ["https://app.example.com", "http://localhost:3000"]);
+  const allowedOrigins = [
+    "https://App.example.com:443/",
+    "http://localhost:3000",
+  ];
+  assertEquals(resolveOptions({ allowedOrigins }).allowedOrigins, [
+    "https://app.example.com",
+    "http://localhost:3000",
+  ]);
 });
 
 Deno.test("resolveOptions() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
-  assertEquals([expected.href, expected].map((upstream) => resolveOptions({ upstream }).upstream), [
-    expected,
-    expected,
-  ]);
+  assertEquals(
+    [expected.href, expected].map((upstream) =>
+      resolveOptions({ upstream }).upstream
+    ),
+    [
+      expected,
+      expected,
+    ],
+  );
 });
 
 Deno.test("resolveOptions() makes a function of neverServed", async () => {
-  const forms = [undefined, ["app.env"], () => ["app.env"], () => Promise.resolve(["app.env"])];
+  const forms = [
+    undefined,
+    ["app.env"],
+    () => ["app.env"],
+    () => Promise.resolve(["app.env"]),
+  ];
   const read = (neverServed: GatewayOptions["neverServed"]) =>
-    resolveOptions(neverServed === undefined ? {} : { neverServed }).neverServed();
-  assertEquals(await Promise.all(forms.map(read)), [[], ["app.env"], ["app.env"], ["app.env"]]);
+    resolveOptions(neverServed === undefined ? {} : { neverServed })
+      .neverServed();
+  assertEquals(await Promise.all(forms.map(read)), [[], ["app.env"], [
+    "app.env",
+  ], ["app.env"]]);
 });
 
 Deno.test("resolveOptions() turns trustedProxies into a rule", () => {
@@ -156,50 +222,110 @@ Deno.test("resolveOptions() turns trustedProxies into a rule", () => {
 Deno.test("resolveOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
-  const options = { manifestPath: "rep.yaml", strict: true, loadPatternLibrary, sourceOf: () => "a file" };
+  const options = {
+    manifestPath: "rep.yaml",
+    strict: true,
+    loadPatternLibrary,
+    sourceOf: () => "a file",
+  };
   const variables = () => ({ A: String(++reads) });
-  const { read } = resolveOptions({ variables, manifest: () => "text", ...options });
+  const { read } = resolveOptions({
+    variables,
+    manifest: () => "text",
+    ...options,
+  });
   assertEquals([await read(), await read()], [
-    { environment: { A: "1" }, manifest: "text", requiredTiers: TIERS, ...options },
-    { environment: { A: "2" }, manifest: "text", requiredTiers: TIERS, ...options },
+    {
+      environment: { A: "1" },
+      manifest: "text",
+      requiredTiers: TIERS,
+      ...options,
+    },
+    {
+      environment: { A: "2" },
+      manifest: "text",
+      requiredTiers: TIERS,
+      ...options,
+    },
   ]);
 });
 
 for (
-  const [got, value] of [["nothing", null], ["nothing", undefined], ["an empty list", []], ["a string", "A=1"]] as const
+  const [got, value] of [["nothing", null], ["nothing", undefined], [
+    "an empty list",
+    [],
+  ], ["a string", "A=1"]] as const
 ) {
   Deno.test(`resolveOptions() rejects ${JSON.stringify(value)} as the variables, and what is no string as the manifest`, async () => {
     const source = (() => value) as never;
-    const expected = `Cannot use variables: expected an object with their names, got ${got}`;
-    await assertRejects(() => resolveOptions({ variables: source }).read(), ConfigurationError, expected);
+    const expected =
+      `Cannot use variables: expected an object with their names, got ${got}`;
+    await assertRejects(
+      () => resolveOptions({ variables: source }).read(),
+      ConfigurationError,
+      expected,
+    );
     if (value === undefined || typeof value === "string") return; // a manifest may be absent
     const message = `Cannot use manifest: expected a string, got ${got}`;
-    await assertRejects(() => resolveOptions({ variables: {}, manifest: source }).read(), ConfigurationError, message);
+    await assertRejects(
+      () => resolveOptions({ variables: {}, manifest: source }).read(),
+      ConfigurationError,
+      message,
+    );
   });
 }
 
 for (const [name, { min, max, step = 1 }] of NUMBERS) {
   Deno.test(`resolveOptions() accepts ${name} from ${min} to ${max}`, () => {
-    assertEquals([min, max].map((value) => resolveOptions({ [name]: value })[name]), [min, max]);
+    assertEquals(
+      [min, max].map((value) => resolveOptions({ [name]: value })[name]),
+      [min, max],
+    );
   });
 
   Deno.test(`resolveOptions() rejects other values of ${name}`, () => {
-    const expected = `${step === 1 ? "an integer" : `a multiple of ${step}`} from ${min} to ${max}`;
-    for (const value of [NaN, Infinity, -Infinity, min - step, max + step, min + step / 2]) {
-      assertEquals(messageOf({ [name]: value }), `Cannot use ${name}: expected ${expected}, got ${value}`);
+    const expected = `${
+      step === 1 ? "an integer" : `a multiple of ${step}`
+    } from ${min} to ${max}`;
+    for (
+      const value of [
+        NaN,
+        Infinity,
+        -Infinity,
+        min - step,
+        max + step,
+        min + step / 2,
+      ]
+    ) {
+      assertEquals(
+        messageOf({ [name]: value }),
+        `Cannot use ${name}: expected ${expected}, got ${value}`,
+      );
     }
-    assertEquals(messageOf({ [name]: `${min}` }), `Cannot use ${name}: expected ${expected}, got "${min}"`);
+    assertEquals(
+      messageOf({ [name]: `${min}` }),
+      `Cannot use ${name}: expected ${expected}, got "${min}"`,
+    );
   });
 }
 
 Deno.test("resolveOptions() gives a client half of the streams by default, rounded up", () => {
-  const perClient = [1, 2, 5, 5_000].map((maxStreams) => resolveOptions({ maxStreams }).maxStreamsPerClient);
+  const perClient = [1, 2, 5, 5_000].map((maxStreams) =>
+    resolveOptions({ maxStreams }).maxStreamsPerClient
+  );
   assertEquals(perClient, [1, 1, 3, 2_500]);
-  assertEquals(resolveOptions({ maxStreams: 2, maxStreamsPerClient: 2 }).maxStreamsPerClient, 2);
+  assertEquals(
+    resolveOptions({ maxStreams: 2, maxStreamsPerClient: 2 })
+      .maxStreamsPerClient,
+    2,
+  );
 });
 
 Deno.test("resolveOptions() names the range for a number of streams that is infinite or not an integer", () => {
-  assertEquals([messageOf({ maxStreams: Infinity }), messageOf({ maxStreams: 1.5 })], [
+  assertEquals([
+    messageOf({ maxStreams: Infinity }),
+    messageOf({ maxStreams: 1.5 }),
+  ], [
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
   ]);
@@ -214,20 +340,21 @@ Deno.test("resolveOptions() rejects allowedHosts that are not hosts", () => {
 });
 
 /** Values that no upstream can have, and how the message formats them. */
-const INVALID_UPSTREAMS: readonly (readonly [upstream: string | URL, formatted: string])[] = [
-  ["nonsense", "nonsense"],
-  ["", ""],
-  ["127.0.0.1:3000", "127.0.0.1:3000"],
-  ["ftp://up.example/", "ftp://up.example/"],
-  ["http://", "http://"],
-  ["http://user:s3cret@up.example/", "http://…@up.example/"],
-  [new URL("https://user:s3cret@up.example/"), "https://…@up.example/"],
-  ["http://user:s3/cr@et@up.example:x/", "http://…@up.example:x/"],
-  ["user:s3cret@up.example", "…@up.example"],
-  ["http://up.example/?token=s3cret", "http://up.example/?…"],
-  ["http://up.example/#s3cret", "http://up.example/?…"],
-  ["http://user:s3?c#ret@up.example/", "http://…@up.example/"],
-];
+const INVALID_UPSTREAMS:
+  readonly (readonly [upstream: string | URL, formatted: string])[] = [
+    ["nonsense", "nonsense"],
+    ["", ""],
+    ["127.0.0.1:3000", "127.0.0.1:3000"],
+    ["ftp://up.example/", "ftp://up.example/"],
+    ["http://", "http://"],
+    ["http://user:s3cret@up.example/", "http://…@up.example/"],
+    [new URL("https://user:s3cret@up.example/"), "https://…@up.example/"],
+    ["http://user:s3/cr@et@up.example:x/", "http://…@up.example:x/"],
+    ["user:s3cret@up.example", "…@up.example"],
+    ["http://up.example/?token=s3cret", "http://up.example/?…"],
+    ["http://up.example/#s3cret", "http://up.example/?…"],
+    ["http://user:s3?c#ret@up.example/", "http://…@up.example/"],
+  ];
 
 for (const [upstream, formatted] of INVALID_UPSTREAMS) {
   Deno.test(`resolveOptions() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
@@ -248,7 +375,11 @@ for (const length of [0, 31, 33]) {
 
 Deno.test("resolveOptions() reads settings whenever they are shown, by default none", async () => {
   let reads = 0;
-  const { settings } = resolveOptions({ settings: () => Promise.resolve({ reads: String(++reads) }) });
-  assertEquals([await settings(), await settings()], [{ reads: "1" }, { reads: "2" }]);
+  const { settings } = resolveOptions({
+    settings: () => Promise.resolve({ reads: String(++reads) }),
+  });
+  assertEquals([await settings(), await settings()], [{ reads: "1" }, {
+    reads: "2",
+  }]);
   assertEquals(await resolveOptions({}).settings(), {});
 });

@@ -7,7 +7,8 @@ import { buildNpmPackage } from "../tools/npm_package.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
-const SERVER = `import { createGateway, createLog, kvStore, memoryStore, toNodeHandler } from "@rep/gateway";
+const SERVER =
+  `import { createGateway, createLog, kvStore, memoryStore, toNodeHandler } from "@rep/gateway";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -86,27 +87,50 @@ variables:
 `;
 
 /** Everything that a strict project turns on; what the package declares is checked, too. */
-const STRICT = { strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, skipLibCheck: false };
+const STRICT = {
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  skipLibCheck: false,
+};
 const BUNDLER = { module: "ESNext", moduleResolution: "bundler" };
 const NODENEXT = { module: "NodeNext", moduleResolution: "NodeNext" };
 /** What runs in a browser has no types of Node, and what runs on Node has none of a browser. */
-const BROWSER = { files: ["page.ts", "rep.d.ts"], options: { lib: ["ES2022", "DOM"], types: [] } };
-const NODE = { files: ["server.ts", "vite.ts", "rep.d.ts"], options: { lib: ["ES2022"], types: ["node"] } };
+const BROWSER = {
+  files: ["page.ts", "rep.d.ts"],
+  options: { lib: ["ES2022", "DOM"], types: [] },
+};
+const NODE = {
+  files: ["server.ts", "vite.ts", "rep.d.ts"],
+  options: { lib: ["ES2022"], types: ["node"] },
+};
 
 /** The configurations of the compiler by the names of their files. */
 function configurations(): Map<string, string> {
   return new Map(
     [BUNDLER, NODENEXT].flatMap((resolution) =>
       Object.entries({ BROWSER, NODE }).map(([name, { files, options }]) => {
-        const compilerOptions = { ...STRICT, target: "ES2022", noEmit: true, ...resolution, ...options };
-        return [`${resolution.moduleResolution}-${name}.json`, JSON.stringify({ compilerOptions, files })] as const;
+        const compilerOptions = {
+          ...STRICT,
+          target: "ES2022",
+          noEmit: true,
+          ...resolution,
+          ...options,
+        };
+        return [
+          `${resolution.moduleResolution}-${name}.json`,
+          JSON.stringify({ compilerOptions, files }),
+        ] as const;
       })
     ),
   );
 }
 
 /** A project that uses every entry. @param typescript The version of the compiler. */
-async function makeProject(tarball: string, typescript: string): Promise<TempDirectory> {
+async function makeProject(
+  tarball: string,
+  typescript: string,
+): Promise<TempDirectory> {
   const dependencies = {
     "@rep/gateway": `file:${tarball}`,
     "@types/node": "22.20.5",
@@ -118,11 +142,18 @@ async function makeProject(tarball: string, typescript: string): Promise<TempDir
     vue: "3.5.45",
   };
   return await TempDirectory.make({
-    "package.json": JSON.stringify({ private: true, type: "module", dependencies }),
+    "package.json": JSON.stringify({
+      private: true,
+      type: "module",
+      dependencies,
+    }),
     "server.ts": SERVER,
     "page.ts": PAGE,
     "vite.ts": VITE,
-    "rep.d.ts": generateTypes(parseManifest(MANIFEST, { path: undefined, readSettings: undefined }).manifest.variables),
+    "rep.d.ts": generateTypes(
+      parseManifest(MANIFEST, { path: undefined, readSettings: undefined })
+        .manifest.variables,
+    ),
     ...Object.fromEntries(configurations()),
   });
 }
@@ -137,13 +168,23 @@ async function copiesOf(name: string, folder: string): Promise<Set<string>> {
 }
 
 async function installByNpm({ path }: TempDirectory): Promise<void> {
-  const { success, stdout, stderr } = await npm(["install", "--prefer-offline", "--no-audit", "--no-fund"], path);
+  const { success, stdout, stderr } = await npm([
+    "install",
+    "--prefer-offline",
+    "--no-audit",
+    "--no-fund",
+  ], path);
   assertEquals(success, true, `${stdout}\n${stderr}`);
 }
 
 async function installByPnpm({ path }: TempDirectory): Promise<void> {
   const pnpm = pathOf("pnpm");
-  await run("Node 24", [pnpm, "install", "--prefer-offline", "--no-frozen-lockfile"], path);
+  await run("Node 24", [
+    pnpm,
+    "install",
+    "--prefer-offline",
+    "--no-frozen-lockfile",
+  ], path);
 }
 
 const INSTALLERS = [
@@ -156,13 +197,26 @@ for (const { name, install, typescript } of INSTALLERS) {
     `the npm package, installed by ${name}, has types for TypeScript ${typescript}, and runs on Node`,
     async () => {
       await using built = await TempDirectory.make();
-      await using project = await makeProject(await buildNpmPackage(built.path), typescript);
+      await using project = await makeProject(
+        await buildNpmPackage(built.path),
+        typescript,
+      );
       await install(project);
       for (const file of configurations().keys()) {
-        await run("Node 24", ["node_modules/typescript/bin/tsc", "--project", file], project.path);
+        await run("Node 24", [
+          "node_modules/typescript/bin/tsc",
+          "--project",
+          file,
+        ], project.path);
       }
-      assertEquals(await run("Node 22", ["server.ts"], project.path), `[true,"healthy",true,"function"]\n`);
-      assertEquals(await run("Node 22", ["page.ts"], project.path), "<p>nonenulltrue</p> function none\n");
+      assertEquals(
+        await run("Node 22", ["server.ts"], project.path),
+        `[true,"healthy",true,"function"]\n`,
+      );
+      assertEquals(
+        await run("Node 22", ["page.ts"], project.path),
+        "<p>nonenulltrue</p> function none\n",
+      );
       assertEquals(await run("Node 22", ["vite.ts"], project.path), "rep\n");
       assertEquals((await copiesOf("react", project.path)).size, 1);
     },

@@ -42,20 +42,32 @@ const PAGE = { "sec-fetch-site": "same-origin" };
 const FOREIGN = { origin: "https://elsewhere.example" };
 
 /** Returns an exchange, such as `exchange("GET /rep/health 200")`. */
-function exchange(line: string, rest: Pick<Exchange, "query" | "headers"> = {}): Exchange {
+function exchange(
+  line: string,
+  rest: Pick<Exchange, "query" | "headers"> = {},
+): Exchange {
   const [method = "", path = "", status] = line.split(" ");
   return { method, path, status: Number(status), ...rest };
 }
 
 /** The operations with these paths, each with the same status. */
-function everyOperation(status: number, pathPattern: RegExp, headers?: HeadersInit): Exchange[] {
-  const operations = new Set(api.responses.map((name) => name.replace(/ \d+$/, "")));
+function everyOperation(
+  status: number,
+  pathPattern: RegExp,
+  headers?: HeadersInit,
+): Exchange[] {
+  const operations = new Set(
+    api.responses.map((name) => name.replace(/ \d+$/, "")),
+  );
   return [...operations].filter((name) => pathPattern.test(name)).map((name) =>
     exchange(`${name} ${status}`, headers && { headers })
   );
 }
 
-const THROWS = { metrics: { count() {}, record() {}, observe() {} }, nameSpan: () => throwError() };
+const THROWS = {
+  metrics: { count() {}, record() {}, observe() {} },
+  nameSpan: () => throwError(),
+};
 
 function throwError(): never {
   throw new Error("unexpected");
@@ -68,26 +80,38 @@ const SCENARIOS: Scenario[] = [
       exchange("GET /rep/health 200"),
       exchange("HEAD /rep/health 200"),
       exchange("GET /rep/session-key 200", { headers: PAGE }),
-      exchange("GET /rep/session-key 200", { headers: { origin: "http://gateway.test" } }),
-      exchange("OPTIONS /rep/session-key 204", { headers: { origin: "http://gateway.test" } }),
+      exchange("GET /rep/session-key 200", {
+        headers: { origin: "http://gateway.test" },
+      }),
+      exchange("OPTIONS /rep/session-key 204", {
+        headers: { origin: "http://gateway.test" },
+      }),
       exchange("GET /rep/session-key 400", { query: "?kid=1x" }),
       exchange("GET /rep/session-key 403", { headers: FOREIGN }),
       exchange("OPTIONS /rep/session-key 403", { headers: FOREIGN }),
-      exchange("GET /rep/session-key 410", { query: "?kid=1700000400-0f1e2d3c4b5a" }),
+      exchange("GET /rep/session-key 410", {
+        query: "?kid=1700000400-0f1e2d3c4b5a",
+      }),
       exchange("GET /rep/changes 200", { query: "?last_event_id=none" }),
       exchange("OPTIONS /rep/changes 204", { headers: FOREIGN }),
-      exchange("OPTIONS /rep/changes 204", { headers: { origin: "http://gateway.test" } }),
+      exchange("OPTIONS /rep/changes 204", {
+        headers: { origin: "http://gateway.test" },
+      }),
       exchange("GET /rep/client.js 200"),
       exchange("HEAD /rep/client.js 200"),
       exchange("GET /rep/client.js 304", { headers: { "if-none-match": "*" } }),
-      exchange("HEAD /rep/client.js 304", { headers: { "if-none-match": "*" } }),
+      exchange("HEAD /rep/client.js 304", {
+        headers: { "if-none-match": "*" },
+      }),
       ...everyOperation(200, /livez|readyz|metrics/),
       ...everyOperation(200, /status/, LOCAL),
       exchange("GET /status 200", { headers: { ...LOCAL, ...JSON_ONLY } }),
       exchange("POST /status 405"),
       exchange("POST /rep/health 405"),
       exchange("HEAD /rep/session-key 405"),
-      exchange("PUT /rep/changes 405", { headers: { origin: "http://gateway.test" } }),
+      exchange("PUT /rep/changes 405", {
+        headers: { origin: "http://gateway.test" },
+      }),
       exchange("DELETE /rep/client.js 405"),
       exchange("POST /livez 405"),
       exchange("POST /readyz 405"),
@@ -96,7 +120,11 @@ const SCENARIOS: Scenario[] = [
   },
   {
     name: "a gateway that has rejected its last reload",
-    prepare: (gate) => assertRejects(() => gate.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }), ConfigurationError),
+    prepare: (gate) =>
+      assertRejects(
+        () => gate.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }),
+        ConfigurationError,
+      ),
     exchanges: [
       exchange("GET /rep/health 200"),
       exchange("GET /readyz 200"),
@@ -117,7 +145,10 @@ const SCENARIOS: Scenario[] = [
   {
     name: "a gateway with a limit of one key",
     options: { sessionKeyMaxRate: 1 },
-    exchanges: [exchange("GET /rep/session-key 200"), exchange("GET /rep/session-key 429")],
+    exchanges: [
+      exchange("GET /rep/session-key 200"),
+      exchange("GET /rep/session-key 429"),
+    ],
   },
   {
     name: "a gateway with other hosts",
@@ -126,7 +157,10 @@ const SCENARIOS: Scenario[] = [
   },
   {
     name: "a gateway, asked with an invalid host",
-    exchanges: everyOperation(400, /./, { host: "a?b" }).map((it) => ({ ...it, query: "?b" })), // as such a host yields
+    exchanges: everyOperation(400, /./, { host: "a?b" }).map((it) => ({
+      ...it,
+      query: "?b",
+    })), // as such a host yields
   },
   {
     name: "a gateway with an unexpected error",
@@ -135,7 +169,10 @@ const SCENARIOS: Scenario[] = [
   },
   {
     name: "a gateway whose store has never been available",
-    options: { store: fallibleStore(memoryStore(), () => true), clock: new FakeClock(1_700_000_400_000) },
+    options: {
+      store: fallibleStore(memoryStore(), () => true),
+      clock: new FakeClock(1_700_000_400_000),
+    },
     exchanges: [exchange("GET /rep/session-key 503")],
   },
 ];
@@ -148,8 +185,13 @@ const START: Exchange[] = [
 ];
 
 Deno.test("docs/openapi.yaml is a valid OpenAPI 3.1 document of this version", async () => {
-  assertEquals(await new Validator().validate(structuredClone(api.document)), { valid: true });
-  const { openapi, info } = api.document as { openapi: string; info: { version: string } };
+  assertEquals(await new Validator().validate(structuredClone(api.document)), {
+    valid: true,
+  });
+  const { openapi, info } = api.document as {
+    openapi: string;
+    info: { version: string };
+  };
   assertEquals([openapi.slice(0, 3), info.version], ["3.1", config.version]);
 });
 
@@ -158,29 +200,49 @@ Deno.test("the examples in docs/openapi.yaml conform to their schemas", () => {
 });
 
 Deno.test("every response in docs/openapi.yaml is provoked by a test below", () => {
-  const exchanges = [...SCENARIOS.flatMap((scenario) => scenario.exchanges), ...START];
-  const provoked = new Set(exchanges.map(({ method, path, status }) => `${method} ${path} ${status}`));
+  const exchanges = [
+    ...SCENARIOS.flatMap((scenario) => scenario.exchanges),
+    ...START,
+  ];
+  const provoked = new Set(
+    exchanges.map(({ method, path, status }) => `${method} ${path} ${status}`),
+  );
   assertEquals(api.responses.filter((name) => !provoked.has(name)), []);
   assertEquals(api.responses.length > 60, true);
 });
 
 Deno.test("docs/openapi.yaml has the paths of the tables of endpoints, and no others", async () => {
-  const tables = await Deno.readTextFile("docs/reference.md") + await Deno.readTextFile("docs/operations.md");
-  const rows = [...tables.matchAll(/^\| `(?:GET )?(\/[a-z/.-]+)` +\|/gm)].map(([, path]) => String(path));
+  const tables = await Deno.readTextFile("docs/reference.md") +
+    await Deno.readTextFile("docs/operations.md");
+  const rows = [...tables.matchAll(/^\| `(?:GET )?(\/[a-z/.-]+)` +\|/gm)].map((
+    [, path],
+  ) => String(path));
   const documented = new Set(api.responses.map((name) => name.split(" ")[1]));
   assertEquals([...documented].toSorted(), [...new Set(rows)].toSorted());
 });
 
 for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
   Deno.test(`${name} answers as docs/openapi.yaml says`, async () => {
-    await using gate = await setUp(variables ?? { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" }, options);
+    await using gate = await setUp(
+      variables ?? { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" },
+      options,
+    );
     await prepare?.(gate);
-    for (const { method, path, query = "", headers = {}, status } of exchanges) {
-      const host = new Headers(headers).get("host") === LOCAL.host ? LOCAL.host : "gateway.test";
-      const request = new Request(`http://${host}${path}${query}`, { method, headers });
-      const response = await (HEALTH_PORT_PATHS.includes(path) ? gate.gateway.fetchHealth : gate.gateway.fetch)(
-        request,
-      );
+    for (
+      const { method, path, query = "", headers = {}, status } of exchanges
+    ) {
+      const host = new Headers(headers).get("host") === LOCAL.host
+        ? LOCAL.host
+        : "gateway.test";
+      const request = new Request(`http://${host}${path}${query}`, {
+        method,
+        headers,
+      });
+      const response = await (HEALTH_PORT_PATHS.includes(path)
+        ? gate.gateway.fetchHealth
+        : gate.gateway.fetch)(
+          request,
+        );
       await assertDocumented({ method, path, status }, response);
     }
   });
@@ -188,27 +250,48 @@ for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
 
 Deno.test("the stream has deletions as docs/openapi.yaml says", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
-  const updated = gate.lines.find(({ msg }) => msg === "rep.config.changed")?.id;
+  const updated = gate.lines.find(({ msg }) => msg === "rep.config.changed")
+    ?.id;
   await gate.set({ REP_SERVER_B: "1" });
-  const response = await gate.ask("/rep/changes", { headers: { "last-event-id": String(updated) } });
+  const response = await gate.ask("/rep/changes", {
+    headers: { "last-event-id": String(updated) },
+  });
   await assertDocumented(exchange("GET /rep/changes 200"), response);
 });
 
 Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when that fails", async () => {
   await using directory = await TempDirectory.make();
-  await Deno.writeTextFile(directory.at("app.env"), "REP_PUBLIC_A=1\nREP_SERVER_A=2\n");
+  await Deno.writeTextFile(
+    directory.at("app.env"),
+    "REP_PUBLIC_A=1\nREP_SERVER_A=2\n",
+  );
   const args = ["--kv", ":memory:", "--env-file", directory.at("app.env")];
   const context = { ...captureLog(), telemetry: undefined, clock: systemClock };
-  const service = new Service(await readCommand(args, {}) as ServeCommand, context);
+  const service = new Service(
+    await readCommand(args, {}) as ServeCommand,
+    context,
+  );
   const responses = START.map(({ method, path }) => {
     const request = new Request(`http://gateway.test${path}`, { method });
-    return HEALTH_PORT_PATHS.includes(path) ? service.fetchHealth(request) : service.fetch(request);
+    return HEALTH_PORT_PATHS.includes(path)
+      ? service.fetchHealth(request)
+      : service.fetch(request);
   });
   await assertRejects(() => service.start(), ConfigurationError);
-  for (const [index, expected] of START.entries()) await assertDocumented(expected, await responses[index]!);
+  for (const [index, expected] of START.entries()) {
+    await assertDocumented(expected, await responses[index]!);
+  }
 });
 
-async function assertDocumented({ method, path, status }: Exchange, response: Response): Promise<void> {
+async function assertDocumented(
+  { method, path, status }: Exchange,
+  response: Response,
+): Promise<void> {
   const differences = await api.differences(method, path, response);
-  assertEquals({ method, path, status: response.status, differences }, { method, path, status, differences: [] });
+  assertEquals({ method, path, status: response.status, differences }, {
+    method,
+    path,
+    status,
+    differences: [],
+  });
 }

@@ -11,7 +11,8 @@ import { kidOf } from "./_kid.ts";
 import { TempDirectory } from "./_temp.ts";
 import { delegate, fallibleStore } from "./_store.ts";
 
-const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
+const HTML =
+  "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
 async function makeSite() {
   const directory = await TempDirectory.make();
@@ -21,7 +22,9 @@ async function makeSite() {
 }
 
 function payloadIn(html: string): Payload {
-  return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)<\/script>/.exec(html)?.[1] ?? "null");
+  return JSON.parse(
+    /<script id="__rep__"[^>]*>([^<]*)<\/script>/.exec(html)?.[1] ?? "null",
+  );
 }
 
 async function pageOf(gate: TestGateway, path = "/"): Promise<Payload> {
@@ -29,16 +32,31 @@ async function pageOf(gate: TestGateway, path = "/"): Promise<Payload> {
 }
 
 /** Decrypts the SENSITIVE values of a page, as the client does. */
-async function decryptPage(gate: TestGateway, { sensitive = "", _meta }: Payload): Promise<unknown> {
+async function decryptPage(
+  gate: TestGateway,
+  { sensitive = "", _meta }: Payload,
+): Promise<unknown> {
   const { key } = await (await gate.ask(_meta.key_endpoint ?? "")).json();
-  const aesKey = await crypto.subtle.importKey("raw", decodeBase64(key), "AES-GCM", false, ["decrypt"]);
+  const aesKey = await crypto.subtle.importKey(
+    "raw",
+    decodeBase64(key),
+    "AES-GCM",
+    false,
+    ["decrypt"],
+  );
   const additionalData = new TextEncoder().encode(_meta.integrity);
-  return JSON.parse(new TextDecoder().decode(await decryptAesGcm(aesKey, decodeBase64(sensitive), { additionalData })));
+  return JSON.parse(
+    new TextDecoder().decode(
+      await decryptAesGcm(aesKey, decodeBase64(sensitive), { additionalData }),
+    ),
+  );
 }
 
 Deno.test("a page contains the configuration, and is otherwise the file byte for byte", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_V: "x" }, {
+    staticDir: directory.path,
+  });
   for (const path of ["/", "/index.html", "/some/route?x=1"]) {
     const response = await gate.ask(path);
     const html = await response.text();
@@ -51,9 +69,14 @@ Deno.test("a page contains the configuration, and is otherwise the file byte for
 
 Deno.test("a file that is not a page is sent unchanged", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    staticDir: directory.path,
+  });
   const response = await gate.ask("/app.js");
-  assertEquals([await response.text(), response.headers.get("content-length")], ["1", "1"]);
+  assertEquals(
+    [await response.text(), response.headers.get("content-length")],
+    ["1", "1"],
+  );
 });
 
 Deno.test("paths under /rep/ are never served from the directory", async () => {
@@ -63,7 +86,10 @@ Deno.test("paths under /rep/ are never served from the directory", async () => {
   await using gate = await setUp({}, { staticDir: directory.path });
   for (const path of ["/rep/secret.txt", "/rep/", "/rep/route"]) {
     const response = await gate.ask(path);
-    assertEquals([response.status, response.headers.get("content-type")], [404, "application/problem+json"]);
+    assertEquals([response.status, response.headers.get("content-type")], [
+      404,
+      "application/problem+json",
+    ]);
     await response.body?.cancel();
   }
 });
@@ -78,38 +104,64 @@ Deno.test("probes and scrapes of the public port do not find the app's page, but
       return response.status;
     };
     const scrape = "application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1";
-    assertEquals([await statusFor("*/*"), await statusFor(scrape), await statusFor("text/html")], [404, 404, 200]);
+    assertEquals([
+      await statusFor("*/*"),
+      await statusFor(scrape),
+      await statusFor("text/html"),
+    ], [404, 404, 200]);
   }
 });
 
 Deno.test("a page's ETag changes with the configuration, and a page with SENSITIVE values has none", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    staticDir: directory.path,
+  });
   const etagOf = async (headers: HeadersInit = {}) => {
     const response = await gate.ask("/", { headers });
     await response.body?.cancel();
-    return [response.status, response.headers.get("etag"), response.headers.get("cache-control")];
+    return [
+      response.status,
+      response.headers.get("etag"),
+      response.headers.get("cache-control"),
+    ];
   };
   const [, first, caching] = await etagOf();
   assertEquals(caching, "no-cache");
-  assertEquals(await etagOf({ "if-none-match": String(first) }), [304, first, "no-cache"]);
+  assertEquals(await etagOf({ "if-none-match": String(first) }), [
+    304,
+    first,
+    "no-cache",
+  ]);
   await gate.set({ REP_PUBLIC_A: "2" });
   const [status, second] = await etagOf({ "if-none-match": String(first) });
   assertEquals(status, 200);
   assertNotEquals(second, first);
   await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_S: "x" });
-  assertEquals(await etagOf({ "if-none-match": String(second) }), [200, null, "no-store"]);
+  assertEquals(await etagOf({ "if-none-match": String(second) }), [
+    200,
+    null,
+    "no-store",
+  ]);
 });
 
 Deno.test("a page's stream continues from the page's cursor, and misses no event", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    staticDir: directory.path,
+  });
   const page = await pageOf(gate);
   await gate.set({ REP_PUBLIC_A: "2" });
-  const reader = await gate.listen({}, new URL(page._meta.hot_reload ?? "", "http://x").search);
+  const reader = await gate.listen(
+    {},
+    new URL(page._meta.hot_reload ?? "", "http://x").search,
+  );
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]);
   await reader.close();
-  const next = await gate.listen({}, new URL((await pageOf(gate))._meta.hot_reload ?? "", "http://x").search);
+  const next = await gate.listen(
+    {},
+    new URL((await pageOf(gate))._meta.hot_reload ?? "", "http://x").search,
+  );
   await gate.set({ REP_PUBLIC_A: "3" });
   assertEquals((await next.take(1)).map(({ data }) => data.value), ["3"]);
   await next.close();
@@ -117,15 +169,25 @@ Deno.test("a page's stream continues from the page's cursor, and misses no event
 
 Deno.test("a page has no stream path without hot reload, and no key path without SENSITIVE variables", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path, hotReload: false });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    staticDir: directory.path,
+    hotReload: false,
+  });
   const { _meta, ...rest } = await pageOf(gate);
-  assertEquals(Object.keys(_meta), ["version", "injected_at", "integrity", "ttl"]);
+  assertEquals(Object.keys(_meta), [
+    "version",
+    "injected_at",
+    "integrity",
+    "ttl",
+  ]);
   assertEquals(Object.keys(rest), ["public"]);
 });
 
 Deno.test("a page stays as it is if a reload finds no change, and otherwise has the new values at once", async () => {
   await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { staticDir: directory.path });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
+    staticDir: directory.path,
+  });
   const first = await pageOf(gate);
   await gate.set({ REP_SENSITIVE_S: "x", REP_PUBLIC_A: "1" });
   assertEquals(await pageOf(gate), first); // encrypted again, it would differ
@@ -140,7 +202,12 @@ Deno.test("a config script is rendered once for a snapshot and an epoch", async 
   await using directory = await makeSite();
   const clock = new FakeClock(1_700_000_400_000);
   const masterKey = new Uint8Array(32).fill(7);
-  const options = { staticDir: directory.path, clock, masterKey, keyRotationMs: 200_000 };
+  const options = {
+    staticDir: directory.path,
+    clock,
+    masterKey,
+    keyRotationMs: 200_000,
+  };
   await using gate = await setUp({ REP_SENSITIVE_S: "x" }, options);
   const first = await pageOf(gate);
   clock.jump(100_000);
@@ -170,8 +237,14 @@ Deno.test("a key decrypts the pages of its epoch and no others, including those 
   const later = await pageOf(replica);
   assertEquals(await decryptPage(gate, later), { S: "s€cret" });
   assertEquals(await decryptPage(gate, earlier), { S: "s€cret" }); // its key path names its epoch
-  const mixed = { ...later, _meta: { ...later._meta, key_endpoint: earlier._meta.key_endpoint ?? "" } };
-  assertEquals(await decryptPage(gate, mixed).catch((error: Error) => error.name), "OperationError");
+  const mixed = {
+    ...later,
+    _meta: { ...later._meta, key_endpoint: earlier._meta.key_endpoint ?? "" },
+  };
+  assertEquals(
+    await decryptPage(gate, mixed).catch((error: Error) => error.name),
+    "OperationError",
+  );
 });
 
 Deno.test("while the store with the master key is unavailable, pages have PUBLIC values only", async () => {
@@ -186,12 +259,22 @@ Deno.test("while the store with the master key is unavailable, pages have PUBLIC
     clock,
   });
   const page = await pageOf(gate);
-  assertEquals([page.public, page.sensitive, page._meta.key_endpoint], [{ A: "1" }, undefined, undefined]);
-  assertEquals((await (await gate.ask("/rep/health")).json()).status, "degraded");
+  assertEquals([page.public, page.sensitive, page._meta.key_endpoint], [
+    { A: "1" },
+    undefined,
+    undefined,
+  ]);
+  assertEquals(
+    (await (await gate.ask("/rep/health")).json()).status,
+    "degraded",
+  );
   isDown = false;
   await clock.tick(40_000);
   assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
-  assertEquals((await (await gate.ask("/rep/health")).json()).status, "healthy");
+  assertEquals(
+    (await (await gate.ask("/rep/health")).json()).status,
+    "healthy",
+  );
 });
 
 Deno.test("the first page after the master key becomes readable has SENSITIVE values, without any reload", async () => {
@@ -199,14 +282,21 @@ Deno.test("the first page after the master key becomes readable has SENSITIVE va
   const store = memoryStore();
   const clock = new FakeClock();
   let isHidden = true;
-  const isReadable = (key: Key) => !isHidden || !String(key[0]).includes("master");
-  const get: Store["get"] = (key) => isReadable(key) ? store.get(key) : Promise.reject(new Error("down"));
+  const isReadable = (key: Key) =>
+    !isHidden || !String(key[0]).includes("master");
+  const get: Store["get"] = (key) =>
+    isReadable(key) ? store.get(key) : Promise.reject(new Error("down"));
   let reads = 0;
   const variables = () => {
     reads++;
     return { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" };
   };
-  const options = { staticDir: directory.path, store: { ...delegate(store), get }, clock, variables };
+  const options = {
+    staticDir: directory.path,
+    store: { ...delegate(store), get },
+    clock,
+    variables,
+  };
   await using gate = await setUp({}, options);
   assertEquals((await pageOf(gate)).sensitive, undefined);
   const before = reads;
@@ -220,7 +310,8 @@ Deno.test("the first page after the master key becomes readable has SENSITIVE va
 
 Deno.test("gateway.handle() responds to the gateway's own paths, and returns undefined for all others", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
-  const handle = (path: string) => gate.gateway.handle(new Request(`http://gateway.test${path}`));
+  const handle = (path: string) =>
+    gate.gateway.handle(new Request(`http://gateway.test${path}`));
   assertEquals(await handle("/"), undefined);
   assertEquals(await handle("/repeat"), undefined);
   const health = await handle("/rep/health");
@@ -230,11 +321,16 @@ Deno.test("gateway.handle() responds to the gateway's own paths, and returns und
 
 Deno.test("gateway.inject() inserts the configuration into any page, with or without its request", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
-  const page = () => new Response(HTML, { headers: { "content-type": "text/html", etag: '"v1"' } });
+  const page = () =>
+    new Response(HTML, {
+      headers: { "content-type": "text/html", etag: '"v1"' },
+    });
   const injected = await gate.gateway.inject(page());
   const etag = injected.headers.get("etag") ?? "";
   assertEquals(payloadIn(await injected.text()).public, { A: "1" });
-  const request = new Request("http://gateway.test/", { headers: { "if-none-match": etag } });
+  const request = new Request("http://gateway.test/", {
+    headers: { "if-none-match": etag },
+  });
   assertEquals((await gate.gateway.inject(page(), request)).status, 304);
 });
 
@@ -242,18 +338,31 @@ Deno.test("GET /rep/client.js returns the client module, or 304", async () => {
   await using gate = await setUp({});
   const response = await gate.ask("/rep/client.js");
   const etag = response.headers.get("etag") ?? "";
-  assertEquals([response.status, response.headers.get("content-type"), response.headers.get("cache-control")], [
+  assertEquals([
+    response.status,
+    response.headers.get("content-type"),
+    response.headers.get("cache-control"),
+  ], [
     200,
     "text/javascript; charset=utf-8",
     "no-cache",
   ]);
   assert((await response.text()).includes("__rep__"));
-  assertEquals((await gate.ask("/rep/client.js", { headers: { "if-none-match": etag } })).status, 304);
-  assertEquals((await gate.ask("/rep/client.js", { method: "POST" })).status, 405);
+  assertEquals(
+    (await gate.ask("/rep/client.js", { headers: { "if-none-match": etag } }))
+      .status,
+    304,
+  );
+  assertEquals(
+    (await gate.ask("/rep/client.js", { method: "POST" })).status,
+    405,
+  );
 });
 
 Deno.test("examples/servers/deno_serve.ts serves its configuration", async () => {
-  await using server = await startModule("examples/servers/deno_serve.ts", ["0"], { REP_PUBLIC_A: "1" });
+  await using server = await startModule("examples/servers/deno_serve.ts", [
+    "0",
+  ], { REP_PUBLIC_A: "1" });
   const page = payloadIn(await (await fetch(server.url)).text());
   const health = await (await fetch(`${server.url}/rep/health`)).json();
   assertEquals([page.public, health.variables.public], [{ A: "1" }, 1]);

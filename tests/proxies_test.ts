@@ -4,14 +4,23 @@ import { type Clock, systemClock } from "../src/values/clock.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { type AppClient, HOST, TLS } from "./_app_client.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { atPorts, PROXIES, type ProxyProgram, readConfig, replaceAll, RunningProxy, testProxy } from "./_proxy.ts";
+import {
+  atPorts,
+  PROXIES,
+  type ProxyProgram,
+  readConfig,
+  replaceAll,
+  RunningProxy,
+  testProxy,
+} from "./_proxy.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
 /** Ten times faster than the real one: a heartbeat after 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
   now: () => systemClock.now() * 10,
   monotonic: () => systemClock.monotonic() * 10,
-  after: (ms, callback, options) => systemClock.after(ms / 10, callback, options),
+  after: (ms, callback, options) =>
+    systemClock.after(ms / 10, callback, options),
 };
 
 const HEARTBEAT_MS = 1_200;
@@ -33,20 +42,39 @@ async function startProxied(
 ): Promise<ProxiedGateway> {
   await using stack = new AsyncDisposableStack();
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" };
-  const gate = stack.use(await setUp(variables, { trustedProxies: ["127.0.0.1"], ...options }));
+  const gate = stack.use(
+    await setUp(variables, { trustedProxies: ["127.0.0.1"], ...options }),
+  );
   const { gateway } = gate;
   const serve = (handler: Deno.ServeHandler<Deno.NetAddr>) => {
-    const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+    const server = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      handler,
+    );
     stack.defer(() => server.shutdown());
     return server.addr.port;
   };
-  const ports = new Map([[8080, serve(gateway.fetch)], [8081, serve((request) => gateway.fetchHealth(request))]]);
+  const ports = new Map([[8080, serve(gateway.fetch)], [
+    8081,
+    serve((request) => gateway.fetchHealth(request)),
+  ]]);
   stack.defer(() => gateway.close()); // ends the streams, for which the servers would wait
-  const config = replaceAll(atPorts(await readConfig(program), ports), program.limits(LIMITS));
+  const config = replaceAll(
+    atPorts(await readConfig(program), ports),
+    program.limits(LIMITS),
+  );
   const proxy = stack.use(await RunningProxy.start(program, path, config));
-  const apps: [AppClient, AppClient] = [await proxy.client({ http: 1 }), await proxy.client({ http: 2 })];
+  const apps: [AppClient, AppClient] = [
+    await proxy.client({ http: 1 }),
+    await proxy.client({ http: 2 }),
+  ];
   const all = stack.move();
-  return { ...gate, port: proxy.port, apps, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return {
+    ...gate,
+    port: proxy.port,
+    apps,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
 }
 
 /** Returns after how many milliseconds the proxy closes a connection, of which it answers no more than an error. */
@@ -61,7 +89,10 @@ async function closedAfter(connection: Deno.Conn): Promise<number> {
 async function openStream(app: AppClient): Promise<SseReader> {
   const headers = { "accept": "text/event-stream", "accept-encoding": "gzip" };
   const response = await app.fetch("/rep/changes", { headers });
-  assertEquals([response.status, response.headers.get("content-encoding")], [200, null]);
+  assertEquals([response.status, response.headers.get("content-encoding")], [
+    200,
+    null,
+  ]);
   const stream = readSse(response);
   while (!stream.text().includes(": connected")) await stream.pull();
   return stream;
@@ -81,13 +112,17 @@ async function testStreams({ apps, set }: ProxiedGateway): Promise<void> {
 
 async function readUntil(stream: SseReader, value: string): Promise<void> {
   const message = await stream.next();
-  if (message === undefined) throw new Error(`The stream ended before the value ${value}`);
+  if (message === undefined) {
+    throw new Error(`The stream ended before the value ${value}`);
+  }
   if (message.data.value !== value) await readUntil(stream, value);
 }
 
 async function staysOpen(stream: SseReader): Promise<void> {
   const start = performance.now();
-  while (performance.now() - start < 2 * IDLE_S * 1000) assertEquals(await stream.pull(), true);
+  while (performance.now() - start < 2 * IDLE_S * 1000) {
+    assertEquals(await stream.pull(), true);
+  }
   await stream.close();
 }
 
@@ -95,26 +130,50 @@ async function testTimeouts({ port }: ProxiedGateway): Promise<void> {
   const caCerts = [await Deno.readTextFile(new URL("ca.crt", TLS))];
   const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
   const open = async () =>
-    await Deno.startTls(await connect(), { hostname: HOST, caCerts, alpnProtocols: ["http/1.1"] });
-  const [noHandshake, silent, halfHead] = [await connect(), await open(), await open()];
+    await Deno.startTls(await connect(), {
+      hostname: HOST,
+      caCerts,
+      alpnProtocols: ["http/1.1"],
+    });
+  const [noHandshake, silent, halfHead] = [
+    await connect(),
+    await open(),
+    await open(),
+  ];
   await silent.handshake();
-  await halfHead.write(new TextEncoder().encode(`GET / HTTP/1.1\r\nHost: ${HOST}\r\nX-Half:`));
-  const times = await Promise.all([noHandshake, silent, halfHead].map(closedAfter));
-  assertEquals(times.every((ms) => ms < (IDLE_S + 2) * 1000), true, `closed after ${times.join(", ")} ms`);
+  await halfHead.write(
+    new TextEncoder().encode(`GET / HTTP/1.1\r\nHost: ${HOST}\r\nX-Half:`),
+  );
+  const times = await Promise.all(
+    [noHandshake, silent, halfHead].map(closedAfter),
+  );
+  assertEquals(
+    times.every((ms) => ms < (IDLE_S + 2) * 1000),
+    true,
+    `closed after ${times.join(", ")} ms`,
+  );
 }
 
 /** An upstream that counts the bytes of uploads, and echoes the messages of WebSockets. */
 function startUpstream() {
-  return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    if (request.headers.get("upgrade") === "websocket") {
-      const { socket, response } = Deno.upgradeWebSocket(request);
-      socket.addEventListener("message", ({ data }) => socket.send(`echo ${data}`));
-      return response;
-    }
-    let bytes = 0;
-    for await (const chunk of request.body ?? []) bytes += chunk.length;
-    return new Response(`${bytes}`);
-  });
+  return Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      if (request.headers.get("upgrade") === "websocket") {
+        const { socket, response } = Deno.upgradeWebSocket(request);
+        socket.addEventListener(
+          "message",
+          ({ data }) => socket.send(`echo ${data}`),
+        );
+        return response;
+      }
+      let bytes = 0;
+      for await (const chunk of request.body ?? []) {
+        bytes += chunk.length;
+      }
+      return new Response(`${bytes}`);
+    },
+  );
 }
 
 /** More than the 1 MB that nginx allows if nothing else is set. */
@@ -126,8 +185,13 @@ async function echoOf(message: string, { client }: AppClient): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   socket.addEventListener("open", () => socket.send(message));
   socket.addEventListener("message", ({ data }) => resolve(data));
-  socket.addEventListener("error", (event) => reject(new Error((event as ErrorEvent).message)));
-  const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
+  socket.addEventListener(
+    "error",
+    (event) => reject(new Error((event as ErrorEvent).message)),
+  );
+  const closed = new Promise((resolve) =>
+    socket.addEventListener("close", resolve)
+  );
   try {
     return await promise;
   } finally {
@@ -141,7 +205,9 @@ for (const program of PROXIES) {
     program,
     `${program.name} keeps streams over HTTP/1.1 and HTTP/2, passes events on at once, and closes silent connections`,
     async (path) => {
-      await using proxied = await startProxied({ program, path }, { clock: FAST_CLOCK });
+      await using proxied = await startProxied({ program, path }, {
+        clock: FAST_CLOCK,
+      });
       await Promise.all([testStreams(proxied), testTimeouts(proxied)]);
     },
   );
@@ -154,8 +220,14 @@ for (const program of PROXIES) {
       const options = { upstream: `http://127.0.0.1:${upstream.addr.port}` };
       await using proxied = await startProxied({ program, path }, options);
       for (const app of proxied.apps) {
-        const upload = await app.fetch("/upload", { method: "POST", body: new Uint8Array(UPLOAD_BYTES) });
-        assertEquals([upload.status, await upload.text()], [200, `${UPLOAD_BYTES}`]);
+        const upload = await app.fetch("/upload", {
+          method: "POST",
+          body: new Uint8Array(UPLOAD_BYTES),
+        });
+        assertEquals([upload.status, await upload.text()], [
+          200,
+          `${UPLOAD_BYTES}`,
+        ]);
       }
       assertEquals(await echoOf("hello", proxied.apps[0]), "echo hello");
     },

@@ -1,5 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { commandArgs, type RunningCommand, startCommand, startServe } from "./_command.ts";
+import {
+  commandArgs,
+  type RunningCommand,
+  startCommand,
+  startServe,
+} from "./_command.ts";
 import { type Message, readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -8,24 +13,37 @@ const MAX_DELAY_MS = 2_000;
 
 async function directoryWith(env: string) {
   const directory = await TempDirectory.make({ "app.env": env });
-  const args = ["--hot-reload", "--env-file", directory.at("app.env"), "--kv", directory.at("kv.sqlite3")];
+  const args = [
+    "--hot-reload",
+    "--env-file",
+    directory.at("app.env"),
+    "--kv",
+    directory.at("kv.sqlite3"),
+  ];
   return { directory, args };
 }
 
 async function openStream({ url }: RunningCommand, cursor?: number) {
-  const headers = cursor === undefined ? {} : { "last-event-id": String(cursor) };
+  const headers = cursor === undefined
+    ? {}
+    : { "last-event-id": String(cursor) };
   const reader = readSse(await fetch(`${url}/rep/changes`, { headers }));
   await reader.pull();
   return reader;
 }
 
-async function keyOf({ url }: RunningCommand, query = ""): Promise<[number, string | undefined]> {
+async function keyOf(
+  { url }: RunningCommand,
+  query = "",
+): Promise<[number, string | undefined]> {
   const response = await fetch(`${url}/rep/session-key${query}`);
   return [response.status, (await response.json()).key];
 }
 
 function areEqual(messages: readonly Message[][]): boolean {
-  return messages.every((list) => JSON.stringify(list) === JSON.stringify(messages[0]));
+  return messages.every((list) =>
+    JSON.stringify(list) === JSON.stringify(messages[0])
+  );
 }
 
 Deno.test("two processes on one file deliver a change to every client within 2 s, once, with one id", async () => {
@@ -43,11 +61,21 @@ Deno.test("two processes on one file deliver a change to every client within 2 s
     assert(ms < MAX_DELAY_MS, `change ${change} took ${ms} ms`);
     assert(areEqual(received), JSON.stringify(received));
     second.signal("SIGHUP");
-    await second.logged(() => second.output.filter((line) => line.includes("rep.config.reloaded")).length >= change);
+    await second.logged(() =>
+      second.output.filter((line) => line.includes("rep.config.reloaded"))
+        .length >= change
+    );
   }
   for (const stream of streams) await stream.close();
   const all = await openStream(second, 0);
-  assertEquals((await all.take(6)).map(({ data }) => data.value), ["0", "1", "2", "3", "4", "5"]); // none twice
+  assertEquals((await all.take(6)).map(({ data }) => data.value), [
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+  ]); // none twice
   await all.close();
 });
 
@@ -57,11 +85,22 @@ Deno.test("two processes on one file share the rate limit and the keys", async (
   await using first = await startCommand(args);
   await using second = await startCommand(args);
   const earlier = await keyOf(first);
-  const { key_id: kid } = await first.logged(({ msg }) => msg === "rep.session_key.issued");
-  const others = await Promise.all(Array.from({ length: 14 }, (_, i) => keyOf(i % 2 ? first : second, `?kid=${kid}`)));
+  const { key_id: kid } = await first.logged(({ msg }) =>
+    msg === "rep.session_key.issued"
+  );
+  const others = await Promise.all(
+    Array.from(
+      { length: 14 },
+      (_, i) => keyOf(i % 2 ? first : second, `?kid=${kid}`),
+    ),
+  );
   const responses = [earlier, ...others];
   assertEquals(responses.filter(([status]) => status === 200).length, 10);
-  assertEquals(new Set(responses.map(([, key]) => key).filter((key) => key !== undefined)).size, 1);
+  assertEquals(
+    new Set(responses.map(([, key]) => key).filter((key) => key !== undefined))
+      .size,
+    1,
+  );
 });
 
 Deno.test("two processes on one file issue each of 24 clients exactly ten keys, which they count together", async () => {
@@ -74,15 +113,22 @@ Deno.test("two processes on one file issue each of 24 clients exactly ten keys, 
   const issued: string[] = [];
   for (let round = 0; round < 7; round++) {
     // Fewer at once than what makes a process take the store for overloaded, and count in memory.
-    await Promise.all([first, second].flatMap(({ url }) =>
-      clients.map(async (client) => {
-        const response = await fetch(`${url}/rep/session-key`, { headers: { "x-forwarded-for": client } });
-        await response.body?.cancel();
-        if (response.status === 200) issued.push(client);
-      })
-    ));
+    await Promise.all(
+      [first, second].flatMap(({ url }) =>
+        clients.map(async (client) => {
+          const response = await fetch(`${url}/rep/session-key`, {
+            headers: { "x-forwarded-for": client },
+          });
+          await response.body?.cancel();
+          if (response.status === 200) issued.push(client);
+        })
+      ),
+    );
   }
-  assertEquals(clients.map((client) => issued.filter((it) => it === client).length), clients.map(() => 10));
+  assertEquals(
+    clients.map((client) => issued.filter((it) => it === client).length),
+    clients.map(() => 10),
+  );
 });
 
 Deno.test("a client resumes at the other process when its own is killed", async () => {
@@ -114,22 +160,39 @@ Deno.test("the threads of deno serve --parallel share the event ids, the rate li
     REP_GATEWAY_KV: directory.at("kv.sqlite3"),
     REP_GATEWAY_DRAIN: "200ms",
   };
-  await using served = await startServe(["--parallel"], { ...env, DENO_JOBS: "3" });
-  const responses = await Promise.all(Array.from({ length: 30 }, () => keyOf(served)));
+  await using served = await startServe(["--parallel"], {
+    ...env,
+    DENO_JOBS: "3",
+  });
+  const responses = await Promise.all(
+    Array.from({ length: 30 }, () => keyOf(served)),
+  );
   assertEquals(responses.filter(([status]) => status === 200).length, 10);
-  assertEquals(new Set(responses.map(([, key]) => key).filter((key) => key !== undefined)).size, 1);
-  const streams = await Promise.all(Array.from({ length: 12 }, () => openStream(served))); // spread over all threads
+  assertEquals(
+    new Set(responses.map(([, key]) => key).filter((key) => key !== undefined))
+      .size,
+    1,
+  );
+  const streams = await Promise.all(
+    Array.from({ length: 12 }, () => openStream(served)),
+  ); // spread over all threads
   await setVariable(directory.at("kv.sqlite3"), "A=1");
   const received = await Promise.all(streams.map((stream) => stream.take(1)));
   assert(areEqual(received), JSON.stringify(received));
   served.signal("SIGTERM");
-  assertEquals(await Promise.all(streams.map((stream) => stream.next())), streams.map(() => undefined));
+  assertEquals(
+    await Promise.all(streams.map((stream) => stream.next())),
+    streams.map(() => undefined),
+  );
   assertEquals(await served.ended(), 0);
 });
 
 /** Sets a stored variable with the command, in a process of its own. */
 async function setVariable(kv: string, assignment: string): Promise<void> {
   const args = commandArgs(["set", assignment, "--kv", kv]);
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), { args, stdin: "null" }).output();
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+    stdin: "null",
+  }).output();
   assertEquals(code, 0, new TextDecoder().decode(stderr));
 }

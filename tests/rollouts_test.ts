@@ -11,32 +11,49 @@ import { TempDirectory } from "./_temp.ts";
 
 async function pageValues(gate: TestGateway): Promise<unknown> {
   const html = await (await gate.ask("/")).text();
-  return JSON.parse(/<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null").public;
+  return JSON.parse(
+    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
+  ).public;
 }
 
 /** Starts replicas on one store, each with a page to serve. */
 async function createReplicas() {
   const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0, staticDir: directory.path };
+  const options = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+    staticDir: directory.path,
+  };
   return {
     ...options,
-    start: (variables: Record<string, string>, more: GatewayOptions = {}) => setUp(variables, { ...options, ...more }),
+    start: (variables: Record<string, string>, more: GatewayOptions = {}) =>
+      setUp(variables, { ...options, ...more }),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
 
 Deno.test("while old and new replicas run side by side, pages and streams of both have the new configuration", async () => {
   await using replicas = await createReplicas();
-  await using old = await replicas.start({ REP_PUBLIC_A: "old", REP_PUBLIC_GONE: "1" });
+  await using old = await replicas.start({
+    REP_PUBLIC_A: "old",
+    REP_PUBLIC_GONE: "1",
+  });
   const reader = await old.listen();
   await using next = await replicas.start({ REP_PUBLIC_A: "new" });
   await replicas.clock.tick(5_000);
-  const received = (await reader.take(2)).map(({ data }) => [data.key, data.value]);
+  const received = (await reader.take(2)).map((
+    { data },
+  ) => [data.key, data.value]);
   assertEquals(received, [["A", "new"], ["GONE", undefined]]);
-  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
+  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, {
+    A: "new",
+  }]);
   await old.gateway.reload(); // and does not restore its own values
   await replicas.clock.tick(30_000);
-  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
+  assertEquals([await pageValues(old), await pageValues(next)], [{ A: "new" }, {
+    A: "new",
+  }]);
   await reader.close();
 });
 
@@ -45,7 +62,10 @@ Deno.test("an old replica that starts during a rollout does not restore its conf
   await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new" });
   await using again = await replicas.start({ REP_PUBLIC_A: "old" });
-  assertEquals([await pageValues(again), await pageValues(next)], [{ A: "new" }, { A: "new" }]);
+  assertEquals([await pageValues(again), await pageValues(next)], [
+    { A: "new" },
+    { A: "new" },
+  ]);
 });
 
 Deno.test("when the last new replica has left, the old configuration is active again: a rollback reaches every client", async () => {
@@ -66,7 +86,10 @@ Deno.test("a replica that becomes active while its first load waits for a slow s
   await using replicas = await createReplicas();
   await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new" });
-  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [asked, answered] = [
+    Promise.withResolvers<void>(),
+    Promise.withResolvers<void>(),
+  ];
   let heartbeats = 0;
   const slow: Store = {
     ...delegate(replicas.store),
@@ -82,7 +105,10 @@ Deno.test("a replica that becomes active while its first load waits for a slow s
       return replicas.store.commit(checks, writes);
     },
   };
-  const starting = replicas.start({ REP_PUBLIC_A: "old" }, { store: slow, random: () => 0.99 });
+  const starting = replicas.start({ REP_PUBLIC_A: "old" }, {
+    store: slow,
+    random: () => 0.99,
+  });
   await asked.promise;
   assertEquals(heartbeats > 0, true); // it has joined, with the lower rank
   await next.gateway.close();
@@ -98,16 +124,28 @@ Deno.test("a replica that becomes active while its first load waits for a slow s
 Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
   const store = memoryStore();
   const common = { store, clock: new FakeClock(), random: () => 0 };
-  const options = { ...common, log: silentLog, instanceId: undefined, maxRepresentatives: 8, onChange() {} };
+  const options = {
+    ...common,
+    log: silentLog,
+    instanceId: undefined,
+    maxRepresentatives: 8,
+    onChange() {},
+  };
   const old = new Rollout({ ...options, processId: "old" });
   const next = new Rollout({ ...options, processId: "next" });
   await old.join("old");
   const checks = await old.fencingChecks();
   assertEquals(checks?.length, 1);
   await next.join("new");
-  assertEquals(await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]), undefined);
+  assertEquals(
+    await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]),
+    undefined,
+  );
   assertEquals(await old.fencingChecks(), undefined);
-  const version = await store.commit(await next.fencingChecks() ?? [], [{ key: ["x"], value: 1 }]);
+  const version = await store.commit(await next.fencingChecks() ?? [], [{
+    key: ["x"],
+    value: 1,
+  }]);
   assertEquals(typeof version, "string");
   await Promise.all([old.leave(), next.leave()]);
 });

@@ -1,5 +1,10 @@
 /** What happens between a signal and the end of the process: real processes, a real upstream. */
-import { assert, assertEquals, assertGreaterOrEqual, assertLess } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertLess,
+} from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { readSse } from "./_sse.ts";
 
@@ -20,20 +25,23 @@ function startUpstream(): Upstream {
   const asked = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    asked.resolve();
-    if (request.headers.get("upgrade") === "websocket") return echo(request);
-    await begun.promise;
-    const body = new ReadableStream({
-      start: (controller) => controller.enqueue(encoder.encode("first,")),
-      async pull(controller) {
-        await finished.promise;
-        controller.enqueue(encoder.encode("last"));
-        controller.close();
-      },
-    }, { highWaterMark: 0 });
-    return new Response(body, { headers: { "content-type": "text/plain" } });
-  });
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      asked.resolve();
+      if (request.headers.get("upgrade") === "websocket") return echo(request);
+      await begun.promise;
+      const body = new ReadableStream({
+        start: (controller) => controller.enqueue(encoder.encode("first,")),
+        async pull(controller) {
+          await finished.promise;
+          controller.enqueue(encoder.encode("last"));
+          controller.close();
+        },
+      }, { highWaterMark: 0 });
+      return new Response(body, { headers: { "content-type": "text/plain" } });
+    },
+  );
   return {
     url: `http://127.0.0.1:${server.addr.port}`,
     asked: asked.promise,
@@ -53,8 +61,17 @@ function echo(request: Request): Response {
   return response;
 }
 
-function startProxy(upstream: Upstream, ...flags: string[]): Promise<RunningCommand> {
-  return startCommand(["--upstream", upstream.url, "--kv", ":memory:", ...flags]);
+function startProxy(
+  upstream: Upstream,
+  ...flags: string[]
+): Promise<RunningCommand> {
+  return startCommand([
+    "--upstream",
+    upstream.url,
+    "--kv",
+    ":memory:",
+    ...flags,
+  ]);
 }
 
 /** Waits until shutdown has begun. */
@@ -76,7 +93,9 @@ Deno.test("SIGTERM lets a proxied request in flight, and its body, finish", asyn
   const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = (await reader.read()).value ?? "";
   upstream.finish();
-  for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    text += read.value;
+  }
   assertEquals(text, "first,last");
   assertEquals(await command.ended(), 0);
 });
@@ -101,11 +120,15 @@ Deno.test("SIGTERM leaves a proxied WebSocket open for as long as --drain", asyn
   await using command = await startProxy(upstream, "--drain", "700ms");
   const socket = new WebSocket(command.url.replace("http", "ws"));
   const messages: unknown[] = [];
-  const closed = new Promise<CloseEvent>((resolve) => socket.addEventListener("close", resolve));
+  const closed = new Promise<CloseEvent>((resolve) =>
+    socket.addEventListener("close", resolve)
+  );
   await new Promise((resolve) => socket.addEventListener("open", resolve));
   command.signal("SIGTERM");
   await stopping(command);
-  const answered = new Promise((resolve) => socket.addEventListener("message", resolve));
+  const answered = new Promise((resolve) =>
+    socket.addEventListener("message", resolve)
+  );
   socket.addEventListener("message", ({ data }) => messages.push(data));
   socket.send("still there?");
   await answered;
@@ -126,7 +149,10 @@ Deno.test("--stop-delay serves everything while health answers 503 stopping", as
   command.signal("SIGTERM");
   await stopping(command);
   const health = await fetch(`${command.url}/rep/health`);
-  assertEquals([health.status, (await health.json()).status], [503, "stopping"]);
+  assertEquals([health.status, (await health.json()).status], [
+    503,
+    "stopping",
+  ]);
   const script = await fetch(`${command.url}/rep/client.js`);
   await script.body?.cancel();
   assertEquals(script.status, 200);
@@ -139,7 +165,12 @@ Deno.test("--stop-delay serves everything while health answers 503 stopping", as
 });
 
 Deno.test("a second signal exits at once, with code 1", async () => {
-  await using command = await startCommand(["--stop-delay", "1m", "--kv", ":memory:"]);
+  await using command = await startCommand([
+    "--stop-delay",
+    "1m",
+    "--kv",
+    ":memory:",
+  ]);
   command.signal("SIGTERM");
   await stopping(command);
   command.signal("SIGINT");
@@ -147,9 +178,18 @@ Deno.test("a second signal exits at once, with code 1", async () => {
 });
 
 Deno.test("the streams end spread over --drain, and not all at once", async () => {
-  await using command = await startCommand(["--hot-reload", "--kv", ":memory:", "--drain", "1s"]);
+  await using command = await startCommand([
+    "--hot-reload",
+    "--kv",
+    ":memory:",
+    "--drain",
+    "1s",
+  ]);
   const streams = await Promise.all(
-    Array.from({ length: 4 }, async () => readSse(await fetch(`${command.url}/rep/changes`))),
+    Array.from(
+      { length: 4 },
+      async () => readSse(await fetch(`${command.url}/rep/changes`)),
+    ),
   );
   for (const stream of streams) await stream.pull();
   const start = performance.now();

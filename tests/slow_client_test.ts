@@ -9,7 +9,11 @@ const SMALL = 10;
 /** Opens a stream, and reads nothing but the head of the response. */
 async function stalledClient(port: number): Promise<Deno.TcpConn> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
-  await connection.write(new TextEncoder().encode("GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  await connection.write(
+    new TextEncoder().encode(
+      "GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ),
+  );
   const byte = new Uint8Array(1);
   for (let head = ""; !head.endsWith("\r\n\r\n");) {
     await connection.read(byte);
@@ -19,7 +23,9 @@ async function stalledClient(port: number): Promise<Deno.TcpConn> {
 }
 
 /** Decodes the rest of a chunked response from a socket (RFC 9112 §7.1). */
-function bodyOf(connection: Deno.TcpConn): ReadableStream<Uint8Array<ArrayBuffer>> {
+function bodyOf(
+  connection: Deno.TcpConn,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   let text = "";
   const latin1 = new TextDecoder("latin1"); // one character per byte, since sizes count bytes
   return connection.readable.pipeThrough(
@@ -30,7 +36,12 @@ function bodyOf(connection: Deno.TcpConn): ReadableStream<Uint8Array<ArrayBuffer
           const length = parseInt(size[1] ?? "", 16);
           const start = size[0].length;
           if (text.length < start + length + 2) return;
-          controller.enqueue(Uint8Array.from(text.slice(start, start + length), (c) => c.charCodeAt(0)));
+          controller.enqueue(
+            Uint8Array.from(
+              text.slice(start, start + length),
+              (c) => c.charCodeAt(0),
+            ),
+          );
           text = text.slice(start + length + 2);
         }
       },
@@ -40,20 +51,31 @@ function bodyOf(connection: Deno.TcpConn): ReadableStream<Uint8Array<ArrayBuffer
 
 Deno.test("a client that stops reading receives every event later, and slows no other client", async () => {
   let value = "0";
-  await using gateway = await createGateway({ hotReload: true, variables: () => ({ REP_PUBLIC_A: value }) });
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, gateway.fetch);
+  await using gateway = await createGateway({
+    hotReload: true,
+    variables: () => ({ REP_PUBLIC_A: value }),
+  });
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    gateway.fetch,
+  );
   const url = `http://127.0.0.1:${server.addr.port}/rep/changes`;
   const publish = async (next: string) => {
     value = next;
     await gateway.reload();
   };
   const open = async (length: number) => {
-    const readers = await Promise.all(Array.from({ length }, async () => readSse(await fetch(url))));
+    const readers = await Promise.all(
+      Array.from({ length }, async () => readSse(await fetch(url))),
+    );
     await Promise.all(readers.map((reader) => reader.pull()));
     return readers;
   };
   /** Returns how long it takes until every reader has `SMALL` more events. */
-  const measure = async (readers: Awaited<ReturnType<typeof open>>, round: string) => {
+  const measure = async (
+    readers: Awaited<ReturnType<typeof open>>,
+    round: string,
+  ) => {
     const start = performance.now();
     const all = Promise.all(readers.map((reader) => reader.take(SMALL)));
     for (let i = 1; i <= SMALL; i++) await publish(`${round} ${i}`);
@@ -79,7 +101,10 @@ Deno.test("a client that stops reading receives every event later, and slows no 
     }
     const crowd = [...fast, ...await open(OTHERS - 1)];
     const beside = await measure(crowd, "beside");
-    assert(beside < 10 * without + 1_000, `${beside} ms beside a stalled client, ${without} ms without one`);
+    assert(
+      beside < 10 * without + 1_000,
+      `${beside} ms beside a stalled client, ${without} ms without one`,
+    );
 
     const late = readSse(new Response(bodyOf(stalled)));
     const messages = await late.take(LARGE + SMALL);
@@ -92,7 +117,10 @@ Deno.test("a client that stops reading receives every event later, and slows no 
     await late.close();
     const ends = crowd.map((reader) => reader.next());
     await gateway.close();
-    assertEquals((await Promise.all(ends)).filter((message) => message !== undefined), []);
+    assertEquals(
+      (await Promise.all(ends)).filter((message) => message !== undefined),
+      [],
+    );
   } finally {
     await gateway.close();
     await server.shutdown();

@@ -8,7 +8,10 @@ import { stdFlags } from "../tools/std.ts";
 interface ModuleGraph {
   readonly roots: readonly string[];
   readonly redirects: Readonly<Record<string, string>>;
-  readonly modules: readonly { readonly specifier: string; readonly dependencies?: readonly Dependency[] }[];
+  readonly modules: readonly {
+    readonly specifier: string;
+    readonly dependencies?: readonly Dependency[];
+  }[];
 }
 
 interface Dependency {
@@ -21,7 +24,10 @@ const ROOT = new URL("../", import.meta.url).href;
 
 async function readGraph(entry: string): Promise<ModuleGraph> {
   const args = ["info", "--quiet", "--json", ...await stdFlags(), entry];
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args, cwd: new URL(ROOT) }).output();
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args,
+    cwd: new URL(ROOT),
+  }).output();
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
@@ -30,13 +36,23 @@ async function readGraph(entry: string): Promise<ModuleGraph> {
  *
  * @param more Modules that it loads with `import()` in the mode that is meant, with what these load.
  */
-async function staticModulesOf(entry: string, more: readonly string[] = []): Promise<string[]> {
+async function staticModulesOf(
+  entry: string,
+  more: readonly string[] = [],
+): Promise<string[]> {
   const { roots, redirects, modules } = await readGraph(entry);
-  const dependencies = new Map(modules.map(({ specifier, dependencies = [] }) => [specifier, dependencies]));
+  const dependencies = new Map(
+    modules.map((
+      { specifier, dependencies = [] },
+    ) => [specifier, dependencies]),
+  );
   const found = new Set([...roots, ...more.map((path) => ROOT + path)]);
   for (const specifier of found) { // grows while it is iterated
-    const imported = (dependencies.get(redirects[specifier] ?? specifier) ?? []).filter(({ isDynamic }) => !isDynamic);
-    for (const { code } of imported) if (code?.specifier !== undefined) found.add(code.specifier);
+    const imported = (dependencies.get(redirects[specifier] ?? specifier) ?? [])
+      .filter(({ isDynamic }) => !isDynamic);
+    for (const { code } of imported) {
+      if (code?.specifier !== undefined) found.add(code.specifier);
+    }
   }
   return [...found].map((specifier) => specifier.replace(ROOT, "")).sort();
 }
@@ -44,17 +60,29 @@ async function staticModulesOf(entry: string, more: readonly string[] = []): Pro
 /** What a plain start does not need, and what it is needed for. */
 const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["the Node layer", /^node:/],
-  ["@std/path, which looks for Node's process", /\/path(@[\d.]+)?\/|@std\/path/],
-  ["the YAML parser and manifests", /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/],
+  [
+    "@std/path, which looks for Node's process",
+    /\/path(@[\d.]+)?\/|@std\/path/,
+  ],
+  [
+    "the YAML parser and manifests",
+    /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/,
+  ],
   ["the proxy", /src\/content\/proxy\/(?!upstream_failure)/],
   ["static files", /src\/content\/static\/|media.types/],
   ["pages", /src\/pages\//],
-  ["commands and --help", /src\/cli\/(commands\/(?!command_names)|options\/help)/],
+  [
+    "commands and --help",
+    /src\/cli\/(commands\/(?!command_names)|options\/help)/,
+  ],
   ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
   ["the status page", /src\/endpoints\/status\//],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],
-  ["the event log, streams and the rollout", /src\/(changes\/(?!stream_rejections)|rollout\/)/],
+  [
+    "the event log, streams and the rollout",
+    /src\/(changes\/(?!stream_rejections)|rollout\/)/,
+  ],
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
 ];
 
@@ -63,23 +91,38 @@ for (const entry of ["src/cli/main.ts", "serve.ts"]) {
     const modules = await staticModulesOf(entry);
     assert(modules.includes("src/gateway.ts"));
     const superfluous = NOT_NEEDED.flatMap(([what, pattern]) => {
-      return modules.filter((specifier) => pattern.test(specifier)).map((specifier) => `${specifier} (${what})`);
+      return modules.filter((specifier) => pattern.test(specifier)).map((
+        specifier,
+      ) => `${specifier} (${what})`);
     });
     assertEquals(superfluous, []);
-    assertEquals(modules.filter((specifier) => /^npm:(?!\/?deno-std@)/.test(specifier)), []);
+    assertEquals(
+      modules.filter((specifier) => /^npm:(?!\/?deno-std@)/.test(specifier)),
+      [],
+    );
   });
 }
 
 Deno.test("everything that a plain start must not load is loaded on demand", async () => {
   const { modules } = await readGraph("main.ts");
-  const specifiers = modules.map(({ specifier }) => specifier.replace(ROOT, ""));
-  assertEquals(NOT_NEEDED.filter(([, pattern]) => !specifiers.some((it) => pattern.test(it))), []);
+  const specifiers = modules.map(({ specifier }) =>
+    specifier.replace(ROOT, "")
+  );
+  assertEquals(
+    NOT_NEEDED.filter(([, pattern]) =>
+      !specifiers.some((it) => pattern.test(it))
+    ),
+    [],
+  );
 });
 
 Deno.test("main.ts, imported as a module, loads nothing of the command and nothing of the Node layer", async () => {
   const modules = await staticModulesOf("main.ts");
   assert(modules.includes("src/gateway.ts"));
-  assertEquals(modules.filter((specifier) => /^src\/cli\/|^node:|\.json$/.test(specifier)), []);
+  assertEquals(
+    modules.filter((specifier) => /^src\/cli\/|^node:|\.json$/.test(specifier)),
+    [],
+  );
 });
 
 const COMMAND = "src/cli/main.ts";
@@ -87,18 +130,32 @@ const COMMAND = "src/cli/main.ts";
 /** How many modules a start may load, and what it loads with `import()`. */
 const MODES: readonly [mode: string, max: number, more: readonly string[]][] = [
   ["without a directory", 105, [COMMAND]],
-  ["with a directory", 140, [COMMAND, "src/content/static/static_content.ts", "src/coding/compressor.ts"]],
+  ["with a directory", 140, [
+    COMMAND,
+    "src/content/static/static_content.ts",
+    "src/coding/compressor.ts",
+  ]],
 ];
 
 for (const [mode, max, more] of MODES) {
   Deno.test(`a start ${mode} loads at most ${max} modules`, async () => {
     const modules = await staticModulesOf("main.ts", more);
-    assertEquals(modules.length <= max, true, `${modules.length}: ${modules.join(" ")}`);
+    assertEquals(
+      modules.length <= max,
+      true,
+      `${modules.length}: ${modules.join(" ")}`,
+    );
   });
 }
 
 /** The globals of Node.js, which Deno loads when they are first looked at. */
-const NODE_GLOBALS = ["process", "Buffer", "global", "setImmediate", "clearImmediate"];
+const NODE_GLOBALS = [
+  "process",
+  "Buffer",
+  "global",
+  "setImmediate",
+  "clearImmediate",
+];
 
 /** Prints those of them that a gateway with a directory and hot reload looks at. */
 const WATCHER = `
@@ -114,8 +171,20 @@ console.log(JSON.stringify([(await gateway.fetch(new Request("http://localhost/"
 Deno.test("a gateway does not look at the globals of Node.js, which would load the Node layer", async () => {
   const path = await Deno.makeTempFile({ suffix: ".ts" });
   await Deno.writeTextFile(path, WATCHER);
-  const args = ["run", "--quiet", "--no-check", ...await stdFlags(), "--config", "deno.json", "-A", path];
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args, cwd: new URL(ROOT) }).output();
+  const args = [
+    "run",
+    "--quiet",
+    "--no-check",
+    ...await stdFlags(),
+    "--config",
+    "deno.json",
+    "-A",
+    path,
+  ];
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args,
+    cwd: new URL(ROOT),
+  }).output();
   await Deno.remove(path);
   assertEquals(JSON.parse(new TextDecoder().decode(stdout)), [200, []]);
 });

@@ -30,15 +30,30 @@ async function startLiveReplica(): Promise<LiveReplica> {
     "other.env": "REP_PUBLIC_A=other\n",
   });
   const kv = ["--hot-reload", "--kv", directory.at("kv.sqlite3")];
-  const live = await startCommand([...kv, "--env-file", directory.at("live.env")]);
-  const stream = readSse(await fetch(`${live.url}/rep/changes`, { headers: { "last-event-id": "1" } }));
+  const live = await startCommand([
+    ...kv,
+    "--env-file",
+    directory.at("live.env"),
+  ]);
+  const stream = readSse(
+    await fetch(`${live.url}/rep/changes`, {
+      headers: { "last-event-id": "1" },
+    }),
+  );
   return {
     directory,
     live,
     stream,
     port: new URL(live.url).port,
     startOther: (...flags) =>
-      runCommand(["--hostname", "127.0.0.1", ...kv, "--env-file", directory.at("other.env"), ...flags]),
+      runCommand([
+        "--hostname",
+        "127.0.0.1",
+        ...kv,
+        "--env-file",
+        directory.at("other.env"),
+        ...flags,
+      ]),
     async [Symbol.asyncDispose]() {
       await stream.close();
       await live[Symbol.asyncDispose]();
@@ -48,11 +63,15 @@ async function startLiveReplica(): Promise<LiveReplica> {
 }
 
 /** All public events so far; the live gateway publishes one more value to mark the end. */
-async function publishedValues({ live, directory, stream }: LiveReplica): Promise<unknown[]> {
+async function publishedValues(
+  { live, directory, stream }: LiveReplica,
+): Promise<unknown[]> {
   await directory.write("live.env", "REP_PUBLIC_A=end\n");
   live.signal("SIGHUP");
   const values: unknown[] = [];
-  while (values.at(-1) !== "end") values.push(...(await stream.take(1)).map(({ data }) => data.value));
+  while (values.at(-1) !== "end") {
+    values.push(...(await stream.take(1)).map(({ data }) => data.value));
+  }
   return values;
 }
 
@@ -67,28 +86,48 @@ const FAILURES: readonly [
     "a port that is in use",
     ({ port }) => ["--port", port],
     1,
-    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already; expected another --port`,
+    ({ port }) =>
+      `Cannot listen on 127.0.0.1:${port}: another process listens there already; expected another --port`,
   ],
   [
     "a health port that is in use",
     ({ port }) => ["--port", "0", "--health-port", port],
     1,
-    ({ port }) => `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
+    ({ port }) =>
+      `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
   ],
   [
     "an invalid certificate",
     async ({ directory }) => {
       await directory.write("cert.pem", "no certificate");
       await directory.write("key.pem", "no key");
-      return ["--port", "0", "--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
+      return [
+        "--port",
+        "0",
+        "--tls-cert",
+        directory.at("cert.pem"),
+        "--tls-key",
+        directory.at("key.pem"),
+      ];
     },
     1,
     ({ directory }) =>
-      `Cannot use --tls-cert "${directory.at("cert.pem")}" with --tls-key "${directory.at("key.pem")}"`,
+      `Cannot use --tls-cert "${directory.at("cert.pem")}" with --tls-key "${
+        directory.at("key.pem")
+      }"`,
   ],
   [
     "a trigger that cannot be set up",
-    ({ directory }) => ["--port", "0", "--hot-reload-mode", "file_watch", "--watch-path", directory.at("missing")],
+    (
+      { directory },
+    ) => [
+      "--port",
+      "0",
+      "--hot-reload-mode",
+      "file_watch",
+      "--watch-path",
+      directory.at("missing"),
+    ],
     2,
     ({ directory }) => `Cannot watch ${directory.at("missing")}`,
   ],
@@ -102,7 +141,9 @@ const FAILURES: readonly [
 
 /** Returns what the last line of the log says about the start. */
 function startErrorIn(stdout: string): string {
-  const { level, msg, detail } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+  const { level, msg, detail } = JSON.parse(
+    stdout.trim().split("\n").at(-1) ?? "",
+  );
   assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
   return detail;
 }
@@ -115,9 +156,14 @@ for (const [what, flags, code, message] of FAILURES) {
     assertStringIncludes(outcome.stderr, message(replica));
     assertStringIncludes(startErrorIn(outcome.stdout), message(replica));
     assertEquals(await publishedValues(replica), ["live", "end"]);
-    const { status } = await (await fetch(`${replica.live.url}/rep/health`)).json();
+    const { status } = await (await fetch(`${replica.live.url}/rep/health`))
+      .json();
     assertEquals(status, "healthy");
-    assert(!replica.live.output.some((line) => line.includes("rep.rollout.superseded")));
+    assert(
+      !replica.live.output.some((line) =>
+        line.includes("rep.rollout.superseded")
+      ),
+    );
   });
 }
 
@@ -125,24 +171,45 @@ Deno.test({
   name: "a start that fails says why once on a terminal",
   ignore: Deno.build.os !== "linux",
   async fn() {
-    const command = [Deno.execPath(), ...commandArgs(["--prot"])].map((word) => `'${word}'`).join(" ");
+    const command = [Deno.execPath(), ...commandArgs(["--prot"])].map((word) =>
+      `'${word}'`
+    ).join(" ");
     const args = ["--quiet", "--return", "--command", command, "/dev/null"];
-    const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
-    const message = "Cannot use --prot: there is no such option; did you mean --port?";
+    const { code, stdout } = await new Deno.Command("script", {
+      args,
+      stdin: "null",
+    }).output();
+    const message =
+      "Cannot use --prot: there is no such option; did you mean --port?";
     assertEquals([code, new TextDecoder().decode(stdout).trim()], [2, message]);
   },
 });
 
 Deno.test("rep.listening names the path under which everything is served", async () => {
-  await using command = await startCommand(["--kv", ":memory:", "--base-path", "/app"]);
-  assertEquals((await (await fetch(`${command.url}/rep/health`)).json()).status, "healthy");
+  await using command = await startCommand([
+    "--kv",
+    ":memory:",
+    "--base-path",
+    "/app",
+  ]);
+  assertEquals(
+    (await (await fetch(`${command.url}/rep/health`)).json()).status,
+    "healthy",
+  );
 });
 
 Deno.test("a start that fails because of an invalid option is logged in the configured format", async () => {
-  const message = 'Cannot read --port: expected an integer from 0 to 65535, got "x"';
-  const { code, stdout, stderr } = await runCommand(["--port=x", "--log-format=text"]);
+  const message =
+    'Cannot read --port: expected an integer from 0 to 65535, got "x"';
+  const { code, stdout, stderr } = await runCommand([
+    "--port=x",
+    "--log-format=text",
+  ]);
   assertEquals([code, stderr.trim()], [2, message]);
-  assertStringIncludes(stdout, ` ERROR rep.start.failed detail=${JSON.stringify(message)}`);
+  assertStringIncludes(
+    stdout,
+    ` ERROR rep.start.failed detail=${JSON.stringify(message)}`,
+  );
 });
 
 Deno.test("deno serve publishes nothing if its port is in use", async () => {
@@ -165,10 +232,17 @@ Deno.test("deno serve rejects options that only the command can follow", async (
     ...[["PORT", "8080"], ["HOSTNAME", "127.0.0.1"]],
   ] as [string, string][];
   for (const [name, value] of options) {
-    const env = { [`REP_GATEWAY_${name}`]: value, ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}) };
+    const env = {
+      [`REP_GATEWAY_${name}`]: value,
+      ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}),
+    };
     const { code, stderr } = await runServe(["--port", "0"], env);
     const flag = `--${name.toLowerCase().replace("_", "-")}`;
-    assertEquals([code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)], [2, true], stderr);
+    assertEquals(
+      [code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)],
+      [2, true],
+      stderr,
+    );
   }
 });
 
@@ -177,9 +251,16 @@ Deno.test("deno serve --parallel rejects a store in memory, which its threads co
     REP_GATEWAY_KV: ":memory:",
     DENO_JOBS: "3",
   });
-  assertEquals([code, stderr.includes("Cannot use deno serve --parallel in memory: ")], [2, true], stderr);
+  assertEquals(
+    [code, stderr.includes("Cannot use deno serve --parallel in memory: ")],
+    [2, true],
+    stderr,
+  );
   await using single = await startServe([], { REP_GATEWAY_KV: ":memory:" });
-  assertEquals((await (await fetch(`${single.url}/rep/health`)).json()).status, "healthy");
+  assertEquals(
+    (await (await fetch(`${single.url}/rep/health`)).json()).status,
+    "healthy",
+  );
   single.signal("SIGTERM");
   assertEquals(await single.ended(), 0);
 });
@@ -198,7 +279,11 @@ function silentServer(): { url: string; close(): void } & Disposable {
     for (const connection of connections) connection.close();
     listener.close();
   }
-  return { url: `http://127.0.0.1:${listener.addr.port}`, close, [Symbol.dispose]: close };
+  return {
+    url: `http://127.0.0.1:${listener.addr.port}`,
+    close,
+    [Symbol.dispose]: close,
+  };
 }
 
 /** Fetches as soon as something listens. */
@@ -220,15 +305,24 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
   const starting = startCommand(["--port", port, "--kv", store.url], env);
   const health = await fetchWhenBound(`http://127.0.0.1:${port}/rep/health`);
   const report = await health.json();
-  assertEquals([health.status, report.status, report.variables], [503, "starting", {
-    public: 0,
-    sensitive: 0,
-    server: 0,
-  }]);
+  assertEquals([health.status, report.status, report.variables], [
+    503,
+    "starting",
+    {
+      public: 0,
+      sensitive: 0,
+      server: 0,
+    },
+  ]);
   assertEquals(health.headers.get("cache-control"), "no-store");
   let isAnswered = false;
-  const waiting = fetch(`http://127.0.0.1:${port}/rep/client.js`).finally(() => isAnswered = true);
-  const posted = await fetch(`http://127.0.0.1:${port}/rep/health`, { method: "POST", body: "" });
+  const waiting = fetch(`http://127.0.0.1:${port}/rep/client.js`).finally(() =>
+    isAnswered = true
+  );
+  const posted = await fetch(`http://127.0.0.1:${port}/rep/health`, {
+    method: "POST",
+    body: "",
+  });
   await posted.body?.cancel();
   assertEquals([posted.status, isAnswered], [405, false]);
   store.close(); // so that the gateway starts without it now, and not when it has waited for 5 s
@@ -244,29 +338,57 @@ Deno.test("while a gateway starts, its health port is live but not ready; then i
   using store = silentServer();
   const [port, healthPort] = [findFreePort(), findFreePort()].map(String);
   const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16) };
-  const starting = startCommand(["--port", port!, "--health-port", healthPort!, "--kv", store.url], env);
+  const starting = startCommand([
+    "--port",
+    port!,
+    "--health-port",
+    healthPort!,
+    "--kv",
+    store.url,
+  ], env);
   const probe = async (path: string) => {
-    const response = await fetchWhenBound(`http://127.0.0.1:${healthPort}${path}`);
+    const response = await fetchWhenBound(
+      `http://127.0.0.1:${healthPort}${path}`,
+    );
     return [response.status, await response.text()];
   };
-  assertEquals([await probe("/readyz"), await probe("/livez")], [[503, "starting\n"], [200, "live\n"]]);
+  assertEquals([await probe("/readyz"), await probe("/livez")], [[
+    503,
+    "starting\n",
+  ], [200, "live\n"]]);
   store.close();
   await using _command = await starting;
   assertEquals(await probe("/readyz"), [200, "degraded\n"]);
   const [status, text] = await probe("/metrics");
-  assertEquals([status, String(text).includes("\nrep_store_up 0\n")], [200, true]);
+  assertEquals([status, String(text).includes("\nrep_store_up 0\n")], [
+    200,
+    true,
+  ]);
 });
 
 Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to the store", async () => {
-  await using directory = await TempDirectory.make({ token: "token-in-a-file\n" });
+  await using directory = await TempDirectory.make({
+    token: "token-in-a-file\n",
+  });
   const received = Promise.withResolvers<string | null>();
   const respond = ({ headers }: Request) => {
     received.resolve(headers.get("authorization"));
     return new Response(null, { status: 401 });
   };
-  await using store = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, respond);
+  await using store = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    onListen() {},
+  }, respond);
   const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
-  const args = ["--hostname", "127.0.0.1", "--port", "0", "--kv", `http://127.0.0.1:${store.addr.port}`];
+  const args = [
+    "--hostname",
+    "127.0.0.1",
+    "--port",
+    "0",
+    "--kv",
+    `http://127.0.0.1:${store.addr.port}`,
+  ];
   const { code } = await runCommand(args, env);
   assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);
 });

@@ -9,9 +9,13 @@ Deno.test("a stored variable takes precedence over the environment, and becomes 
   const store = memoryStore();
   const clock = new FakeClock();
   const options = { clock, random: () => 0, ifId: undefined };
-  await using gate = await setUp({ REP_PUBLIC_A: "environment", REP_PUBLIC_B: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({
+    REP_PUBLIC_A: "environment",
+    REP_PUBLIC_B: "1",
+  }, { store, clock, random: () => 0 });
   const reader = await gate.listen();
-  const nextChange = async () => (await reader.take(1)).map(({ data }) => [data.key, data.value]);
+  const nextChange = async () =>
+    (await reader.take(1)).map(({ data }) => [data.key, data.value]);
   await writeVariables(store, new Map([["A", "store"]]), options);
   await clock.tick(1_000);
   assertEquals(await nextChange(), [["A", "store"]]);
@@ -26,11 +30,23 @@ Deno.test("a stored variable takes precedence over the environment, and becomes 
 Deno.test("a stored variable that conflicts with the environment changes nothing", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, { store, clock, random: () => 0 });
-  await writeVariables(store, new Map([["S", "public"]]), { clock, random: () => 0, ifId: undefined });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
+    store,
+    clock,
+    random: () => 0,
+  });
+  await writeVariables(store, new Map([["S", "public"]]), {
+    clock,
+    random: () => 0,
+    ifId: undefined,
+  });
   await clock.tick(1_000);
   const health = await (await gate.ask("/rep/health")).json();
-  assertEquals([health.status, health.variables], ["degraded", { public: 1, sensitive: 1, server: 0 }]);
+  assertEquals([health.status, health.variables], ["degraded", {
+    public: 1,
+    sensitive: 1,
+    server: 0,
+  }]);
   const rejected = gate.lines.find(({ msg }) => msg === "rep.config.rejected");
   assertEquals(rejected?.issues, [
     "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
@@ -42,7 +58,11 @@ Deno.test("a gateway that cannot read the store at startup publishes once it can
   let isDown = true;
   const store = fallibleStore(inner, () => isDown);
   const clock = new FakeClock();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    clock,
+    random: () => 0,
+  });
   isDown = false;
   await clock.tick(5_000);
   const reader = await gate.listen({ "last-event-id": "0" });
@@ -53,8 +73,16 @@ Deno.test("a gateway that cannot read the store at startup publishes once it can
 Deno.test("a write to the store is reloaded after a random time of up to 500 ms, so that not all processes reload at once", async () => {
   const store = countedStore(memoryStore());
   const clock = new FakeClock();
-  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock, random: () => 0.5 });
-  await writeVariables(store, new Map([["A", "2"]]), { clock, random: () => 0, ifId: undefined });
+  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    clock,
+    random: () => 0.5,
+  });
+  await writeVariables(store, new Map([["A", "2"]]), {
+    clock,
+    random: () => 0,
+    ifId: undefined,
+  });
   await clock.tick(0);
   store.reset();
   await clock.tick(249);

@@ -14,15 +14,33 @@ interface TlsCommand extends AsyncDisposable {
   fetch(path: string): Promise<Response>;
 }
 
-async function startTlsCommand(flags: string[] = [], permissions?: string[]): Promise<TlsCommand> {
+async function startTlsCommand(
+  flags: string[] = [],
+  permissions?: string[],
+): Promise<TlsCommand> {
   const directory = await TempDirectory.make({
     "cert.pem": await read("localhost.crt"),
     "key.pem": await read("localhost.key"),
     "app.env": "REP_PUBLIC_A=1\n",
   });
-  const files = ["--tls-cert", directory.at("cert.pem"), "--tls-key", directory.at("key.pem")];
-  const sources = ["--env-file", directory.at("app.env"), "--kv", ":memory:", "--hot-reload"];
-  const command = await startCommand([...files, ...sources, ...flags], {}, permissions);
+  const files = [
+    "--tls-cert",
+    directory.at("cert.pem"),
+    "--tls-key",
+    directory.at("key.pem"),
+  ];
+  const sources = [
+    "--env-file",
+    directory.at("app.env"),
+    "--kv",
+    ":memory:",
+    "--hot-reload",
+  ];
+  const command = await startCommand(
+    [...files, ...sources, ...flags],
+    {},
+    permissions,
+  );
   const client = Deno.createHttpClient({ caCerts: [await read("ca.crt")] });
   return {
     command,
@@ -38,7 +56,10 @@ async function startTlsCommand(flags: string[] = [], permissions?: string[]): Pr
 
 /** The same certificate with a comment: another file, as after a renewal. */
 async function renew({ directory }: TlsCommand): Promise<void> {
-  await directory.write("cert.pem", `# renewed\n${await read("localhost.crt")}`);
+  await directory.write(
+    "cert.pem",
+    `# renewed\n${await read("localhost.crt")}`,
+  );
 }
 
 async function statusOf({ fetch }: TlsCommand): Promise<string> {
@@ -54,12 +75,18 @@ Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async (
   await reader.read();
   await renew(tls);
   tls.command.signal("SIGHUP");
-  assertEquals((await tls.command.logged(isReloaded)).not_after, "2126-10-29T12:39:13.000Z");
+  assertEquals(
+    (await tls.command.logged(isReloaded)).not_after,
+    "2126-10-29T12:39:13.000Z",
+  );
   assertEquals(await statusOf(tls), "healthy");
   await tls.directory.write("app.env", "REP_PUBLIC_A=2\n");
   tls.command.signal("SIGHUP");
   const { value } = await reader.read();
-  assertEquals(new TextDecoder().decode(value).split("\n")[0], "event: rep:config:update");
+  assertEquals(
+    new TextDecoder().decode(value).split("\n")[0],
+    "event: rep:config:update",
+  );
   await reader.cancel();
 });
 
@@ -74,11 +101,17 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
   await using tls = await startTlsCommand();
   await tls.directory.write("cert.pem", "half a certif");
   tls.command.signal("SIGHUP");
-  const { detail } = await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
+  const { detail } = await tls.command.logged(({ msg }) =>
+    msg === "rep.tls.rejected"
+  );
   assertEquals(
     detail,
-    `the previous certificate stays: Cannot use --tls-cert "${tls.directory.at("cert.pem")}" with --tls-key ` +
-      `"${tls.directory.at("key.pem")}": No certificates found in certificate data`,
+    `the previous certificate stays: Cannot use --tls-cert "${
+      tls.directory.at("cert.pem")
+    }" with --tls-key ` +
+      `"${
+        tls.directory.at("key.pem")
+      }": No certificates found in certificate data`,
   );
   assertEquals(await statusOf(tls), "healthy");
 });
@@ -100,11 +133,20 @@ Deno.test("GET /metrics has the end of the certificate that is in use", async ()
 
 Deno.test("a renewed certificate needs the permission for the port only", async () => {
   const port = String(findFreePort());
-  const permissions = ["--allow-env", "--allow-read", `--allow-net=127.0.0.1:${port}`];
+  const permissions = [
+    "--allow-env",
+    "--allow-read",
+    `--allow-net=127.0.0.1:${port}`,
+  ];
   await using tls = await startTlsCommand(["--port", port], permissions);
   await renew(tls);
   tls.command.signal("SIGHUP");
-  await tls.command.logged(({ msg }) => msg === "rep.tls.reloaded" || msg === "rep.tls.rejected");
-  assertEquals(tls.command.output.filter((line) => line.includes("rep.tls.rejected")), []);
+  await tls.command.logged(({ msg }) =>
+    msg === "rep.tls.reloaded" || msg === "rep.tls.rejected"
+  );
+  assertEquals(
+    tls.command.output.filter((line) => line.includes("rep.tls.rejected")),
+    [],
+  );
   assertEquals(await statusOf(tls), "healthy");
 });

@@ -19,9 +19,17 @@ async function entriesOf(path: string): Promise<string[]> {
 Deno.test("unpackChromium() unpacks once, and several processes at once leave one complete folder", async () => {
   await using cache = await TempDirectory.make();
   const { extract, extracted } = fakeExtract();
-  const found = await Promise.all([1, 2, 3].map(() => unpackChromium(cache.at("new"), extract)));
+  const found = await Promise.all(
+    [1, 2, 3].map(() => unpackChromium(cache.at("new"), extract)),
+  );
   const folder = cache.at("new/chromium-153.0.0");
-  assertEquals(found, Array(3).fill({ path: `${folder}/chromium`, env: { LD_LIBRARY_PATH: `${folder}/al2023/lib` } }));
+  assertEquals(
+    found,
+    Array(3).fill({
+      path: `${folder}/chromium`,
+      env: { LD_LIBRARY_PATH: `${folder}/al2023/lib` },
+    }),
+  );
   assertEquals(await entriesOf(cache.at("new")), ["chromium-153.0.0"]);
   assertEquals(await entriesOf(folder), ["chromium"]);
   const count = extracted.length;

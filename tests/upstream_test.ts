@@ -15,7 +15,8 @@ import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { scriptedUpstream } from "./content/proxy/_servers.ts";
 
-const HTML = "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
+const HTML =
+  "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
 
 interface Proxied extends AsyncDisposable {
   gate: TestGateway;
@@ -28,21 +29,37 @@ interface Server extends AsyncDisposable {
 }
 
 function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
-  return { url: `http://127.0.0.1:${server.addr.port}/`, [Symbol.asyncDispose]: () => server.shutdown() };
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    handler,
+  );
+  return {
+    url: `http://127.0.0.1:${server.addr.port}/`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
 }
 
 /** Starts a gateway in front of an upstream. */
-async function proxy(handler: (request: Request) => Response, options: GatewayOptions = {}): Promise<Proxied> {
+async function proxy(
+  handler: (request: Request) => Response,
+  options: GatewayOptions = {},
+): Promise<Proxied> {
   const requests: Proxied["requests"] = [];
   const server = serve((request) => {
     const { headers, method, url } = request;
     const { pathname, search } = new URL(url);
     const received = RECORDED_HEADERS.map((name) => [name, headers.get(name)]);
-    requests.push({ method, path: pathname + search, ...Object.fromEntries(received) });
+    requests.push({
+      method,
+      path: pathname + search,
+      ...Object.fromEntries(received),
+    });
     return handler(request);
   });
-  const gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream: server.url, ...options });
+  const gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    upstream: server.url,
+    ...options,
+  });
   return {
     gate,
     requests,
@@ -53,7 +70,12 @@ async function proxy(handler: (request: Request) => Response, options: GatewayOp
   };
 }
 
-const RECORDED_HEADERS = ["if-none-match", "if-modified-since", "range", "x-forwarded-for"];
+const RECORDED_HEADERS = [
+  "if-none-match",
+  "if-modified-since",
+  "range",
+  "x-forwarded-for",
+];
 
 function withoutScript(html: string): string {
   return html.replace(/<script id="__rep__".*?<\/script>/, "");
@@ -66,20 +88,33 @@ function page(headers: HeadersInit = {}, body: BodyInit = HTML): Response {
 }
 
 Deno.test("an upstream's page gets the configuration and is otherwise unchanged, compressed or not", async () => {
-  const gzip = () => new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"));
+  const gzip = () =>
+    new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"));
   await using proxied = await proxy(({ url }) =>
-    url.endsWith("/gzip") ? page({ "content-encoding": "gzip" }, gzip()) : page()
+    url.endsWith("/gzip")
+      ? page({ "content-encoding": "gzip" }, gzip())
+      : page()
   );
   for (const path of ["/plain", "/gzip"]) {
-    const response = await proxied.gate.ask(path, { headers: { "accept-encoding": "gzip, br, zstd" } });
+    const response = await proxied.gate.ask(path, {
+      headers: { "accept-encoding": "gzip, br, zstd" },
+    });
     const html = await decodeContent(response).text();
-    assertEquals([html.includes('"A":"1"'), withoutScript(html)], [true, HTML], path);
+    assertEquals(
+      [html.includes('"A":"1"'), withoutScript(html)],
+      [true, HTML],
+      path,
+    );
     assertEquals(response.headers.get("content-length"), null);
   }
 });
 
 /** What an upstream sends, what the client accepts, and the coding of the page that it gets. */
-const CODINGS: [upstream: string, accepted: string | undefined, expected: string | null][] = [
+const CODINGS: [
+  upstream: string,
+  accepted: string | undefined,
+  expected: string | null,
+][] = [
   ["gzip", "gzip, deflate, br, zstd", "gzip"],
   ["br", "gzip, deflate, br, zstd", "br"],
   ["deflate", "gzip, deflate, br, zstd", "deflate"],
@@ -92,25 +127,45 @@ const CODINGS: [upstream: string, accepted: string | undefined, expected: string
 
 function compress(coding: string): BodyInit {
   if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
-  return new Uint8Array(coding === "deflate" ? deflateSync(HTML) : gzipSync(HTML));
+  return new Uint8Array(
+    coding === "deflate" ? deflateSync(HTML) : gzipSync(HTML),
+  );
 }
 
 for (const [upstream, accepted, expected] of CODINGS) {
   Deno.test(`a page that arrives as ${upstream} leaves as ${expected} for Accept-Encoding: ${accepted}`, async () => {
-    const own = { "etag": '"v1"', "vary": "Cookie", "content-encoding": upstream };
+    const own = {
+      "etag": '"v1"',
+      "vary": "Cookie",
+      "content-encoding": upstream,
+    };
     await using proxied = await proxy(() => page(own, compress(upstream)));
-    const headers = { "accept": "text/html", ...(accepted ? { "accept-encoding": accepted } : {}) };
+    const headers = {
+      "accept": "text/html",
+      ...(accepted ? { "accept-encoding": accepted } : {}),
+    };
     const response = await proxied.gate.ask("/", { headers });
     assertEquals(response.headers.get("content-encoding"), expected);
     const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");
-    assertEquals(Object.fromEntries(head.headers), Object.fromEntries(response.headers));
+    assertEquals(
+      Object.fromEntries(head.headers),
+      Object.fromEntries(response.headers),
+    );
     const etag = response.headers.get("etag") ?? "";
-    const confirmed = await proxied.gate.ask("/", { headers: { ...headers, "if-none-match": etag } });
-    assertEquals([confirmed.status, confirmed.headers.get("content-encoding")], [304, null]);
-    assertEquals([confirmed.headers.get("etag"), confirmed.headers.get("vary")], [etag, vary]);
+    const confirmed = await proxied.gate.ask("/", {
+      headers: { ...headers, "if-none-match": etag },
+    });
+    assertEquals(
+      [confirmed.status, confirmed.headers.get("content-encoding")],
+      [304, null],
+    );
+    assertEquals(
+      [confirmed.headers.get("etag"), confirmed.headers.get("vary")],
+      [etag, vary],
+    );
     const html = await decodeContent(response).text();
     assertEquals([html.includes('"A":"1"'), withoutScript(html)], [true, HTML]);
   });
@@ -121,9 +176,18 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
   const zstd = new Uint8Array(zstdCompressSync("let a;"));
   await using proxied = await proxy(({ headers }) => {
     asked.push(headers.get("accept-encoding"));
-    return new Response(zstd, { headers: { "content-type": "text/javascript", "content-encoding": "zstd" } });
+    return new Response(zstd, {
+      headers: {
+        "content-type": "text/javascript",
+        "content-encoding": "zstd",
+      },
+    });
   });
-  const requests: [destination: string | undefined, mode: string, expected: string][] = [
+  const requests: [
+    destination: string | undefined,
+    mode: string,
+    expected: string,
+  ][] = [
     ["script", "no-cors", "gzip, br, zstd"],
     ["image", "no-cors", "gzip, br, zstd"],
     ["empty", "cors", "gzip, br, zstd"],
@@ -133,19 +197,31 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
     [undefined, "no-cors", "gzip, br"],
   ];
   for (const [destination, mode] of requests) {
-    const headers = { "accept-encoding": "gzip, br, zstd", "sec-fetch-mode": mode };
+    const headers = {
+      "accept-encoding": "gzip, br, zstd",
+      "sec-fetch-mode": mode,
+    };
     const response = await proxied.gate.ask("/a.js", {
-      headers: destination === undefined ? headers : { ...headers, "sec-fetch-dest": destination },
+      headers: destination === undefined
+        ? headers
+        : { ...headers, "sec-fetch-dest": destination },
     });
-    assertEquals([await response.bytes(), response.headers.get("content-encoding")], [zstd, "zstd"]);
+    assertEquals([
+      await response.bytes(),
+      response.headers.get("content-encoding"),
+    ], [zstd, "zstd"]);
   }
   assertEquals(asked, requests.map(([, , expected]) => expected));
 });
 
 Deno.test("a page that arrives plain leaves plain, since only the upstream knows its secrets", async () => {
   await using proxied = await proxy(() => page());
-  const response = await proxied.gate.ask("/", { headers: { "accept-encoding": "gzip, deflate, br, zstd" } });
-  const { "content-encoding": coding, vary } = Object.fromEntries(response.headers);
+  const response = await proxied.gate.ask("/", {
+    headers: { "accept-encoding": "gzip, deflate, br, zstd" },
+  });
+  const { "content-encoding": coding, vary } = Object.fromEntries(
+    response.headers,
+  );
   assertEquals([coding, vary, withoutScript(await response.text())], [
     undefined,
     "Sec-Fetch-Dest, Sec-Fetch-Mode",
@@ -155,11 +231,19 @@ Deno.test("a page that arrives plain leaves plain, since only the upstream knows
 
 Deno.test("a compressed page that is rendered in parts arrives in parts", async () => {
   const encoder = createGzip({ flush: constants.Z_SYNC_FLUSH });
-  const encoded = Readable.toWeb(encoder) as ReadableStream<Uint8Array<ArrayBuffer>>;
-  await using proxied = await proxy(() => page({ "content-encoding": "gzip" }, encoded));
+  const encoded = Readable.toWeb(encoder) as ReadableStream<
+    Uint8Array<ArrayBuffer>
+  >;
+  await using proxied = await proxy(() =>
+    page({ "content-encoding": "gzip" }, encoded)
+  );
   encoder.write("<head></head><p>first");
-  const response = await proxied.gate.ask("/", { headers: { "accept-encoding": "gzip" } });
-  const reader = decodeContent(response).body!.pipeThrough(new TextDecoderStream()).getReader();
+  const response = await proxied.gate.ask("/", {
+    headers: { "accept-encoding": "gzip" },
+  });
+  const reader = decodeContent(response).body!.pipeThrough(
+    new TextDecoderStream(),
+  ).getReader();
   let text = "";
   while (!text.includes("first")) text += (await reader.read()).value;
   encoder.end("second");
@@ -169,27 +253,51 @@ Deno.test("a compressed page that is rendered in parts arrives in parts", async 
 
 Deno.test("a compressed fragment that a script requests is forwarded byte for byte", async () => {
   const bytes = new Uint8Array(gzipSync(HTML));
-  await using proxied = await proxy(() => page({ "content-encoding": "gzip", "etag": '"own"' }, bytes));
+  await using proxied = await proxy(() =>
+    page({ "content-encoding": "gzip", "etag": '"own"' }, bytes)
+  );
   const headers = { "accept-encoding": "gzip", "sec-fetch-dest": "empty" };
   const response = await proxied.gate.ask("/", { headers });
-  const { "content-encoding": coding, etag } = Object.fromEntries(response.headers);
-  assertEquals([coding, etag, await response.bytes()], ["gzip", '"own"', bytes]);
+  const { "content-encoding": coding, etag } = Object.fromEntries(
+    response.headers,
+  );
+  assertEquals([coding, etag, await response.bytes()], [
+    "gzip",
+    '"own"',
+    bytes,
+  ]);
 });
 
 Deno.test("a stream of events is never compressed", async () => {
   const headers = { "content-type": "text/event-stream" };
-  await using proxied = await proxy(() => new Response("data: 1\n\n", { headers }));
-  const response = await proxied.gate.ask("/events", { headers: { "accept-encoding": "gzip, br" } });
-  assertEquals([response.headers.get("content-encoding"), await response.text()], [null, "data: 1\n\n"]);
+  await using proxied = await proxy(() =>
+    new Response("data: 1\n\n", { headers })
+  );
+  const response = await proxied.gate.ask("/events", {
+    headers: { "accept-encoding": "gzip, br" },
+  });
+  assertEquals([
+    response.headers.get("content-encoding"),
+    await response.text(),
+  ], [null, "data: 1\n\n"]);
 });
 
 Deno.test("a response that is not a page is forwarded byte for byte, and so are preconditions and ranges", async () => {
   const body = Uint8Array.from({ length: 1_000 }, (_, i) => i & 255);
-  const headers = { "content-type": "application/octet-stream", "etag": '"own"', "content-encoding": "x-own" };
+  const headers = {
+    "content-type": "application/octet-stream",
+    "etag": '"own"',
+    "content-encoding": "x-own",
+  };
   await using proxied = await proxy(() => new Response(body, { headers }));
-  const response = await proxied.gate.ask("/data?x=%2f", { headers: { "if-none-match": '"own"', range: "bytes=0-1" } });
+  const response = await proxied.gate.ask("/data?x=%2f", {
+    headers: { "if-none-match": '"own"', range: "bytes=0-1" },
+  });
   assertEquals(new Uint8Array(await response.arrayBuffer()), body);
-  assertEquals([response.headers.get("etag"), response.headers.get("content-encoding")], ['"own"', "x-own"]);
+  assertEquals([
+    response.headers.get("etag"),
+    response.headers.get("content-encoding"),
+  ], ['"own"', "x-own"]);
   assertEquals(proxied.requests, [{
     "method": "GET",
     "path": "/data?x=%2f",
@@ -203,7 +311,10 @@ Deno.test("a response that is not a page is forwarded byte for byte, and so are 
 Deno.test("a page in a browser cache is revalidated against the variables: the upstream receives no preconditions", async () => {
   await using proxied = await proxy(() => page({ etag: '"v1"' }));
   const revalidate = async (etag?: string | null) => {
-    const headers = { accept: "text/html", ...(etag ? { "if-none-match": etag, "if-modified-since": "x" } : {}) };
+    const headers = {
+      accept: "text/html",
+      ...(etag ? { "if-none-match": etag, "if-modified-since": "x" } : {}),
+    };
     const response = await proxied.gate.ask("/", { headers });
     await response.body?.cancel();
     return [response.status, response.headers.get("etag")] as const;
@@ -213,14 +324,20 @@ Deno.test("a page in a browser cache is revalidated against the variables: the u
   await proxied.gate.set({ REP_PUBLIC_A: "2" });
   assertEquals((await revalidate(first))[0], 200);
   assertEquals(
-    new Set(proxied.requests.map((request) => request["if-none-match"] ?? request["if-modified-since"])),
+    new Set(
+      proxied.requests.map((request) =>
+        request["if-none-match"] ?? request["if-modified-since"]
+      ),
+    ),
     new Set([null]),
   );
 });
 
 Deno.test("paths under /rep/ never reach the upstream", async () => {
   await using proxied = await proxy(() => page());
-  for (const path of ["/rep/health", "/rep/other", "/rep/", "/rep/session-key"]) {
+  for (
+    const path of ["/rep/health", "/rep/other", "/rep/", "/rep/session-key"]
+  ) {
     await (await proxied.gate.ask(path)).text();
   }
   assertEquals(proxied.requests, []);
@@ -230,13 +347,19 @@ Deno.test("the upstream's own event stream is forwarded at once, and cancelled i
   const cancelled = Promise.withResolvers<void>();
   const events = () =>
     new ReadableStream({
-      start: (controller) => controller.enqueue(new TextEncoder().encode("data: x\n\n")),
+      start: (controller) =>
+        controller.enqueue(new TextEncoder().encode("data: x\n\n")),
       cancel: () => cancelled.resolve(),
     });
-  await using proxied = await proxy(() => new Response(events(), { headers: { "content-type": "text/event-stream" } }));
+  await using proxied = await proxy(() =>
+    new Response(events(), { headers: { "content-type": "text/event-stream" } })
+  );
   const response = await proxied.gate.ask("/events");
   const reader = response.body?.getReader();
-  assertEquals(new TextDecoder().decode((await reader?.read())?.value), "data: x\n\n");
+  assertEquals(
+    new TextDecoder().decode((await reader?.read())?.value),
+    "data: x\n\n",
+  );
   await reader?.cancel();
   await cancelled.promise;
 });
@@ -247,9 +370,15 @@ Deno.test("an upstream that is down causes a 502, and the log contains the path"
   listener.close();
   await using gate = await setUp({}, { upstream });
   const response = await gate.ask("/page");
-  assertEquals([response.status, response.headers.get("content-type")], [502, "application/problem+json"]);
+  assertEquals([response.status, response.headers.get("content-type")], [
+    502,
+    "application/problem+json",
+  ]);
   assertEquals((await response.text()).includes(upstream), false);
-  assertEquals(gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path, "/page");
+  assertEquals(
+    gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path,
+    "/page",
+  );
 });
 
 /** A response with a page, up to a number of bytes, as a raw text. */
@@ -262,7 +391,9 @@ const GZIP = RAW(gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
 function inOneChunk(transferEncoding: string, content: string): string {
-  return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${content.length.toString(16)}\r\n${content}\r\n0\r\n\r\n`;
+  return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${
+    content.length.toString(16)
+  }\r\n${content}\r\n0\r\n\r\n`;
 }
 
 function withLength(content: string): string {
@@ -270,23 +401,60 @@ function withLength(content: string): string {
 }
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
-const ODD_RESPONSES: readonly (readonly [name: string, status: string, response: string, html: string])[] = [
-  ["raw deflate", "200 OK", `Content-Encoding: deflate\r\n${withLength(RAW(deflateRawSync(HTML)))}`, HTML],
-  ["bytes after gzip", "200 OK", `Content-Encoding: gzip\r\n${withLength(`${GZIP}<!-- 3 ms -->`)}`, HTML],
-  ["an empty gzip body in chunks", "200 OK", `Content-Encoding: gzip\r\n${EMPTY_CHUNKED}`, ""],
-  ["a redirect with an empty gzip body", "302 Found", `Location: /x\r\nContent-Encoding: gzip\r\n${EMPTY_CHUNKED}`, ""],
-  ["the transfer coding gzip", "200 OK", inOneChunk("gzip, chunked", GZIP), HTML],
+const ODD_RESPONSES: readonly (readonly [
+  name: string,
+  status: string,
+  response: string,
+  html: string,
+])[] = [
+  [
+    "raw deflate",
+    "200 OK",
+    `Content-Encoding: deflate\r\n${withLength(RAW(deflateRawSync(HTML)))}`,
+    HTML,
+  ],
+  [
+    "bytes after gzip",
+    "200 OK",
+    `Content-Encoding: gzip\r\n${withLength(`${GZIP}<!-- 3 ms -->`)}`,
+    HTML,
+  ],
+  [
+    "an empty gzip body in chunks",
+    "200 OK",
+    `Content-Encoding: gzip\r\n${EMPTY_CHUNKED}`,
+    "",
+  ],
+  [
+    "a redirect with an empty gzip body",
+    "302 Found",
+    `Location: /x\r\nContent-Encoding: gzip\r\n${EMPTY_CHUNKED}`,
+    "",
+  ],
+  [
+    "the transfer coding gzip",
+    "200 OK",
+    inOneChunk("gzip, chunked", GZIP),
+    HTML,
+  ],
 ];
 
 for (const [name, status, response, html] of ODD_RESPONSES) {
   Deno.test(`a page of an upstream with ${name} arrives with the script`, async () => {
     await using upstream = scriptedUpstream(async (connection) => {
       await connection.readHead();
-      await connection.write(`HTTP/1.1 ${status}\r\nContent-Type: text/html\r\nConnection: close\r\n${response}`);
+      await connection.write(
+        `HTTP/1.1 ${status}\r\nContent-Type: text/html\r\nConnection: close\r\n${response}`,
+      );
     });
-    await using gate = await setUp({ REP_PUBLIC_A: "1" }, { upstream: `http://127.0.0.1:${upstream.port}` });
+    await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+      upstream: `http://127.0.0.1:${upstream.port}`,
+    });
     const arrived = await gate.ask("/", { headers: { accept: "text/html" } });
-    assertEquals([arrived.status, arrived.headers.get("content-encoding")], [Number.parseInt(status), null]);
+    assertEquals([arrived.status, arrived.headers.get("content-encoding")], [
+      Number.parseInt(status),
+      null,
+    ]);
     const page = await arrived.text();
     assertEquals([page.includes('"A":"1"'), withoutScript(page)], [true, html]);
   });
@@ -295,19 +463,30 @@ for (const [name, status, response, html] of ODD_RESPONSES) {
 Deno.test("a 205 of an upstream arrives as a 204, for whose end no client waits", async () => {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
-    await connection.write("HTTP/1.1 205 Reset Content\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n");
+    await connection.write(
+      "HTTP/1.1 205 Reset Content\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
+    );
   });
-  await using gate = await setUp({}, { upstream: `http://127.0.0.1:${upstream.port}` });
-  await using server = serve((request, info) => gate.gateway.fetch(request, info));
-  const response = await fetch(server.url, { signal: AbortSignal.timeout(5_000) });
+  await using gate = await setUp({}, {
+    upstream: `http://127.0.0.1:${upstream.port}`,
+  });
+  await using server = serve((request, info) =>
+    gate.gateway.fetch(request, info)
+  );
+  const response = await fetch(server.url, {
+    signal: AbortSignal.timeout(5_000),
+  });
   assertEquals([response.status, await response.text()], [204, ""]);
 });
 
 Deno.test("a broken body is one line of the log, and an error for the client", async () => {
   const gzip = "Content-Encoding: gzip\r\n";
-  const bytes = await new Response(new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"))).bytes();
+  const bytes = await new Response(
+    new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip")),
+  ).bytes();
   const compressed = String.fromCharCode(...bytes);
-  const corrupt = compressed.slice(0, 20) + "\xff".repeat(compressed.length - 20);
+  const corrupt = compressed.slice(0, 20) +
+    "\xff".repeat(compressed.length - 20);
   const broken: [path: string, response: string, detail: string][] = [
     ["/cut", rawPage("<html>", "", 100), "aborted"],
     ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],
@@ -318,7 +497,12 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
     const [, path] = (await connection.readHead())?.split(" ") ?? [];
     await connection.write(broken.find(([name]) => name === path)?.[1] ?? "");
   });
-  await using command = await startCommand(["--kv", ":memory:", "--upstream", `http://127.0.0.1:${upstream.port}`]);
+  await using command = await startCommand([
+    "--kv",
+    ":memory:",
+    "--upstream",
+    `http://127.0.0.1:${upstream.port}`,
+  ]);
   for (const [path] of broken) {
     const response = await fetch(command.url + path);
     assertEquals(response.status, 200);
@@ -327,7 +511,9 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   command.signal("SIGTERM");
   await command.ended();
   assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
-  const lines = command.output.map((line) => JSON.parse(line)).filter(({ level }) => level !== "INFO");
+  const lines = command.output.map((line) => JSON.parse(line)).filter((
+    { level },
+  ) => level !== "INFO");
   assertEquals(
     lines.map(({ msg, method, path, reason, detail }) => ({
       msg,
@@ -371,22 +557,39 @@ Deno.test("the log of the command consists of JSON lines, also if a client disco
 
 Deno.test("the command in front of an upstream logs no warning, run from a registry and with deno serve", async () => {
   await using upstream = serve(() => page());
-  const options = { REP_GATEWAY_KV: ":memory:", REP_GATEWAY_UPSTREAM: upstream.url };
+  const options = {
+    REP_GATEWAY_KV: ":memory:",
+    REP_GATEWAY_UPSTREAM: upstream.url,
+  };
   for (const start of [startCommand, startServe]) {
     await using command = await start([], options);
-    for (const path of ["/", "/a"]) await (await fetch(command.url + path)).text();
+    for (const path of ["/", "/a"]) {
+      await (await fetch(command.url + path)).text();
+    }
     command.signal("SIGTERM");
     await command.ended();
-    assertEquals(command.output.filter((line) => !line.includes('"level":"INFO"')), []);
+    assertEquals(
+      command.output.filter((line) => !line.includes('"level":"INFO"')),
+      [],
+    );
   }
 });
 
 Deno.test("/livez, /readyz and /metrics on the public port are those of the upstream, with or without a health port", async () => {
   const paths = ["/livez", "/metrics", "/readyz"];
   for (const separateHealth of [false, true]) {
-    await using proxied = await proxy(() => new Response("upstream", { status: 503 }), { separateHealth });
-    const responses = await Promise.all(paths.map((path) => proxied.gate.ask(path)));
-    const texts = await Promise.all(responses.map(async (response) => [response.status, await response.text()]));
+    await using proxied = await proxy(
+      () => new Response("upstream", { status: 503 }),
+      { separateHealth },
+    );
+    const responses = await Promise.all(
+      paths.map((path) => proxied.gate.ask(path)),
+    );
+    const texts = await Promise.all(
+      responses.map(async (
+        response,
+      ) => [response.status, await response.text()]),
+    );
     assertEquals(texts, paths.map(() => [503, "upstream"]));
     assertEquals(proxied.requests.map(({ path }) => path).toSorted(), paths);
   }

@@ -23,16 +23,20 @@ interface StatusPage {
 
 /** Returns the status page, in which the element `main` is empty. */
 export async function bundleStatusPage(): Promise<StatusPage> {
-  const read = (name: string) => Deno.readTextFile(new URL(`tools/status_page/${name}`, ROOT));
+  const read = (name: string) =>
+    Deno.readTextFile(new URL(`tools/status_page/${name}`, ROOT));
   const style = (await read("page.css")).replace(/\s+/g, " ").trim();
   const script = await bundle("tools/status_page/page.ts");
   const page = (await read("page.html"))
     .replace("</style>", () => `${style}</style>`)
     .replace("</script>", () => `${script}</script>`);
-  const sources = `style-src '${hashOf(style)}'; script-src '${hashOf(script)}'; connect-src 'self'`;
+  const sources = `style-src '${hashOf(style)}'; script-src '${
+    hashOf(script)
+  }'; connect-src 'self'`;
   return {
     page,
-    policy: `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    policy:
+      `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   };
 }
 
@@ -47,16 +51,30 @@ function hashOf(text: string): string {
  * @throws {Error} If `deno bundle` fails; the message contains its error.
  */
 async function bundle(path: string): Promise<string> {
-  const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", new URL(path, ROOT).href];
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-  const [text, error] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
+  const args = [
+    "bundle",
+    "--quiet",
+    "--no-lock",
+    "--minify",
+    "--platform",
+    "browser",
+    new URL(path, ROOT).href,
+  ];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+  }).output();
+  const [text, error] = [stdout, stderr].map((bytes) =>
+    new TextDecoder().decode(bytes).trim()
+  );
   if (!success || !text) throw new Error(`Cannot bundle ${path}: ${error}`);
   return text;
 }
 
 /** Returns the source of the module that exports the client, as it is and compressed. */
 function createClientModule(bundle: string): string {
-  const brotli = brotliCompressSync(bundle, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bundle.length } });
+  const brotli = brotliCompressSync(bundle, {
+    params: { [constants.BROTLI_PARAM_SIZE_HINT]: bundle.length },
+  });
   return `// deno-fmt-ignore-file -- made by tools/bundle_client.ts
 import { decodeBase64 } from "@std/encoding/base64";
 
@@ -64,7 +82,9 @@ import { decodeBase64 } from "@std/encoding/base64";
 export const CLIENT_JS: string = ${JSON.stringify(bundle)};
 
 /** {@linkcode CLIENT_JS} in the content coding \`br\`. */
-export const CLIENT_BR: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64("${brotli.toString("base64")}");
+export const CLIENT_BR: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64("${
+    brotli.toString("base64")
+  }");
 
 /** {@linkcode CLIENT_JS} in the content coding \`gzip\`. */
 export const CLIENT_GZIP: Uint8Array<ArrayBuffer> = /* @__PURE__ */ decodeBase64("${
@@ -86,7 +106,11 @@ export const STATUS_POLICY: string = ${JSON.stringify(policy)};
 }
 
 if (import.meta.main) {
-  const write = (path: string, text: string) => Deno.writeTextFile(new URL(path, ROOT), text);
+  const write = (path: string, text: string) =>
+    Deno.writeTextFile(new URL(path, ROOT), text);
   await write("src/client/bundle.ts", createClientModule(await bundleClient()));
-  await write("src/endpoints/status/bundle.ts", createStatusModule(await bundleStatusPage()));
+  await write(
+    "src/endpoints/status/bundle.ts",
+    createStatusModule(await bundleStatusPage()),
+  );
 }

@@ -3,7 +3,10 @@ import { homedir } from "node:os";
 
 /** Returns the folder in which the tools keep what they download: XDG Base Directory Specification. */
 export function userCache(): string {
-  return join(Deno.env.get("XDG_CACHE_HOME") || join(homedir(), ".cache"), "rep-gateway");
+  return join(
+    Deno.env.get("XDG_CACHE_HOME") || join(homedir(), ".cache"),
+    "rep-gateway",
+  );
 }
 
 /**
@@ -22,7 +25,11 @@ export async function cachedFolder(
   return folder;
 }
 
-async function fillOnce(folder: string, cache: string, fill: (folder: string) => Promise<void>): Promise<void> {
+async function fillOnce(
+  folder: string,
+  cache: string,
+  fill: (folder: string) => Promise<void>,
+): Promise<void> {
   await Deno.mkdir(cache, { recursive: true });
   const staging = await Deno.makeTempDir({ dir: cache, prefix: "incomplete-" });
   try {

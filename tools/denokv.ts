@@ -17,13 +17,18 @@ const IS_WINDOWS = Deno.build.os === "windows";
 export async function findDenokv(): Promise<string | undefined> {
   const name = IS_WINDOWS ? "denokv.exe" : "denokv";
   const folders = [...foldersOnPath(THIS_MACHINE), ...cargoFolders()];
-  return Deno.env.get("DENOKV") || await findProgram([name], folders, THIS_MACHINE);
+  return Deno.env.get("DENOKV") ||
+    await findProgram([name], folders, THIS_MACHINE);
 }
 
 /** Returns the folders in the order in which `cargo install` chooses one. */
 function cargoFolders(): string[] {
   const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
-  const roots = [Deno.env.get("CARGO_INSTALL_ROOT"), Deno.env.get("CARGO_HOME"), home && join(home, ".cargo")];
+  const roots = [
+    Deno.env.get("CARGO_INSTALL_ROOT"),
+    Deno.env.get("CARGO_HOME"),
+    home && join(home, ".cargo"),
+  ];
   return roots.flatMap((root) => root ? [join(root, "bin")] : []);
 }
 
@@ -90,31 +95,67 @@ export class Denokv implements AsyncDisposable {
   }
 }
 
-async function spawn({ program, path, token, args: more = [] }: DenokvOptions, port: number): Promise<ServerProcess> {
-  const args = ["--sqlite-path", path, "serve", "--addr", `127.0.0.1:${port}`, ...more];
+async function spawn(
+  { program, path, token, args: more = [] }: DenokvOptions,
+  port: number,
+): Promise<ServerProcess> {
+  const args = [
+    "--sqlite-path",
+    path,
+    "serve",
+    "--addr",
+    `127.0.0.1:${port}`,
+    ...more,
+  ];
   const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
-  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "null", stderr: "piped" }).spawn();
+  const child = new Deno.Command(program, {
+    args,
+    env,
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
   const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const read = readPort(child.stderr, resolve).then(() => reject(new Error("denokv ended before it listened")));
+  const read = readPort(child.stderr, resolve).then(() =>
+    reject(new Error("denokv ended before it listened"))
+  );
   return { child, read, port: await deadline(promise, START_TIMEOUT_MS) };
 }
 
-async function readPort(stderr: ReadableStream<Uint8Array<ArrayBuffer>>, found: (port: number) => void): Promise<void> {
-  for await (const line of stderr.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
-    const [, port] = /Listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line) ?? [];
+async function readPort(
+  stderr: ReadableStream<Uint8Array<ArrayBuffer>>,
+  found: (port: number) => void,
+): Promise<void> {
+  for await (
+    const line of stderr.pipeThrough(new TextDecoderStream()).pipeThrough(
+      new TextLineStream(),
+    )
+  ) {
+    const [, port] = /Listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line) ??
+      [];
     if (port !== undefined) found(Number(port));
   }
 }
 
 async function installDenokv(): Promise<void> {
-  const { success } = await new Deno.Command("cargo", { args: ["install", "denokv", "--locked"] }).spawn().status;
-  if (!success) throw new Error("Cannot install denokv: expected `cargo install denokv --locked` to work");
+  const { success } = await new Deno.Command("cargo", {
+    args: ["install", "denokv", "--locked"],
+  }).spawn().status;
+  if (!success) {
+    throw new Error(
+      "Cannot install denokv: expected `cargo install denokv --locked` to work",
+    );
+  }
 }
 
 async function main(): Promise<void> {
   if (await findDenokv() === undefined) await installDenokv();
   const program = await findDenokv();
-  if (program === undefined) throw new Error("Cannot find denokv: expected it on the PATH, or DENOKV to name it");
+  if (program === undefined) {
+    throw new Error(
+      "Cannot find denokv: expected it on the PATH, or DENOKV to name it",
+    );
+  }
   await Deno.stdout.write(new TextEncoder().encode(`denokv is ${program}\n`));
 }
 

@@ -45,7 +45,10 @@ export class FakeClock implements Clock {
   async tick(ms: number): Promise<void> {
     const end = this.#now + ms;
     for (;;) {
-      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((
+        a,
+        b,
+      ) => a.at - b.at);
       if (next === undefined) break;
       this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.at);
@@ -62,10 +65,14 @@ export class FakeClock implements Clock {
  * a thread or a database may answer as well.
  */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await new Promise<void>((resolve) => setTimeout(resolve, 0));
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise<void>((resolve) => setTimeout(resolve, 0));
+  }
 }
 
 /** Runs all pending promise reactions and what follows from them in memory. */
 async function turns(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
 }

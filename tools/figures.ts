@@ -22,16 +22,23 @@ const STEP_MIB = 5;
 /** Returns all figures, as their sources are now. */
 export async function readFigures(): Promise<Figure[]> {
   const { rows } = await readResults();
-  const medianOf = (name: string) => quantile(rows.find((row) => row.name === name)?.rounds.gateway ?? [], 0.5);
+  const medianOf = (name: string) =>
+    quantile(rows.find((row) => row.name === name)?.rounds.gateway ?? [], 0.5);
   return [
     {
       text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
       places: [
         ["README.md", /(?<=takes another\s+)\d+ KiB/],
-        ["docs/deploy.md", /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/],
+        [
+          "docs/deploy.md",
+          /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/,
+        ],
         ["docs/operations.md", /(?<=add replicas or memory \()\d+ KiB/],
         ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+ KiB/],
-        ["src/cli/options/option_table.ts", /(?<=open streams; each takes )\d+ KiB/],
+        [
+          "src/cli/options/option_table.ts",
+          /(?<=open streams; each takes )\d+ KiB/,
+        ],
       ],
     },
     {
@@ -54,9 +61,15 @@ export async function readFigures(): Promise<Figure[]> {
 }
 
 /** Returns how many thousands of streams fit into so many MiB, beside the process itself. */
-function streamsIn(memoryMiB: number, medianOf: (row: string) => number): number {
-  const freeKiB = (memoryMiB - roundUp(medianOf("idle_memory"), STEP_MIB)) * 1_024;
-  return Math.floor(freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB) / 1_000) * 1_000;
+function streamsIn(
+  memoryMiB: number,
+  medianOf: (row: string) => number,
+): number {
+  const freeKiB = (memoryMiB - roundUp(medianOf("idle_memory"), STEP_MIB)) *
+    1_024;
+  return Math.floor(
+    freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB) / 1_000,
+  ) * 1_000;
 }
 
 function roundUp(value: number, step: number): number {
@@ -64,15 +77,26 @@ function roundUp(value: number, step: number): number {
 }
 
 /** Returns a text with a figure in its place. @throws {TypeError} If the text has no such place. */
-export function withFigure(text: string, place: RegExp, figure: string): string {
-  if (!place.test(text)) throw new TypeError(`Cannot write ${figure}: expected a text that matches ${place}`);
+export function withFigure(
+  text: string,
+  place: RegExp,
+  figure: string,
+): string {
+  if (!place.test(text)) {
+    throw new TypeError(
+      `Cannot write ${figure}: expected a text that matches ${place}`,
+    );
+  }
   return text.replace(place, figure);
 }
 
 if (import.meta.main) {
   for (const { text, places } of await readFigures()) {
     for (const [path, place] of places) {
-      await Deno.writeTextFile(path, withFigure(await Deno.readTextFile(path), place, text));
+      await Deno.writeTextFile(
+        path,
+        withFigure(await Deno.readTextFile(path), place, text),
+      );
     }
   }
 }

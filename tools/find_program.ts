@@ -27,12 +27,17 @@ export async function findProgram(
   machine: Machine,
 ): Promise<string | undefined> {
   const separator = machine.os === "windows" ? "\\" : "/";
-  const paths = names.flatMap((name) => folders.map((folder) => `${folder}${separator}${name}`));
+  const paths = names.flatMap((name) =>
+    folders.map((folder) => `${folder}${separator}${name}`)
+  );
   return await findFile(paths, machine);
 }
 
 /** Returns the first path that names a file. */
-export async function findFile(paths: readonly string[], { isFile }: Machine): Promise<string | undefined> {
+export async function findFile(
+  paths: readonly string[],
+  { isFile }: Machine,
+): Promise<string | undefined> {
   for (const path of paths) {
     if (await isFile(path)) return path;
   }
@@ -40,5 +45,7 @@ export async function findFile(paths: readonly string[], { isFile }: Machine): P
 
 /** Returns the folders in `PATH`. */
 export function foldersOnPath({ os, env }: Machine): string[] {
-  return (env("PATH") ?? "").split(os === "windows" ? ";" : ":").filter((folder) => folder !== "");
+  return (env("PATH") ?? "").split(os === "windows" ? ";" : ":").filter((
+    folder,
+  ) => folder !== "");
 }

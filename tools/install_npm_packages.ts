@@ -26,7 +26,12 @@ const NETWORK_ERROR =
   /\b(EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ETIMEDOUT|network timeout)\b/;
 
 /** `npm install` would try for minutes. */
-const PROBE_ARGS = ["ping", "--loglevel=error", "--fetch-retries=0", "--fetch-timeout=5000"];
+const PROBE_ARGS = [
+  "ping",
+  "--loglevel=error",
+  "--fetch-retries=0",
+  "--fetch-timeout=5000",
+];
 
 const INSTALL_ARGS = [
   "install",
@@ -51,13 +56,19 @@ export async function installNpmPackages(
   { cache = userCache(), install = runNpm }: InstallOptions = {},
 ): Promise<string | NotInstalled> {
   try {
-    return await cachedFolder(cache, `npm-${await digest(projects)}`, async (folder) => {
-      await writeProjects(folder, projects);
-      const { success, stderr } = await install(folder);
-      if (!success) throw new InstallError(stderr);
-    });
+    return await cachedFolder(
+      cache,
+      `npm-${await digest(projects)}`,
+      async (folder) => {
+        await writeProjects(folder, projects);
+        const { success, stderr } = await install(folder);
+        if (!success) throw new InstallError(stderr);
+      },
+    );
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return { reason: "npm is not installed" };
+    if (error instanceof Deno.errors.NotFound) {
+      return { reason: "npm is not installed" };
+    }
     if (error instanceof InstallError && NETWORK_ERROR.test(error.message)) {
       return { reason: "the npm registry cannot be reached" };
     }
@@ -77,7 +88,10 @@ async function digest(projects: ReadonlyMap<string, string>): Promise<string> {
   return hash.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 16);
 }
 
-async function writeProjects(folder: string, projects: ReadonlyMap<string, string>): Promise<void> {
+async function writeProjects(
+  folder: string,
+  projects: ReadonlyMap<string, string>,
+): Promise<void> {
   const root = { private: true, workspaces: [...projects.keys()] };
   await Deno.writeTextFile(join(folder, "package.json"), JSON.stringify(root));
   for (const [name, manifest] of projects) {
@@ -88,7 +102,9 @@ async function writeProjects(folder: string, projects: ReadonlyMap<string, strin
 
 async function runNpm(folder: string): Promise<InstallOutcome> {
   const probe = await npm(PROBE_ARGS, folder);
-  return NETWORK_ERROR.test(probe.stderr) ? probe : await npm(INSTALL_ARGS, folder);
+  return NETWORK_ERROR.test(probe.stderr)
+    ? probe
+    : await npm(INSTALL_ARGS, folder);
 }
 
 /** How a run of npm ended, and what it printed. */
@@ -108,8 +124,17 @@ export async function npm(
   env: Record<string, string> = {},
 ): Promise<NpmOutcome> {
   const program = Deno.build.os === "windows" ? "npm.cmd" : "npm";
-  const command = new Deno.Command(program, { args: [...args], cwd, env: { NO_COLOR: "1", ...env }, stdin: "null" });
+  const command = new Deno.Command(program, {
+    args: [...args],
+    cwd,
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+  });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
-  return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  return {
+    success,
+    stdout: decoder.decode(stdout),
+    stderr: decoder.decode(stderr),
+  };
 }

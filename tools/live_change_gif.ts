@@ -23,7 +23,11 @@ interface Edit {
 
 const EDITS: readonly Edit[] = [
   { name: "GREETING", from: "Hello from the gateway", to: "Good morning" },
-  { name: "FEATURE_FLAGS", from: "new-checkout,gift-cards", to: "new-checkout,dark-mode" },
+  {
+    name: "FEATURE_FLAGS",
+    from: "new-checkout,gift-cards",
+    to: "new-checkout,dark-mode",
+  },
 ];
 
 /** Also keeps each keystroke visible: modern-gif 2.1 loses a change that is only one pixel high, such as a hyphen. */
@@ -60,7 +64,10 @@ function stageHtml(pageUrl: string): string {
 function keystrokes({ from, to }: Edit): string[] {
   let common = 0;
   while (common < from.length && from[common] === to[common]) common++;
-  return Array.from({ length: to.length - common + 1 }, (_, index) => to.slice(0, common + index));
+  return Array.from(
+    { length: to.length - common + 1 },
+    (_, index) => to.slice(0, common + index),
+  );
 }
 
 /** The pictures of a change, from the first keystroke until the page has followed. */
@@ -109,13 +116,22 @@ class Film {
       await setAnimations(pageIn(this.#stage), time);
       await this.#take(GLOW_FRAME_MS);
     }
-    await pageIn(this.#stage).evaluate("for (const animation of document.getAnimations()) animation.finish()");
+    await pageIn(this.#stage).evaluate(
+      "for (const animation of document.getAnimations()) animation.finish()",
+    );
   }
 
   async #show(file: string, status: string): Promise<void> {
-    const text = file.split("\n").filter((line) => line.startsWith("REP_")).join("\n");
-    await this.#stage.locator("#text").evaluate((element, text) => element.textContent = text, text);
-    await this.#stage.locator("#status").evaluate((element, status) => element.textContent = status, status);
+    const text = file.split("\n").filter((line) => line.startsWith("REP_"))
+      .join("\n");
+    await this.#stage.locator("#text").evaluate(
+      (element, text) => element.textContent = text,
+      text,
+    );
+    await this.#stage.locator("#status").evaluate(
+      (element, status) => element.textContent = status,
+      status,
+    );
   }
 
   async #take(delay: number): Promise<void> {
@@ -139,32 +155,76 @@ function toRgba(png: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
   const { data, channels, width, height } = decode(png);
   const rgba = new Uint8ClampedArray(width * height * 4).fill(255);
   for (let pixel = 0; pixel < width * height; pixel++) {
-    for (let channel = 0; channel < channels; channel++) rgba[pixel * 4 + channel] = data[pixel * channels + channel]!;
+    for (let channel = 0; channel < channels; channel++) {
+      rgba[pixel * 4 + channel] = data[pixel * channels + channel]!;
+    }
   }
   return rgba;
 }
 
 /** Starts the gateway on the example page and an env file, and returns where it listens. */
-async function startGateway(envFile: string): Promise<{ url: string; process: Deno.ChildProcess }> {
-  const flags = ["--hostname", "127.0.0.1", "--port", "0", "--allowed-hosts", "127.0.0.1", "--kv", ":memory:"];
-  const example = ["--static-dir", "examples/page", "--manifest", "examples/rep.yaml", "--env-file", envFile];
-  const args = ["run", "--quiet", ...await stdFlags(), "-A", "main.ts", ...flags, ...example];
-  const process = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "inherit" }).spawn();
-  for await (const line of process.stdout.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+async function startGateway(
+  envFile: string,
+): Promise<{ url: string; process: Deno.ChildProcess }> {
+  const flags = [
+    "--hostname",
+    "127.0.0.1",
+    "--port",
+    "0",
+    "--allowed-hosts",
+    "127.0.0.1",
+    "--kv",
+    ":memory:",
+  ];
+  const example = [
+    "--static-dir",
+    "examples/page",
+    "--manifest",
+    "examples/rep.yaml",
+    "--env-file",
+    envFile,
+  ];
+  const args = [
+    "run",
+    "--quiet",
+    ...await stdFlags(),
+    "-A",
+    "main.ts",
+    ...flags,
+    ...example,
+  ];
+  const process = new Deno.Command(Deno.execPath(), {
+    args,
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  for await (
+    const line of process.stdout.pipeThrough(new TextDecoderStream())
+      .pipeThrough(new TextLineStream())
+  ) {
     const { msg, url } = JSON.parse(line);
     if (msg === "rep.listening") return { url, process };
   }
-  throw new Error("Cannot start the gateway: expected rep.listening in its log");
+  throw new Error(
+    "Cannot start the gateway: expected rep.listening in its log",
+  );
 }
 
 async function openStage(url: string) {
   const found = await findBrowser();
-  if ("reason" in found) throw new Error(`Cannot start a browser: ${found.reason}`);
+  if ("reason" in found) {
+    throw new Error(`Cannot start a browser: ${found.reason}`);
+  }
   const env = { ...Deno.env.toObject(), ...found.env };
-  const browser = await chromium.launch({ executablePath: found.path, args: ["--no-sandbox", "--disable-gpu"], env });
+  const browser = await chromium.launch({
+    executablePath: found.path,
+    args: ["--no-sandbox", "--disable-gpu"],
+    env,
+  });
   const stage = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await stage.setContent(stageHtml(url));
-  await stage.frameLocator("iframe").locator('#state[data-state="open"]').waitFor();
+  await stage.frameLocator("iframe").locator('#state[data-state="open"]')
+    .waitFor();
   return { browser, stage };
 }
 
@@ -178,7 +238,12 @@ async function makeGif(): Promise<Uint8Array> {
     const film = new Film(stage, envFile, text);
     await film.start();
     for (const edit of EDITS) await film.edit(edit);
-    const options = { ...SIZE, frames: film.pictures, maxColors: MAX_COLORS, looped: true };
+    const options = {
+      ...SIZE,
+      frames: film.pictures,
+      maxColors: MAX_COLORS,
+      looped: true,
+    };
     return new Uint8Array(await encode(options));
   } finally {
     await browser.close();
@@ -191,6 +256,8 @@ async function makeGif(): Promise<Uint8Array> {
 if (import.meta.main) {
   const gif = await makeGif();
   await Deno.writeFile(FILE, gif);
-  await Deno.stdout.write(new TextEncoder().encode(`${FILE}: ${gif.length} bytes\n`));
+  await Deno.stdout.write(
+    new TextEncoder().encode(`${FILE}: ${gif.length} bytes\n`),
+  );
   Deno.exit(); // Playwright's pipes outlive the browser
 }

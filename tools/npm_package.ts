@@ -30,34 +30,49 @@ const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
 
 /** Returns the source of each entry by the name of its file in the package: `index`, `client`, … */
 function entries(): ReadonlyMap<string, string> {
-  const published = Object.entries(config.exports).filter(([path]) => !DENO_ONLY.includes(path));
-  return new Map(published.map(([path, source]) => [path.slice("./".length) || "index", source.slice("./".length)]));
+  const published = Object.entries(config.exports).filter(([path]) =>
+    !DENO_ONLY.includes(path)
+  );
+  return new Map(
+    published.map((
+      [path, source],
+    ) => [path.slice("./".length) || "index", source.slice("./".length)]),
+  );
 }
 
 /** Returns the version of a package that the gateway imports on demand. */
 function lazyVersion(name: string): string | undefined {
-  return LAZY_PACKAGES.find((address) => address.startsWith(`npm:${name}@`))?.split("@").at(-1);
+  return LAZY_PACKAGES.find((address) => address.startsWith(`npm:${name}@`))
+    ?.split("@").at(-1);
 }
 
 /** Returns the `package.json`. @param repository The repository on GitHub: provenance has to name it. */
 function packageJson(repository: string | undefined) {
   const exports = [...entries()].map(([name, source]) => {
     const types = `./types/${source.replace(/\.ts$/, ".d.ts")}`;
-    return [name === "index" ? "." : `./${name}`, { types, default: `./${name}.js` }];
+    return [name === "index" ? "." : `./${name}`, {
+      types,
+      default: `./${name}.js`,
+    }];
   });
   return {
     name: config.name,
     version: config.version,
-    description: "Hands a single-page app its configuration at run time, and tells it when that changes",
+    description:
+      "Hands a single-page app its configuration at run time, and tells it when that changes",
     license: config.license,
-    ...(repository === undefined ? {} : { repository: `git+https://github.com/${repository}.git` }),
+    ...(repository === undefined
+      ? {}
+      : { repository: `git+https://github.com/${repository}.git` }),
     type: "module",
     sideEffects: false,
     engines: { node: ">=22" },
     exports: Object.fromEntries(exports),
     dependencies: { [DEPENDENCY]: lazyVersion(DEPENDENCY) },
     peerDependencies: OPTIONAL_PEERS,
-    peerDependenciesMeta: Object.fromEntries(Object.keys(OPTIONAL_PEERS).map((name) => [name, { optional: true }])),
+    peerDependenciesMeta: Object.fromEntries(
+      Object.keys(OPTIONAL_PEERS).map((name) => [name, { optional: true }]),
+    ),
   };
 }
 
@@ -69,16 +84,43 @@ async function writeModules(folder: string): Promise<void> {
   const sources = await Deno.makeTempDir();
   try {
     for (const [name, source] of entries()) {
-      await Deno.writeTextFile(join(sources, `${name}.ts`), await entryOf(source));
+      await Deno.writeTextFile(
+        join(sources, `${name}.ts`),
+        await entryOf(source),
+      );
     }
-    const external = [`${config.name}/client`, DEPENDENCY, ...Object.keys(OPTIONAL_PEERS)].map((name) =>
-      `--external=${name}`
+    const external = [
+      `${config.name}/client`,
+      DEPENDENCY,
+      ...Object.keys(OPTIONAL_PEERS),
+    ].map((name) => `--external=${name}`);
+    const options = [
+      "--quiet",
+      "--no-lock",
+      "--config=deno.json",
+      "--code-splitting",
+      "--platform=deno",
+      ...external,
+    ];
+    const files = [...entries().keys()].map((name) =>
+      join(sources, `${name}.ts`)
     );
-    const options = ["--quiet", "--no-lock", "--config=deno.json", "--code-splitting", "--platform=deno", ...external];
-    const files = [...entries().keys()].map((name) => join(sources, `${name}.ts`));
-    const args = ["bundle", ...options, ...await stdFlags(), `--outdir=${folder}`, ...files];
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT }).output();
-    if (!success) throw new Error(`Cannot bundle the module: ${new TextDecoder().decode(stderr)}`);
+    const args = [
+      "bundle",
+      ...options,
+      ...await stdFlags(),
+      `--outdir=${folder}`,
+      ...files,
+    ];
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args,
+      cwd: ROOT,
+    }).output();
+    if (!success) {
+      throw new Error(
+        `Cannot bundle the module: ${new TextDecoder().decode(stderr)}`,
+      );
+    }
   } finally {
     await Deno.remove(sources, { recursive: true });
   }
@@ -86,8 +128,12 @@ async function writeModules(folder: string): Promise<void> {
 
 async function entryOf(source: string): Promise<string> {
   const address = JSON.stringify(toFileUrl(join(ROOT, source)).href);
-  const hasDefault = /\bas default\b/.test(await Deno.readTextFile(join(ROOT, source)));
-  return `export * from ${address};\n${hasDefault ? `export { default } from ${address};\n` : ""}`;
+  const hasDefault = /\bas default\b/.test(
+    await Deno.readTextFile(join(ROOT, source)),
+  );
+  return `export * from ${address};\n${
+    hasDefault ? `export { default } from ${address};\n` : ""
+  }`;
 }
 
 /** An import of a module of the project in a declaration. */
@@ -100,8 +146,13 @@ const OWN_IMPORT = /(?<=\bfrom |\bimport\()"(\.{1,2}\/[^"]+)\.ts"/g;
 async function writeDeclarations(folder: string): Promise<void> {
   const sources = new Set(entries().values());
   for (const source of sources) { // grows while it is iterated
-    const text = declarationOf(await Deno.readTextFile(join(ROOT, source)), source);
-    for (const [, path] of text.matchAll(OWN_IMPORT)) sources.add(join(dirname(source), `${path}.ts`));
+    const text = declarationOf(
+      await Deno.readTextFile(join(ROOT, source)),
+      source,
+    );
+    for (const [, path] of text.matchAll(OWN_IMPORT)) {
+      sources.add(join(dirname(source), `${path}.ts`));
+    }
     const target = join(folder, source.replace(/\.ts$/, ".d.ts"));
     await Deno.mkdir(dirname(target), { recursive: true });
     await Deno.writeTextFile(target, text.replaceAll(OWN_IMPORT, '"$1.js"'));
@@ -109,10 +160,19 @@ async function writeDeclarations(folder: string): Promise<void> {
 }
 
 function declarationOf(text: string, fileName: string): string {
-  const compilerOptions = { target: ts.ScriptTarget.ESNext, isolatedDeclarations: true, strict: true };
-  const { outputText } = ts.transpileDeclaration(text, { fileName, compilerOptions });
+  const compilerOptions = {
+    target: ts.ScriptTarget.ESNext,
+    isolatedDeclarations: true,
+    strict: true,
+  };
+  const { outputText } = ts.transpileDeclaration(text, {
+    fileName,
+    compilerOptions,
+  });
   // Not every project has this library, of which TypeScript's default for a target is a part at the earliest in ESNext.
-  return /Dispos(e|able)\b/.test(outputText) ? `/// <reference lib="esnext.disposable" />\n${outputText}` : outputText;
+  return /Dispos(e|able)\b/.test(outputText)
+    ? `/// <reference lib="esnext.disposable" />\n${outputText}`
+    : outputText;
 }
 
 /**
@@ -127,17 +187,35 @@ export async function buildNpmPackage(
 ): Promise<string> {
   const target = join(folder, "package");
   await Deno.mkdir(target, { recursive: true });
-  await Promise.all([writeModules(target), writeDeclarations(join(target, "types"))]);
-  await Deno.writeTextFile(join(target, "package.json"), `${JSON.stringify(packageJson(repository), null, 2)}\n`);
-  for (const name of ["README.md", "LICENSE"]) await Deno.copyFile(join(ROOT, name), join(target, name));
-  const { success, stdout, stderr } = await npm(["pack", "--json", "--pack-destination", folder, target], folder);
+  await Promise.all([
+    writeModules(target),
+    writeDeclarations(join(target, "types")),
+  ]);
+  await Deno.writeTextFile(
+    join(target, "package.json"),
+    `${JSON.stringify(packageJson(repository), null, 2)}\n`,
+  );
+  for (const name of ["README.md", "LICENSE"]) {
+    await Deno.copyFile(join(ROOT, name), join(target, name));
+  }
+  const { success, stdout, stderr } = await npm([
+    "pack",
+    "--json",
+    "--pack-destination",
+    folder,
+    target,
+  ], folder);
   if (!success) throw new Error(`Cannot pack the npm package: ${stderr}`);
   return join(folder, JSON.parse(stdout)[0].filename);
 }
 
 if (import.meta.main) {
   const [folder] = Deno.args;
-  if (folder === undefined) throw new TypeError("Cannot build the npm package: expected a folder");
+  if (folder === undefined) {
+    throw new TypeError("Cannot build the npm package: expected a folder");
+  }
   const tarball = await buildNpmPackage(await Deno.realPath(folder));
-  await Deno.stdout.write(new TextEncoder().encode(`${relative(Deno.cwd(), tarball)}\n`));
+  await Deno.stdout.write(
+    new TextEncoder().encode(`${relative(Deno.cwd(), tarball)}\n`),
+  );
 }

@@ -1,20 +1,39 @@
 /** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
 import { defaultOf, flagOf } from "../src/cli/options/help.ts";
-import { environmentVariable, type Option, OPTION_NAMES, OPTIONS } from "../src/cli/options/option_table.ts";
+import {
+  environmentVariable,
+  type Option,
+  OPTION_NAMES,
+  OPTIONS,
+} from "../src/cli/options/option_table.ts";
 
 const FILE = "docs/reference.md";
 
 /** The table, with the comments that enclose it. */
-const TABLE = /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
+const TABLE =
+  /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
 
 /** Returns the table of options in Markdown. */
 export function optionTable(): string {
   const rows = OPTION_NAMES.map((name) => {
     const option: Option<unknown> = OPTIONS[name];
-    const codes = [flagOf(name, option), environmentVariable(name), option.manifest ?? "", defaultOf(option)].map(code);
-    return `| ${[...codes, option.help].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+    const codes = [
+      flagOf(name, option),
+      environmentVariable(name),
+      option.manifest ?? "",
+      defaultOf(option),
+    ].map(code);
+    return `| ${
+      [...codes, option.help].map((cell) => cell.replaceAll("|", "\\|")).join(
+        " | ",
+      )
+    } |`;
   });
-  return ["| flag | environment | manifest | default | |", "| --- | --- | --- | --- | --- |", ...rows].join("\n");
+  return [
+    "| flag | environment | manifest | default | |",
+    "| --- | --- | --- | --- | --- |",
+    ...rows,
+  ].join("\n");
 }
 
 function code(text: string): string {
@@ -23,9 +42,15 @@ function code(text: string): string {
 
 /** Returns the reference with the current table. */
 export function withOptionTable(reference: string): string {
-  return reference.replace(TABLE, (_, start, end) => `${start}${optionTable()}${end}`);
+  return reference.replace(
+    TABLE,
+    (_, start, end) => `${start}${optionTable()}${end}`,
+  );
 }
 
 if (import.meta.main) {
-  await Deno.writeTextFile(FILE, withOptionTable(await Deno.readTextFile(FILE)));
+  await Deno.writeTextFile(
+    FILE,
+    withOptionTable(await Deno.readTextFile(FILE)),
+  );
 }

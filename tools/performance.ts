@@ -9,7 +9,12 @@
 import { fit } from "../bench/_fit.ts";
 import { type Goal, goalsOf, isMet, valuesFor } from "../bench/_goals.ts";
 import { type Growth, mediansOf } from "../bench/_growth.ts";
-import { figure, formatFigure, formatNumber, quantile } from "../bench/_report.ts";
+import {
+  figure,
+  formatFigure,
+  formatNumber,
+  quantile,
+} from "../bench/_report.ts";
 import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
 
@@ -25,10 +30,19 @@ const SUBJECTS: readonly Subject[] = [
 ];
 
 /** The pages with tables. */
-export const PAGES: readonly string[] = ["docs/performance.md", "docs/development/performance.md"];
+export const PAGES: readonly string[] = [
+  "docs/performance.md",
+  "docs/development/performance.md",
+];
 
 /** What is beside the gateway in the table for those who only compare. */
-const COMPARED: readonly Subject[] = ["gateway", "floor", "Go gateway", "mercure", "nginx"];
+const COMPARED: readonly Subject[] = [
+  "gateway",
+  "floor",
+  "Go gateway",
+  "mercure",
+  "nginx",
+];
 
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
@@ -39,24 +53,35 @@ export function withResults(document: string, results: Results): string {
     cpu: cpuBlock,
     growth: growthBlock,
   };
-  return Object.entries(blocks).reduce((text, [name, block]) => withBlock(text, name, block(results)), document);
+  return Object.entries(blocks).reduce(
+    (text, [name, block]) => withBlock(text, name, block(results)),
+    document,
+  );
 }
 
 /** Replaces what is between a block's marker and the end of what `deno fmt` ignores. */
 function withBlock(document: string, name: string, text: string): string {
   const marker = `<!-- ${name}: written by tools/performance.ts -->\n`;
   const block = new RegExp(`(${marker})[^]*?(<!-- deno-fmt-ignore-end -->)`);
-  return document.replace(block, (_, start, end) => `${start}\n${text}\n\n${end}`);
+  return document.replace(
+    block,
+    (_, start, end) => `${start}\n${text}\n\n${end}`,
+  );
 }
 
-function runBlock({ measuredAt, machine: { deno, os, cores, load }, rows, skipped }: Results): string {
-  const where = `Measured on ${dateOf(measuredAt)} UTC with Deno ${deno} (${os}, ${cores} cores, load ${
+function runBlock(
+  { measuredAt, machine: { deno, os, cores, load }, rows, skipped }: Results,
+): string {
+  const where = `Measured on ${
+    dateOf(measuredAt)
+  } UTC with Deno ${deno} (${os}, ${cores} cores, load ${
     formatNumber(load)
   } before).`;
   const again = rows.flatMap(({ work, measuredAt }) =>
     measuredAt ? [`- Again on ${dateOf(measuredAt)} UTC: ${work}`] : []
   );
-  return [where, ...again, ...skipped.map((reason) => `- Skipped: ${reason}`)].join("\n");
+  return [where, ...again, ...skipped.map((reason) => `- Skipped: ${reason}`)]
+    .join("\n");
 }
 
 function dateOf(time: string): string {
@@ -66,27 +91,40 @@ function dateOf(time: string): string {
 /** What the gateway was measured in beside something else. */
 function costBlock({ rows }: Results): string {
   const measured = rows.filter(({ rounds }) => rounds.gateway && rounds.floor);
-  const named = measured.map(({ work, unit, rounds }) => ({ name: `${work}, ${unit}`, rounds }));
+  const named = measured.map(({ work, unit, rounds }) => ({
+    name: `${work}, ${unit}`,
+    rounds,
+  }));
   return subjectTable("work, unit", named, COMPARED);
 }
 
 function goalBlock({ rows }: Results): string {
   const body = rows.filter((row) => goalsOf(row).length > 0).map((row) => {
     const goals = goalsOf(row);
-    return [row.work, goals.map((goal) => goalText(row, goal)).join(", "), nowOf(row)];
+    return [
+      row.work,
+      goals.map((goal) => goalText(row, goal)).join(", "),
+      nowOf(row),
+    ];
   });
   return table(["work", "goal", "now"], body);
 }
 
 function goalText({ unit }: Row, { by, atLeast, atMost }: Goal): string {
-  const bound = atLeast === undefined ? `≤ ${formatNumber(atMost ?? NaN)}` : `≥ ${formatNumber(atLeast)}`;
+  const bound = atLeast === undefined
+    ? `≤ ${formatNumber(atMost ?? NaN)}`
+    : `≥ ${formatNumber(atLeast)}`;
   return `${bound} ${by === undefined ? unit : `× ${by}`}`;
 }
 
 function nowOf(row: Row): string {
   const goals = goalsOf(row);
   const verdicts = goals.map((goal) => isMet(row, goal));
-  const verdict = verdicts.includes(false) ? "**missed**" : verdicts.includes(undefined) ? "open" : "met";
+  const verdict = verdicts.includes(false)
+    ? "**missed**"
+    : verdicts.includes(undefined)
+    ? "open"
+    : "met";
   return `${goals.map((goal) => valueText(row, goal)).join("; ")}: ${verdict}`;
 }
 
@@ -94,13 +132,20 @@ function valueText(row: Row, goal: Goal): string {
   const values = valuesFor(row, goal);
   const { by } = goal;
   if (values.length === 0) return `${by ?? "gateway"} not measured`;
-  const text = formatFigure(figure("", by === undefined ? row.unit : "", values));
+  const text = formatFigure(
+    figure("", by === undefined ? row.unit : "", values),
+  );
   return by === undefined ? text : `${text} × ${by}`;
 }
 
 function cpuBlock({ rows }: Results): string {
-  const measured = rows.filter(({ cpuUs = {} }) => Object.values(cpuUs).some((values) => values.length > 0));
-  return subjectTable("work", measured.map(({ work, cpuUs = {} }) => ({ name: work, rounds: cpuUs })));
+  const measured = rows.filter(({ cpuUs = {} }) =>
+    Object.values(cpuUs).some((values) => values.length > 0)
+  );
+  return subjectTable(
+    "work",
+    measured.map(({ work, cpuUs = {} }) => ({ name: work, rounds: cpuUs })),
+  );
 }
 
 /** The medians, with a column for each of these subjects that any of the rows has. */
@@ -109,8 +154,12 @@ function subjectTable(
   rows: readonly { name: string; rounds: Row["rounds"] }[],
   subjects: readonly Subject[] = SUBJECTS,
 ): string {
-  const present = subjects.filter((subject) => rows.some(({ rounds }) => subject in rounds));
-  const body = rows.map(({ name, rounds }) => [name, ...present.map((subject) => medianOf(rounds[subject]))]);
+  const present = subjects.filter((subject) =>
+    rows.some(({ rounds }) => subject in rounds)
+  );
+  const body = rows.map((
+    { name, rounds },
+  ) => [name, ...present.map((subject) => medianOf(rounds[subject]))]);
   return table([head, ...present], body);
 }
 
@@ -119,19 +168,35 @@ function medianOf(values: readonly number[] | undefined): string {
 }
 
 function growthBlock({ growth }: Results): string {
-  return table(["work", "measured", "exponent", "R²", "one more"], growth.map(growthRow));
+  return table(
+    ["work", "measured", "exponent", "R²", "one more"],
+    growth.map(growthRow),
+  );
 }
 
 function growthRow(growth: Growth): string[] {
   const medians = mediansOf(growth);
   const { exponent, slope, r2 } = fit(medians);
-  const points = medians.map(({ size, cost }) => `${formatNumber(size)}: ${formatNumber(cost)} ${growth.unit}`);
+  const points = medians.map(({ size, cost }) =>
+    `${formatNumber(size)}: ${formatNumber(cost)} ${growth.unit}`
+  );
   const more = `${growth.sizeUnit}: ${formatNumber(slope)} ${growth.unit}`;
-  return [growth.work, points.join(", "), formatNumber(exponent), formatNumber(r2), more];
+  return [
+    growth.work,
+    points.join(", "),
+    formatNumber(exponent),
+    formatNumber(r2),
+    more,
+  ];
 }
 
-function table(head: readonly string[], body: readonly (readonly string[])[]): string {
-  return [head, head.map(() => "---"), ...body].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+function table(
+  head: readonly string[],
+  body: readonly (readonly string[])[],
+): string {
+  return [head, head.map(() => "---"), ...body].map((cells) =>
+    `| ${cells.join(" | ")} |`
+  ).join("\n");
 }
 
 /** Writes the pages and the plot. */
@@ -139,10 +204,16 @@ export async function writePerformance(): Promise<void> {
   const results = await readResults();
   for (const page of PAGES) {
     const url = new URL(`../${page}`, import.meta.url);
-    await Deno.writeTextFile(url, withResults(await Deno.readTextFile(url), results));
+    await Deno.writeTextFile(
+      url,
+      withResults(await Deno.readTextFile(url), results),
+    );
   }
   const { drawPlot } = await import("../bench/_plot.ts"); // its packages are not needed for the tables
-  await Deno.writeTextFile(new URL("../docs/performance.svg", import.meta.url), drawPlot(results));
+  await Deno.writeTextFile(
+    new URL("../docs/performance.svg", import.meta.url),
+    drawPlot(results),
+  );
 }
 
 if (import.meta.main) await writePerformance();

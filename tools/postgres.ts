@@ -15,7 +15,10 @@ const USERS = ["postgres", "nobody"];
 /** The superuser of the servers, and the name of their database. */
 const USER = "gateway";
 const DATABASE = "postgres";
-const LOCAL_ONLY = { listen_addresses: "127.0.0.1", unix_socket_directories: "" };
+const LOCAL_ONLY = {
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+};
 /** The data directory in the temporary one. */
 const DATA = "data";
 
@@ -26,8 +29,12 @@ const DATA = "data";
 export async function findPostgres(): Promise<string | undefined> {
   const named = Deno.env.get("POSTGRES_BIN");
   if (named) return named;
-  const versions = (await namesIn(DEBIAN_FOLDER)).sort((a, b) => Number(b) - Number(a));
-  const programs = versions.map((version) => join(DEBIAN_FOLDER, version, "bin", "initdb")); // clients are there as well
+  const versions = (await namesIn(DEBIAN_FOLDER)).sort((a, b) =>
+    Number(b) - Number(a)
+  );
+  const programs = versions.map((version) =>
+    join(DEBIAN_FOLDER, version, "bin", "initdb")
+  ); // clients are there as well
   const initdb = await findFile(programs, THIS_MACHINE);
   return initdb && dirname(initdb);
 }
@@ -57,7 +64,10 @@ export class PostgresServer implements AsyncDisposable {
   readonly #settings: Readonly<Record<string, string>>;
   #isRunning = false;
 
-  private constructor(bin: string, { directory, password, settings }: Location) {
+  private constructor(
+    bin: string,
+    { directory, password, settings }: Location,
+  ) {
     this.#bin = bin;
     this.#directory = directory;
     this.#settings = settings;
@@ -66,14 +76,30 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   /** Creates a database and starts its server. */
-  static async create(bin: string, options: PostgresServerOptions = {}): Promise<PostgresServer> {
+  static async create(
+    bin: string,
+    options: PostgresServerOptions = {},
+  ): Promise<PostgresServer> {
     const { settings = {}, files = {} } = options;
     const password = crypto.randomUUID();
-    const server = new PostgresServer(bin, { directory: await makeDirectory(), password, settings });
+    const server = new PostgresServer(bin, {
+      directory: await makeDirectory(),
+      password,
+      settings,
+    });
     await server.#write("password", password);
-    const access = ["--username", USER, "--auth", "scram-sha-256", "--pwfile", join(server.#directory, "password")];
+    const access = [
+      "--username",
+      USER,
+      "--auth",
+      "scram-sha-256",
+      "--pwfile",
+      join(server.#directory, "password"),
+    ];
     await server.#run("initdb", [...access, "--no-sync"]);
-    for (const [name, text] of Object.entries(files)) await server.#write(`${DATA}/${name}`, text);
+    for (const [name, text] of Object.entries(files)) {
+      await server.#write(`${DATA}/${name}`, text);
+    }
     await server.start();
     return server;
   }
@@ -85,17 +111,40 @@ export class PostgresServer implements AsyncDisposable {
    */
   async createReplica(port: number = this.port): Promise<PostgresServer> {
     const directory = await makeDirectory();
-    const replica = new PostgresServer(this.#bin, { directory, password: this.password, settings: this.#settings });
-    const source = ["--host", "127.0.0.1", "--port", String(port), "--username", USER];
-    await replica.#run("pg_basebackup", [...source, "--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]);
+    const replica = new PostgresServer(this.#bin, {
+      directory,
+      password: this.password,
+      settings: this.#settings,
+    });
+    const source = [
+      "--host",
+      "127.0.0.1",
+      "--port",
+      String(port),
+      "--username",
+      USER,
+    ];
+    await replica.#run("pg_basebackup", [
+      ...source,
+      "--write-recovery-conf",
+      "--checkpoint",
+      "fast",
+      "--no-sync",
+    ]);
     await replica.start();
     return replica;
   }
 
   /** The URL of servers that are replicas of each other, with parameters such as `schema=a`. */
-  static url(servers: readonly { port: number }[], { password }: PostgresServer, parameters = ""): string {
+  static url(
+    servers: readonly { port: number }[],
+    { password }: PostgresServer,
+    parameters = "",
+  ): string {
     const hosts = servers.map(({ port }) => `127.0.0.1:${port}`).join();
-    return `postgres://${USER}:${password}@${hosts}/${DATABASE}${parameters && `?${parameters}`}`;
+    return `postgres://${USER}:${password}@${hosts}/${DATABASE}${
+      parameters && `?${parameters}`
+    }`;
   }
 
   /** The URL of this server alone. */
@@ -105,8 +154,14 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Starts the server, and waits until it accepts connections. */
   async start(): Promise<void> {
-    const settings = Object.entries({ port: String(this.port), ...LOCAL_ONLY, ...this.#settings });
-    const flags = settings.map(([name, value]) => `-c ${name}='${value}'`).join(" ");
+    const settings = Object.entries({
+      port: String(this.port),
+      ...LOCAL_ONLY,
+      ...this.#settings,
+    });
+    const flags = settings.map(([name, value]) => `-c ${name}='${value}'`).join(
+      " ",
+    );
     await this.#run("pg_ctl", [
       "--wait",
       "--silent",
@@ -123,7 +178,13 @@ export class PostgresServer implements AsyncDisposable {
   async kill(): Promise<void> {
     if (!this.#isRunning) return;
     this.#isRunning = false;
-    await this.#run("pg_ctl", ["--wait", "--silent", "--mode", "immediate", "stop"]);
+    await this.#run("pg_ctl", [
+      "--wait",
+      "--silent",
+      "--mode",
+      "immediate",
+      "stop",
+    ]);
   }
 
   /** Makes a replica a primary. */
@@ -141,11 +202,20 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   async #run(program: string, args: readonly string[]): Promise<void> {
-    const { success, stderr } = await (await this.#command(program, ["-D", this.#data, ...args])).output();
-    if (!success) throw new Error(`Cannot run ${program}: ${new TextDecoder().decode(stderr)}`);
+    const { success, stderr } =
+      await (await this.#command(program, ["-D", this.#data, ...args]))
+        .output();
+    if (!success) {
+      throw new Error(
+        `Cannot run ${program}: ${new TextDecoder().decode(stderr)}`,
+      );
+    }
   }
 
-  async #command(program: string, args: readonly string[]): Promise<Deno.Command> {
+  async #command(
+    program: string,
+    args: readonly string[],
+  ): Promise<Deno.Command> {
     const env = { PGPASSWORD: this.password, LC_ALL: "C.UTF-8" };
     const user = await findUser();
     const pipes = { stdin: "null", stdout: "null", stderr: "piped" } as const;
@@ -187,11 +257,18 @@ async function findUser(): Promise<{ uid: number; gid: number } | undefined> {
     const gid = await id("-g", name);
     if (uid !== undefined && gid !== undefined) return { uid, gid };
   }
-  throw new Error(`Cannot run PostgreSQL as root: expected one of the users ${USERS.join(", ")}`);
+  throw new Error(
+    `Cannot run PostgreSQL as root: expected one of the users ${
+      USERS.join(", ")
+    }`,
+  );
 }
 
 async function id(flag: string, name: string): Promise<number | undefined> {
-  const { success, stdout } = await new Deno.Command("id", { args: [flag, name], stderr: "null" }).output();
+  const { success, stdout } = await new Deno.Command("id", {
+    args: [flag, name],
+    stderr: "null",
+  }).output();
   return success ? Number(new TextDecoder().decode(stdout)) : undefined;
 }
 
@@ -202,7 +279,9 @@ async function main(): Promise<void> {
       "Cannot find PostgreSQL: expected Debian's package postgresql, or POSTGRES_BIN to name the folder of initdb",
     );
   }
-  await Deno.stdout.write(new TextEncoder().encode(`PostgreSQL is in ${bin}\n`));
+  await Deno.stdout.write(
+    new TextEncoder().encode(`PostgreSQL is in ${bin}\n`),
+  );
 }
 
 if (import.meta.main) await main();

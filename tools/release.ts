@@ -36,7 +36,11 @@ export const TARGETS = [
  * The packages that the gateway imports only where they are needed, so that `deno compile` does not find them: the
  * driver of PostgreSQL, the API of OpenTelemetry, and what evaluates the patterns of a manifest.
  */
-export const LAZY_PACKAGES = ["npm:pg@8.23.1", "npm:@opentelemetry/api@1.10.0", "npm:re2js@2.10.0"] as const;
+export const LAZY_PACKAGES = [
+  "npm:pg@8.23.1",
+  "npm:@opentelemetry/api@1.10.0",
+  "npm:re2js@2.10.0",
+] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
 /** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, the constant of the sources, `package.json` files, and the health report in README.md. */
@@ -49,52 +53,108 @@ export function withVersion(text: string, version: string): string {
 }
 
 /** Returns the changelog with what is unreleased as a version. @param date The day, as `2026-01-31`. */
-export function withRelease(changelog: string, version: string, date: string): string {
-  return changelog.replace("## [Unreleased]\n", `## [Unreleased]\n\n## [${version}] - ${date}\n`);
+export function withRelease(
+  changelog: string,
+  version: string,
+  date: string,
+): string {
+  return changelog.replace(
+    "## [Unreleased]\n",
+    `## [Unreleased]\n\n## [${version}] - ${date}\n`,
+  );
 }
 
 /** Returns what the changelog says about a version; `undefined` if it does not mention it. */
-export function releaseNotes(changelog: string, version: string): string | undefined {
+export function releaseNotes(
+  changelog: string,
+  version: string,
+): string | undefined {
   const sections = changelog.split(/^## /m);
   const section = sections.find((text) => text.startsWith(`[${version}] - `));
   return section?.slice(section.indexOf("\n")).trim();
 }
 
 /** Returns the arguments of `deno` that compile the binary for a platform. @param flags See `tools/std.ts`. */
-export function compileArgs(target: string, folder: string, flags: readonly string[]): string[] {
-  const permissions = ["--no-prompt", "--allow-net", "--allow-env", "--allow-read", "--allow-write"];
+export function compileArgs(
+  target: string,
+  folder: string,
+  flags: readonly string[],
+): string[] {
+  const permissions = [
+    "--no-prompt",
+    "--allow-net",
+    "--allow-env",
+    "--allow-read",
+    "--allow-write",
+  ];
   const included = LAZY_PACKAGES.map((name) => `--include=${name}`);
   const output = `${folder}/rep-gateway-${target}`; // for Windows, Deno adds `.exe`
-  const options = [...permissions, "--allow-sys=hostname", "--unstable-kv", "--app-name=rep-gateway", ...included];
-  return ["compile", ...flags, ...options, `--target=${target}`, `--output=${output}`, "main.ts"];
+  const options = [
+    ...permissions,
+    "--allow-sys=hostname",
+    "--unstable-kv",
+    "--app-name=rep-gateway",
+    ...included,
+  ];
+  return [
+    "compile",
+    ...flags,
+    ...options,
+    `--target=${target}`,
+    `--output=${output}`,
+    "main.ts",
+  ];
 }
 
 /** Returns what has to be mended before a tag can be released. */
 export async function releaseProblems(tag: string): Promise<string[]> {
   const version = tag.replace(/^v/, "");
-  if (!VERSION.test(version)) return [`Cannot release ${tag}: expected a tag such as v1.2.3`];
-  const texts = await Promise.all(VERSIONED_FILES.map((path) => Deno.readTextFile(path)));
-  const stale = VERSIONED_FILES.filter((_, index) => texts[index] !== withVersion(texts[index] ?? "", version));
-  const hasNotes = releaseNotes(await Deno.readTextFile(CHANGELOG), version) !== undefined;
+  if (!VERSION.test(version)) {
+    return [`Cannot release ${tag}: expected a tag such as v1.2.3`];
+  }
+  const texts = await Promise.all(
+    VERSIONED_FILES.map((path) => Deno.readTextFile(path)),
+  );
+  const stale = VERSIONED_FILES.filter((_, index) =>
+    texts[index] !== withVersion(texts[index] ?? "", version)
+  );
+  const hasNotes =
+    releaseNotes(await Deno.readTextFile(CHANGELOG), version) !== undefined;
   return [
-    ...stale.map((path) => `Cannot release ${tag}: ${path} names another version`),
-    ...(hasNotes ? [] : [`Cannot release ${tag}: ${CHANGELOG} has no section [${version}]`]),
+    ...stale.map((path) =>
+      `Cannot release ${tag}: ${path} names another version`
+    ),
+    ...(hasNotes
+      ? []
+      : [`Cannot release ${tag}: ${CHANGELOG} has no section [${version}]`]),
   ];
 }
 
 async function prepare(version: string): Promise<void> {
-  if (!VERSION.test(version)) throw new TypeError(`Cannot prepare "${version}": expected a version such as 1.2.3`);
+  if (!VERSION.test(version)) {
+    throw new TypeError(
+      `Cannot prepare "${version}": expected a version such as 1.2.3`,
+    );
+  }
   for (const path of VERSIONED_FILES) {
-    await Deno.writeTextFile(path, withVersion(await Deno.readTextFile(path), version));
+    await Deno.writeTextFile(
+      path,
+      withVersion(await Deno.readTextFile(path), version),
+    );
   }
   const date = new Date().toISOString().slice(0, "2026-01-31".length);
-  await Deno.writeTextFile(CHANGELOG, withRelease(await Deno.readTextFile(CHANGELOG), version, date));
+  await Deno.writeTextFile(
+    CHANGELOG,
+    withRelease(await Deno.readTextFile(CHANGELOG), version, date),
+  );
 }
 
 async function compileAll(folder: string): Promise<void> {
   const flags = await stdFlags();
   for (const target of TARGETS) {
-    const { success } = await new Deno.Command(Deno.execPath(), { args: compileArgs(target, folder, flags) }).spawn()
+    const { success } = await new Deno.Command(Deno.execPath(), {
+      args: compileArgs(target, folder, flags),
+    }).spawn()
       .status;
     if (!success) throw new Error(`Cannot compile for ${target}`);
   }
@@ -106,8 +166,15 @@ async function check(tag: string): Promise<void> {
 }
 
 async function printNotes(tag: string): Promise<void> {
-  const notes = releaseNotes(await Deno.readTextFile(CHANGELOG), tag.replace(/^v/, ""));
-  if (notes === undefined) throw new Error(`Cannot print the notes of ${tag}: expected a section in ${CHANGELOG}`);
+  const notes = releaseNotes(
+    await Deno.readTextFile(CHANGELOG),
+    tag.replace(/^v/, ""),
+  );
+  if (notes === undefined) {
+    throw new Error(
+      `Cannot print the notes of ${tag}: expected a section in ${CHANGELOG}`,
+    );
+  }
   await Deno.stdout.write(new TextEncoder().encode(`${notes}\n`));
 }
 
@@ -121,6 +188,10 @@ const STEPS: Readonly<Record<string, (argument: string) => Promise<void>>> = {
 if (import.meta.main) {
   const [name = "", argument = ""] = Deno.args;
   const step = STEPS[name];
-  if (step === undefined) throw new TypeError(`Cannot run "${name}": expected one of ${Object.keys(STEPS).join(", ")}`);
+  if (step === undefined) {
+    throw new TypeError(
+      `Cannot run "${name}": expected one of ${Object.keys(STEPS).join(", ")}`,
+    );
+  }
   await step(argument);
 }

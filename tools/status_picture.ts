@@ -3,7 +3,12 @@
  * `deno run $(deno run -A tools/std.ts) -A tools/status_picture.ts`. It needs a browser, see `find_browser.ts`.
  */
 import { chromium } from "playwright-core";
-import { createGateway, type Gateway, type GatewayOptions, memoryStore } from "../main.ts";
+import {
+  createGateway,
+  type Gateway,
+  type GatewayOptions,
+  memoryStore,
+} from "../main.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { findBrowser } from "./find_browser.ts";
 import { seededRandom } from "./seeded_random.ts";
@@ -20,7 +25,10 @@ const VARIABLES = {
   REP_SENSITIVE_ANALYTICS_KEY: "not shown",
   REP_SERVER_DATABASE_URL: "not shown",
 };
-const NEWER = { ...VARIABLES, REP_PUBLIC_FEATURE_FLAGS: "new-checkout,dark-mode" };
+const NEWER = {
+  ...VARIABLES,
+  REP_PUBLIC_FEATURE_FLAGS: "new-checkout,dark-mode",
+};
 const INVALID = { ...VARIABLES, REP_PUBLIC_LOG_LEVEL: "verbose" };
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -29,16 +37,26 @@ variables:
   LOG_LEVEL: { tier: public, type: enum, values: [debug, info, warn, error] }`;
 
 /** A busy hour: clients come and go, and ask for session keys, some of them too often. */
-async function passAnHour(gateway: Gateway, clock: FakeClock, random: () => number): Promise<void> {
+async function passAnHour(
+  gateway: Gateway,
+  clock: FakeClock,
+  random: () => number,
+): Promise<void> {
   const streams: Response[] = [];
   for (let minute = 0; minute < MINUTES; minute++) {
     const visitors = Math.round(6 + 4 * Math.sin(minute / 9) + 3 * random());
-    while (streams.length < visitors) streams.push(await gateway.fetch(new Request("http://app.test/rep/changes")));
+    while (streams.length < visitors) {
+      streams.push(
+        await gateway.fetch(new Request("http://app.test/rep/changes")),
+      );
+    }
     for (const { body } of streams.splice(visitors)) await body?.cancel();
     const requests = minute === 31 ? 13 : Math.round(visitors * random());
     const headers = { "sec-fetch-site": "same-origin" };
     for (let request = 0; request < requests; request++) {
-      await gateway.fetch(new Request("http://app.test/rep/session-key", { headers }));
+      await gateway.fetch(
+        new Request("http://app.test/rep/session-key", { headers }),
+      );
     }
     await clock.tick(MINUTE_MS);
   }
@@ -49,7 +67,13 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
   const clock = new FakeClock(Date.UTC(2026, 4, 12, 2));
   const random = seededRandom(1);
   let variables: Record<string, string> = VARIABLES;
-  const common: GatewayOptions = { store: memoryStore(), hotReload: true, maxStreamAgeMs: 86_400_000, random, clock };
+  const common: GatewayOptions = {
+    store: memoryStore(),
+    hotReload: true,
+    maxStreamAgeMs: 86_400_000,
+    random,
+    clock,
+  };
   const sourceOf = () => "/etc/app/app.env";
   const older = await createGateway({
     ...common,
@@ -59,7 +83,11 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
     instanceId: "app-7d9f-x2x4b:8080",
   });
   await passAnHour(older, clock, random);
-  const newer = await createGateway({ ...common, variables: NEWER, instanceId: "app-6c5b-9kq7p:8080" });
+  const newer = await createGateway({
+    ...common,
+    variables: NEWER,
+    instanceId: "app-6c5b-9kq7p:8080",
+  });
   await clock.tick(20_000);
   variables = INVALID;
   await older.reload().catch(() => {}); // the page has the reason
@@ -68,12 +96,20 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
 
 async function takePicture(url: string): Promise<Uint8Array> {
   const found = await findBrowser();
-  if ("reason" in found) throw new Error(`Cannot start a browser: ${found.reason}`);
+  if ("reason" in found) {
+    throw new Error(`Cannot start a browser: ${found.reason}`);
+  }
   const env = { ...Deno.env.toObject(), ...found.env };
-  const browser = await chromium.launch({ executablePath: found.path, args: ["--no-sandbox", "--disable-gpu"], env });
+  const browser = await chromium.launch({
+    executablePath: found.path,
+    args: ["--no-sandbox", "--disable-gpu"],
+    env,
+  });
   const page = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await page.goto(url);
-  await page.waitForResponse((response) => response.headers()["content-type"] === "application/json"); // a poll
+  await page.waitForResponse((response) =>
+    response.headers()["content-type"] === "application/json"
+  ); // a poll
   const picture = await page.screenshot();
   await browser.close();
   return picture;
@@ -81,9 +117,16 @@ async function takePicture(url: string): Promise<Uint8Array> {
 
 if (import.meta.main) {
   const { older } = await startReplicas();
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, older.fetchHealth);
-  const picture = await takePicture(`http://127.0.0.1:${server.addr.port}/status`);
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    older.fetchHealth,
+  );
+  const picture = await takePicture(
+    `http://127.0.0.1:${server.addr.port}/status`,
+  );
   await Deno.writeFile(FILE, picture);
-  await Deno.stdout.write(new TextEncoder().encode(`${FILE}: ${picture.length} bytes\n`));
+  await Deno.stdout.write(
+    new TextEncoder().encode(`${FILE}: ${picture.length} bytes\n`),
+  );
   Deno.exit(); // Playwright's pipes outlive the browser
 }

@@ -19,21 +19,29 @@ export async function stdFlags(): Promise<string[]> {
 
 /** Returns the flags with which neither the unstable features nor the compiler options of `deno.json` apply. */
 export async function registryFlags(): Promise<string[]> {
-  const map = await isJsrReachable() ? `data:application/json,${encodeURIComponent(jsrImportMap())}` : IMPORT_MAP;
+  const map = await isJsrReachable()
+    ? `data:application/json,${encodeURIComponent(jsrImportMap())}`
+    : IMPORT_MAP;
   return ["--no-config", "--no-lock", `--import-map=${map}`];
 }
 
 /** Import maps have no subpaths of packages, unlike `imports` of `deno.json`. */
 function jsrImportMap(): string {
   const packages = Object.entries(config.imports);
-  const subpaths = packages.map(([name, path]) => [`${name}/`, `${path.replace("jsr:", "jsr:/")}/`]);
-  return JSON.stringify({ imports: Object.fromEntries([...packages, ...subpaths]) });
+  const subpaths = packages.map((
+    [name, path],
+  ) => [`${name}/`, `${path.replace("jsr:", "jsr:/")}/`]);
+  return JSON.stringify({
+    imports: Object.fromEntries([...packages, ...subpaths]),
+  });
 }
 
 /** Returns the text of a `deno.json` with which `deno` finds the packages without further flags. */
 export async function stdConfig(): Promise<string> {
   const { imports, scopes, ...others } = config;
-  const packages = await isJsrReachable() ? { imports, scopes } : { importMap: IMPORT_MAP };
+  const packages = await isJsrReachable()
+    ? { imports, scopes }
+    : { importMap: IMPORT_MAP };
   return `${JSON.stringify({ ...others, ...packages }, null, 2)}\n`;
 }
 
@@ -41,7 +49,9 @@ async function isJsrReachable(): Promise<boolean> {
   const registry = Deno.env.get("JSR_URL") ?? "https://jsr.io/";
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(new URL("@std/assert/meta.json", registry), { signal });
+    const response = await fetch(new URL("@std/assert/meta.json", registry), {
+      signal,
+    });
     await response.body?.cancel();
     return response.ok;
   } catch {
@@ -51,6 +61,8 @@ async function isJsrReachable(): Promise<boolean> {
 
 if (import.meta.main) {
   const flags = Deno.args.includes("--no-config") ? registryFlags : stdFlags;
-  const text = Deno.args.includes("--config") ? await stdConfig() : (await flags()).join(" ");
+  const text = Deno.args.includes("--config")
+    ? await stdConfig()
+    : (await flags()).join(" ");
   await Deno.stdout.write(new TextEncoder().encode(text));
 }

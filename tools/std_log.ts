@@ -31,7 +31,10 @@ export abstract class BaseHandler {
   readonly #level: number;
   formatter: FormatterFunction;
 
-  constructor(levelName: LevelName, { formatter }: { formatter: FormatterFunction }) {
+  constructor(
+    levelName: LevelName,
+    { formatter }: { formatter: FormatterFunction },
+  ) {
     this.#level = LogLevels[levelName];
     this.formatter = formatter;
   }
@@ -48,7 +51,11 @@ export class Logger {
   readonly #level: number;
   readonly #handlers: BaseHandler[];
 
-  constructor(_name: string, levelName: LevelName, { handlers }: { handlers: BaseHandler[] }) {
+  constructor(
+    _name: string,
+    levelName: LevelName,
+    { handlers }: { handlers: BaseHandler[] },
+  ) {
     this.#level = LogLevels[levelName];
     this.#handlers = handlers;
   }

@@ -11,27 +11,37 @@ export const MAX_WORDS = 24_000;
 
 /** Returns the number of words in a text of Markdown, code included; table bars, bullets and dashes are no words. */
 export function countWords(text: string): number {
-  return text.split(/\s+/).filter((part) => /[\p{Letter}\p{Number}]/u.test(part)).length;
+  return text.split(/\s+/).filter((part) =>
+    /[\p{Letter}\p{Number}]/u.test(part)
+  ).length;
 }
 
 /** Returns the paths of all pages for users; those in `docs/development/` are for whoever changes the gateway. */
 async function userPages(): Promise<string[]> {
-  const docs = await Array.fromAsync(Deno.readDir("docs"), ({ name }) => `docs/${name}`);
-  return ["README.md", ...docs.filter((path) => path.endsWith(".md")).toSorted()];
+  const docs = await Array.fromAsync(
+    Deno.readDir("docs"),
+    ({ name }) => `docs/${name}`,
+  );
+  return [
+    "README.md",
+    ...docs.filter((path) => path.endsWith(".md")).toSorted(),
+  ];
 }
 
 /** Returns the number of words in each page for users. */
 export async function countUserPages(): Promise<Map<string, number>> {
   const pages = await userPages();
-  const counts = pages.map(async (page) => [page, countWords(await Deno.readTextFile(page))] as const);
+  const counts = pages.map(async (page) =>
+    [page, countWords(await Deno.readTextFile(page))] as const
+  );
   return new Map(await Promise.all(counts));
 }
 
 if (import.meta.main) {
   const counts = await countUserPages();
   const sum = counts.values().reduce((sum, count) => sum + count, 0);
-  const lines = [...counts, [`of ${MAX_WORDS}`, sum] as const].map(([page, count]) =>
-    `${String(count).padStart(6)} ${page}\n`
-  );
+  const lines = [...counts, [`of ${MAX_WORDS}`, sum] as const].map((
+    [page, count],
+  ) => `${String(count).padStart(6)} ${page}\n`);
   await Deno.stdout.write(new TextEncoder().encode(lines.join("")));
 }

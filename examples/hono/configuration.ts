@@ -2,7 +2,9 @@ import type { MiddlewareHandler } from "hono";
 import type { Gateway } from "@rep/gateway";
 
 /** Returns a middleware that answers the gateway's requests, and puts the configuration into pages. */
-export function configuration(gateway: Gateway): MiddlewareHandler<{ Bindings: Deno.ServeHandlerInfo }> {
+export function configuration(
+  gateway: Gateway,
+): MiddlewareHandler<{ Bindings: Deno.ServeHandlerInfo }> {
   return async (context, next) => {
     const response = await gateway.handle(context.req.raw, context.env);
     if (response) return response;

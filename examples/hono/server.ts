@@ -1,15 +1,26 @@
 /** A Hono app that uses the gateway as a middleware, and sends a Content Security Policy with a nonce. */
 import { type Context, Hono } from "hono";
-import { NONCE, secureHeaders, type SecureHeadersVariables } from "hono/secure-headers";
+import {
+  NONCE,
+  secureHeaders,
+  type SecureHeadersVariables,
+} from "hono/secure-headers";
 import { createGateway, createLog } from "@rep/gateway";
 import { readEnvFile, watchFiles } from "@rep/gateway/sources";
 import { configuration } from "./configuration.ts";
 
-type Env = { Bindings: Deno.ServeHandlerInfo; Variables: SecureHeadersVariables };
+type Env = {
+  Bindings: Deno.ServeHandlerInfo;
+  Variables: SecureHeadersVariables;
+};
 
 const [path = "app.env", port = "8000"] = Deno.args;
 
-const gateway = await createGateway({ variables: () => readEnvFile(path), hotReload: true, log: createLog() });
+const gateway = await createGateway({
+  variables: () => readEnvFile(path),
+  hotReload: true,
+  log: createLog(),
+});
 
 await watchFiles([path], () => {
   gateway.reload().catch(() => {}); // the log says why, and the previous variables stay active
@@ -61,6 +72,9 @@ function page(context: Context<Env>): string {
 }
 
 app.get("/", (context) => context.html(page(context)));
-app.get("/api/time", (context) => context.json({ time: new Date().toISOString() }));
+app.get(
+  "/api/time",
+  (context) => context.json({ time: new Date().toISOString() }),
+);
 
 Deno.serve({ hostname: "127.0.0.1", port: Number(port) }, app.fetch);

@@ -1,4 +1,13 @@
-import { get, getAll, getSecure, meta, onAnyChange, onChange, onStatus, status } from "/rep/client.js";
+import {
+  get,
+  getAll,
+  getSecure,
+  meta,
+  onAnyChange,
+  onChange,
+  onStatus,
+  status,
+} from "/rep/client.js";
 
 const GREETING = "Configuration, live";
 const STATES = { open: "Live", connecting: "Connecting…", closed: "Closed" };
@@ -33,7 +42,10 @@ function showValue(row, value) {
 function createRow(name) {
   const row = byId("row").content.firstElementChild.cloneNode(true);
   row.querySelector("th").textContent = name;
-  row.addEventListener("animationend", () => row.classList.contains("gone") ? removeRow(name) : stopAnimation(row));
+  row.addEventListener(
+    "animationend",
+    () => row.classList.contains("gone") ? removeRow(name) : stopAnimation(row),
+  );
   const next = [...rows.keys()].filter((other) => other > name).sort()[0];
   byId("variables").insertBefore(row, rows.get(next) ?? null);
   rows.set(name, row);
@@ -63,7 +75,9 @@ function showChange(name, value) {
 }
 
 function announceChange(name, value) {
-  const news = value === undefined ? `${name} was deleted` : `${name} is now ${value || "empty"}`;
+  const news = value === undefined
+    ? `${name} was deleted`
+    : `${name} is now ${value || "empty"}`;
   byId("news").textContent = `${news} (${new Date().toLocaleTimeString()})`;
 }
 
@@ -99,11 +113,17 @@ function start() {
   showGreeting();
   showStatus(status());
   showServerVariable();
-  for (const [name, value] of Object.entries(getAll())) showValue(createRow(name), value);
+  for (const [name, value] of Object.entries(getAll())) {
+    showValue(createRow(name), value);
+  }
   byId("sensitive").addEventListener("submit", decrypt);
-  if (!meta()) showProblem("This page has no configuration: it must be served by the gateway.");
-  else if (!meta().hotReloadAvailable) showProblem("Hot reload is off: start the gateway with --hot-reload.");
-  else subscribe();
+  if (!meta()) {
+    showProblem(
+      "This page has no configuration: it must be served by the gateway.",
+    );
+  } else if (!meta().hotReloadAvailable) {
+    showProblem("Hot reload is off: start the gateway with --hot-reload.");
+  } else subscribe();
 }
 
 start();

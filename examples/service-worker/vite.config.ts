@@ -8,8 +8,12 @@ function clientFromGateway(): Plugin {
     name: "client-from-gateway",
     enforce: "pre",
     // Vite must not look for the client, neither before it starts nor when it transforms the imports of a module ahead.
-    config: () => ({ optimizeDeps: { exclude: [client] }, server: { preTransformRequests: false } }),
-    resolveId: (id) => id === client ? { id: "/rep/client.js", external: true } : undefined,
+    config: () => ({
+      optimizeDeps: { exclude: [client] },
+      server: { preTransformRequests: false },
+    }),
+    resolveId: (id) =>
+      id === client ? { id: "/rep/client.js", external: true } : undefined,
   };
 }
 
@@ -33,8 +37,11 @@ export default defineConfig({
                 cacheKeyWillBeUsed: () => Promise.resolve("/"),
                 // A page with SENSITIVE values must not be stored. Workbox itself does not look at Cache-Control.
                 cacheWillUpdate: ({ response }) => {
-                  const isSecret = response.headers.get("cache-control")?.includes("no-store");
-                  return Promise.resolve(response.ok && !isSecret ? response : null);
+                  const isSecret = response.headers.get("cache-control")
+                    ?.includes("no-store");
+                  return Promise.resolve(
+                    response.ok && !isSecret ? response : null,
+                  );
                 },
               }],
             },

@@ -60,7 +60,10 @@ export class Changes {
     this.#options = options;
     const { store, clock, random, metrics } = options;
     const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
-    const tail = this.tail = new Tail(eventLog, (frames) => this.hub.deliver(frames));
+    const tail = this.tail = new Tail(
+      eventLog,
+      (frames) => this.hub.deliver(frames),
+    );
     this.hub = new Hub(tail, options);
     const rollout = this.rollout = new Rollout({
       ...options,
@@ -83,10 +86,16 @@ export class Changes {
   /** What pages are built from: this process's own configuration, or the published state if another is active. */
   activeConfiguration(own: Snapshot): ActiveConfiguration {
     const { tail } = this;
-    if (this.rollout.isActive || !tail.isLoaded) return { snapshot: own, cursor: this.publisher.cursor };
+    if (this.rollout.isActive || !tail.isLoaded) {
+      return { snapshot: own, cursor: this.publisher.cursor };
+    }
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
       const hash = this.rollout.active ?? own.hash;
-      this.#published = { own, snapshot: { ...own, hash, public: tail.publicValues }, cursor: tail.head };
+      this.#published = {
+        own,
+        snapshot: { ...own, hash, public: tail.publicValues },
+        cursor: tail.head,
+      };
     }
     return this.#published;
   }
@@ -112,8 +121,13 @@ export class Changes {
     const { tail } = this;
     if (!tail.isLoaded) await tail.readNew(); // streams wait for it
     const { head } = tail; // first: what another task reads meanwhile is newer than `newestEvent`
-    const heads = await store.getMany<{ id: number }>([EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY]);
-    const [newestEvent = 0, newestWrite = 0] = heads.map((entry) => entry?.value.id);
+    const heads = await store.getMany<{ id: number }>([
+      EVENTS_HEAD_KEY,
+      VARIABLES_HEAD_KEY,
+    ]);
+    const [newestEvent = 0, newestWrite = 0] = heads.map((entry) =>
+      entry?.value.id
+    );
     void tasks.run("reload", () => storedVariables.follow(newestWrite));
     if (newestEvent > head) return await tail.readNew();
     if (newestEvent === head) return;
@@ -124,8 +138,13 @@ export class Changes {
   #logLoss(delivered: number, stored: number): void {
     if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
     this.#loggedLoss = delivered;
-    const detail = "publishing them again: the store came back without the latest events";
-    this.#options.log.error("rep.store.lost_events", { detail, delivered, stored });
+    const detail =
+      "publishing them again: the store came back without the latest events";
+    this.#options.log.error("rep.store.lost_events", {
+      detail,
+      delivered,
+      stored,
+    });
   }
 }
 

@@ -53,7 +53,11 @@ export async function commitDifference(
   ]);
   if (changes.length === 0) return headId;
   const afterId = Math.max(0, ...lost.map(({ id }) => id));
-  const appended = await log.append(changes, state, { checks, afterId, onCommit });
+  const appended = await log.append(changes, state, {
+    checks,
+    afterId,
+    onCommit,
+  });
   if (appended === undefined) return undefined;
   await log.compact(appended);
   return appended.head?.value.id;
@@ -63,10 +67,15 @@ export async function commitDifference(
  * Deletes old values of variables that leave the PUBLIC tier and returns the state after that. It comes first: if the
  * process ends before the rest, the next attempt repeats it.
  */
-async function redactLeaving(target: PublicTarget, log: EventLog): Promise<PublicState> {
+async function redactLeaving(
+  target: PublicTarget,
+  log: EventLog,
+): Promise<PublicState> {
   for (;;) {
     const state = await log.state();
-    const leaving = deletions(state, target).filter(({ leavesPublic }) => leavesPublic).map(({ name }) => name);
+    const leaving = deletions(state, target).filter(({ leavesPublic }) =>
+      leavesPublic
+    ).map(({ name }) => name);
     if (!await log.redact(new Set(leaving), state)) return state;
   }
 }
@@ -84,11 +93,20 @@ export function difference(state: PublicState, target: PublicTarget): Change[] {
 
 function deletions({ events }: PublicState, target: PublicTarget): Change[] {
   return [...events.values()]
-    .filter(({ name, value }) => value !== undefined && !target.public.has(name))
-    .map(({ name }) => ({ name, value: undefined, leavesPublic: leavesPublic(name, target) }));
+    .filter(({ name, value }) =>
+      value !== undefined && !target.public.has(name)
+    )
+    .map(({ name }) => ({
+      name,
+      value: undefined,
+      leavesPublic: leavesPublic(name, target),
+    }));
 }
 
-function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolean {
+function leavesPublic(
+  name: string,
+  { sensitive, server }: PublicTarget,
+): boolean {
   return sensitive.has(name) || server.has(name);
 }
 
@@ -97,14 +115,24 @@ function leavesPublic(name: string, { sensitive, server }: PublicTarget): boolea
  *
  * @param lost A value that is not in the store, but that processes may have in memory.
  */
-function confirmation(target: PublicTarget, name: string, lost: string | undefined): Change {
-  return { name, value: target.public.get(name), leavesPublic: lost !== undefined && leavesPublic(name, target) };
+function confirmation(
+  target: PublicTarget,
+  name: string,
+  lost: string | undefined,
+): Change {
+  return {
+    name,
+    value: target.public.get(name),
+    leavesPublic: lost !== undefined && leavesPublic(name, target),
+  };
 }
 
 /** Returns the first change of each variable. */
 function withoutDuplicates(changes: readonly Change[]): Change[] {
   const first = new Map<string, Change>();
-  for (const change of changes) if (!first.has(change.name)) first.set(change.name, change);
+  for (const change of changes) {
+    if (!first.has(change.name)) first.set(change.name, change);
+  }
   return [...first.values()];
 }
 

@@ -2,7 +2,13 @@ import { batches } from "../store/batches.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/slices.ts";
-import { type Change, idAfter, type LogEvent, randomTag, tagOf } from "./log_event.ts";
+import {
+  type Change,
+  idAfter,
+  type LogEvent,
+  randomTag,
+  tagOf,
+} from "./log_event.ts";
 import {
   eventDelete,
   eventId,
@@ -84,19 +90,26 @@ export class EventLog {
 
   /** Returns the events after an id, in order. */
   async after(id: number, limit: number): Promise<LogEvent[]> {
-    return toEvents(await this.#store.list<StoredEvent>(EVENTS, { from: id + 1, limit }));
+    return toEvents(
+      await this.#store.list<StoredEvent>(EVENTS, { from: id + 1, limit }),
+    );
   }
 
   /** Returns the newest events, in order. */
   async newest(limit: number): Promise<LogEvent[]> {
-    return toEvents(await this.#store.list<StoredEvent>(EVENTS, { limit, reverse: true })).reverse();
+    return toEvents(
+      await this.#store.list<StoredEvent>(EVENTS, { limit, reverse: true }),
+    ).reverse();
   }
 
   /** Returns the newest event of every variable. */
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
-    return { head, events: toStates(await this.#store.list<StoredState>(STATES)) };
+    return {
+      head,
+      events: toStates(await this.#store.list<StoredState>(STATES)),
+    };
   }
 
   /**
@@ -127,16 +140,29 @@ export class EventLog {
    *
    * @returns Whether the log has changed, so that the state has to be read again.
    */
-  async redact(names: ReadonlySet<string>, { head, events }: PublicState): Promise<boolean> {
+  async redact(
+    names: ReadonlySet<string>,
+    { head, events }: PublicState,
+  ): Promise<boolean> {
     if (head === undefined || names.size === 0) return false;
     const entries = await this.#store.list<StoredEvent>(EVENTS);
-    const old = outdated(entries.filter(({ value }) => names.has(value.name)), events);
+    const old = outdated(
+      entries.filter(({ value }) => names.has(value.name)),
+      events,
+    );
     let current: Entry<Head> | undefined = head;
     for (const slice of slices(old, MAX_DELETES)) {
       if (current === undefined) break;
       const deletes = slice.map(({ key }) => ({ key }));
-      const value: Head = { ...current.value, recent: current.value.recent - deletes.length };
-      current = await this.#commit({ head: current, checks: [] }, value, deletes);
+      const value: Head = {
+        ...current.value,
+        recent: current.value.recent - deletes.length,
+      };
+      current = await this.#commit(
+        { head: current, checks: [] },
+        value,
+        deletes,
+      );
     }
     return old.length > 0;
   }
@@ -148,7 +174,10 @@ export class EventLog {
    * has changed the log.
    */
   async compact({ head, events }: PublicState): Promise<void> {
-    if (head === undefined || head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)) return;
+    if (
+      head === undefined ||
+      head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)
+    ) return;
     let current: Entry<Head> | undefined = head;
     while (current !== undefined && current.value.recent > this.#keep) {
       current = await this.#compactOldest(current, events);
@@ -156,30 +185,65 @@ export class EventLog {
   }
 
   /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
-  async #compactOldest(head: Entry<Head>, newest: PublicState["events"]): Promise<Entry<Head> | undefined> {
+  async #compactOldest(
+    head: Entry<Head>,
+    newest: PublicState["events"],
+  ): Promise<Entry<Head> | undefined> {
     const { compactedUpTo, recent } = head.value;
     const limit = Math.min(recent - this.#keep, MAX_DELETES);
-    const old = await this.#store.list<StoredEvent>(EVENTS, { from: compactedUpTo + 1, limit });
+    const old = await this.#store.list<StoredEvent>(EVENTS, {
+      from: compactedUpTo + 1,
+      limit,
+    });
     const last = old.at(-1);
     if (last === undefined) return undefined;
-    const value = { ...head.value, compactedUpTo: eventId(last), recent: recent - old.length };
-    return await this.#commit({ head, checks: [] }, value, outdated(old, newest).map(({ key }) => ({ key })));
+    const value = {
+      ...head.value,
+      compactedUpTo: eventId(last),
+      recent: recent - old.length,
+    };
+    return await this.#commit(
+      { head, checks: [] },
+      value,
+      outdated(old, newest).map(({ key }) => ({ key })),
+    );
   }
 
   /** Gives out ids with the tag of the log, above that of its head and another one. */
-  #withIds(changes: readonly Change[], head: number, afterId: number): LogEvent[] {
+  #withIds(
+    changes: readonly Change[],
+    head: number,
+    afterId: number,
+  ): LogEvent[] {
     const known = head || afterId;
     const tag = known === 0 ? this.#newTag : tagOf(known);
     let id = Math.max(head, afterId);
-    return changes.map((change) => ({ ...change, id: id = idAfter(id, this.#clock.now(), tag) }));
+    return changes.map((change) => ({
+      ...change,
+      id: id = idAfter(id, this.#clock.now(), tag),
+    }));
   }
 
-  async #commitEvents(events: readonly LogEvent[], state: PublicState, { head, checks }: Preconditions) {
+  async #commitEvents(
+    events: readonly LogEvent[],
+    state: PublicState,
+    { head, checks }: Preconditions,
+  ) {
     const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
-    const deleted = events.flatMap((event) => outdatedBy(event, state, compactedUpTo));
-    const added = events.length - deleted.filter((id) => id > compactedUpTo).length;
-    const value = { id: events.at(-1)?.id ?? 0, compactedUpTo, recent: recent + added };
-    return await this.#commit({ head, checks }, value, [...events.flatMap(eventWrites), ...deleted.map(eventDelete)]);
+    const deleted = events.flatMap((event) =>
+      outdatedBy(event, state, compactedUpTo)
+    );
+    const added = events.length -
+      deleted.filter((id) => id > compactedUpTo).length;
+    const value = {
+      id: events.at(-1)?.id ?? 0,
+      compactedUpTo,
+      recent: recent + added,
+    };
+    return await this.#commit({ head, checks }, value, [
+      ...events.flatMap(eventWrites),
+      ...deleted.map(eventDelete),
+    ]);
   }
 
   async #commit(
@@ -188,8 +252,13 @@ export class EventLog {
     writes: readonly Write[],
   ): Promise<Entry<Head> | undefined> {
     const check = { key: EVENTS_HEAD_KEY, version: head?.version ?? null };
-    const version = await this.#store.commit([check, ...checks], [{ key: EVENTS_HEAD_KEY, value }, ...writes]);
-    return version === undefined ? undefined : { key: EVENTS_HEAD_KEY, value, version };
+    const version = await this.#store.commit([check, ...checks], [{
+      key: EVENTS_HEAD_KEY,
+      value,
+    }, ...writes]);
+    return version === undefined
+      ? undefined
+      : { key: EVENTS_HEAD_KEY, value, version };
   }
 }
 
@@ -198,14 +267,20 @@ function outdated(
   entries: readonly Entry<StoredEvent>[],
   newest: PublicState["events"],
 ): readonly Entry<StoredEvent>[] {
-  return entries.filter((entry) => newest.get(entry.value.name)?.id !== eventId(entry));
+  return entries.filter((entry) =>
+    newest.get(entry.value.name)?.id !== eventId(entry)
+  );
 }
 
 /**
  * Returns the id of the event of the same variable that a new one makes outdated, if it is not to be kept: where the log
  * is compacted, or if the variable leaves the PUBLIC tier.
  */
-function outdatedBy({ name, leavesPublic }: LogEvent, state: PublicState, compactedUpTo: number): number[] {
+function outdatedBy(
+  { name, leavesPublic }: LogEvent,
+  state: PublicState,
+  compactedUpTo: number,
+): number[] {
   const id = state.events.get(name)?.id;
   return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
 }

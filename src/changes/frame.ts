@@ -18,11 +18,18 @@ export function sizeOf(frames: readonly Frame[]): number {
  * @param cursor The id of the last event to skip.
  * @param maxBytes The maximum total size; a single frame may exceed it.
  */
-export function takeAfter<F extends Frame>(frames: readonly F[], cursor: number, maxBytes: number): readonly F[] {
+export function takeAfter<F extends Frame>(
+  frames: readonly F[],
+  cursor: number,
+  maxBytes: number,
+): readonly F[] {
   const first = indexAfter(frames, cursor);
   let end = first;
   let bytes = 0;
-  while (end < frames.length && (end === first || bytes + (frames[end]?.bytes.length ?? 0) <= maxBytes)) {
+  while (
+    end < frames.length &&
+    (end === first || bytes + (frames[end]?.bytes.length ?? 0) <= maxBytes)
+  ) {
     bytes += frames[end++]?.bytes.length ?? 0;
   }
   return frames.slice(first, end);
@@ -44,7 +51,9 @@ function indexAfter(frames: readonly Frame[], cursor: number): number {
  * Returns a change as a message of the stream (endpoint specification, GET /rep/changes): the lines event, data and id.
  * JSON has no line breaks, so a single data line can hold any value.
  */
-export function eventFrame({ id, name, value }: Omit<LogEvent, "leavesPublic">): string {
+export function eventFrame(
+  { id, name, value }: Omit<LogEvent, "leavesPublic">,
+): string {
   const event = value === undefined ? "rep:config:delete" : "rep:config:update";
   const data = JSON.stringify({ key: name, tier: "public", value });
   return `event: ${event}\ndata: ${data}\nid: ${id}\n\n`;
@@ -62,7 +71,9 @@ interface OpeningFields {
 
 /** Returns the first frame of a stream. */
 export function openingFrame({ retryMs, comment, id }: OpeningFields): string {
-  return `retry: ${retryMs}\n: ${comment}\n${id === undefined ? "" : `id: ${id}\n`}\n`;
+  return `retry: ${retryMs}\n: ${comment}\n${
+    id === undefined ? "" : `id: ${id}\n`
+  }\n`;
 }
 
 /** Returns a frame that keeps the connection open and sets the client's cursor. */

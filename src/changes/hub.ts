@@ -4,7 +4,10 @@ import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { concat } from "../values/concat.ts";
 import { type Frame, heartbeatFrame, openingFrame } from "./frame.ts";
-import { STREAM_REJECTIONS, type StreamRejection } from "./stream_rejections.ts";
+import {
+  STREAM_REJECTIONS,
+  type StreamRejection,
+} from "./stream_rejections.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
@@ -40,7 +43,10 @@ interface SubscriberActions {
 }
 
 /** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
-type SubscriberFields = Pick<Subscriber, "actions" | "clientKey" | "cursor" | "skipsOutdated" | "endsAt" | "opening">;
+type SubscriberFields = Pick<
+  Subscriber,
+  "actions" | "clientKey" | "cursor" | "skipsOutdated" | "endsAt" | "opening"
+>;
 
 /**
  * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
@@ -64,7 +70,10 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
 
-  constructor({ actions, clientKey, cursor, skipsOutdated, endsAt, opening }: SubscriberFields) {
+  constructor(
+    { actions, clientKey, cursor, skipsOutdated, endsAt, opening }:
+      SubscriberFields,
+  ) {
     this.actions = actions;
     this.clientKey = clientKey;
     this.cursor = cursor;
@@ -120,7 +129,8 @@ export class Hub {
     this.#tail = tail;
     this.#options = options;
     this.#metrics = options.metrics;
-    const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } = options;
+    const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } =
+      options;
     this.#limits = new ClientLimits({
       clock,
       log,
@@ -141,10 +151,16 @@ export class Hub {
   }
 
   /** Opens a stream. */
-  subscribe(client: CountedClient, position: Position): ReadableStream<Uint8Array> {
+  subscribe(
+    client: CountedClient,
+    position: Position,
+  ): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
-    return new ReadableStream(this.#createSubscriber(client.clientKey, position), NO_READ_AHEAD);
+    return new ReadableStream(
+      this.#createSubscriber(client.clientKey, position),
+      NO_READ_AHEAD,
+    );
   }
 
   #rejection(client: CountedClient): StreamRejection | undefined {
@@ -161,14 +177,26 @@ export class Hub {
     this.#metrics.count("rep.streams.rejected", 1, reason);
     const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(REJECTED_RETRY_MS);
-    return ReadableStream.from([encoder.encode(openingFrame({ retryMs, comment, id: undefined }))]);
+    return ReadableStream.from([
+      encoder.encode(openingFrame({ retryMs, comment, id: undefined })),
+    ]);
   }
 
-  #createSubscriber(clientKey: string, { cursor, skipsOutdated }: Position): Subscriber {
+  #createSubscriber(
+    clientKey: string,
+    { cursor, skipsOutdated }: Position,
+  ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const endsAt = clock.monotonic() + maxStreamAgeMs * (0.8 + 0.2 * random());
     const opening = this.#opening(cursor);
-    return new Subscriber({ actions: this.#actions, clientKey, cursor: cursor ?? 0, skipsOutdated, endsAt, opening });
+    return new Subscriber({
+      actions: this.#actions,
+      clientKey,
+      cursor: cursor ?? 0,
+      skipsOutdated,
+      endsAt,
+      opening,
+    });
   }
 
   #open(subscriber: Subscriber): void {
@@ -185,8 +213,14 @@ export class Hub {
    * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
   #opening(cursor: number | undefined): string {
-    const comment = cursor === undefined ? "unknown event id; sending the full public state" : "connected";
-    return openingFrame({ retryMs: this.#randomBetween(RETRY_MS), comment, id: cursor });
+    const comment = cursor === undefined
+      ? "unknown event id; sending the full public state"
+      : "connected";
+    return openingFrame({
+      retryMs: this.#randomBetween(RETRY_MS),
+      comment,
+      id: cursor,
+    });
   }
 
   #pull(subscriber: Subscriber): Promise<void> | void {
@@ -199,7 +233,9 @@ export class Hub {
       if (frames.length > 0) return this.#replay(subscriber, frames);
       subscriber.skipsOutdated = false;
     }
-    if (subscriber.cursor < this.#tail.oldestInMemory) return this.#catchUp(subscriber);
+    if (subscriber.cursor < this.#tail.oldestInMemory) {
+      return this.#catchUp(subscriber);
+    }
     const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length === 0) this.#waiting.add(subscriber);
     else this.#replay(subscriber, frames);
@@ -207,7 +243,10 @@ export class Hub {
 
   async #catchUp(subscriber: Subscriber): Promise<void> {
     try {
-      const frames = await this.#tail.readFromStore(subscriber.cursor, CHUNK_BYTES);
+      const frames = await this.#tail.readFromStore(
+        subscriber.cursor,
+        CHUNK_BYTES,
+      );
       if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
       if (frames.length > 0) return this.#replay(subscriber, frames);
       subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
@@ -231,7 +270,11 @@ export class Hub {
     this.#metrics.count("rep.events.delivered", frames.length * waiting.size);
   }
 
-  #send(subscriber: Subscriber, frames: readonly Frame[], chunk: Uint8Array): void {
+  #send(
+    subscriber: Subscriber,
+    frames: readonly Frame[],
+    chunk: Uint8Array,
+  ): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
     subscriber.heartbeatAt = this.#nextHeartbeat();
     subscriber.controller.enqueue(chunk);
@@ -243,13 +286,16 @@ export class Hub {
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
       if (now >= subscriber.endsAt) this.#end(subscriber);
-      else if (now >= subscriber.heartbeatAt && this.#waiting.delete(subscriber)) this.#send(subscriber, [], heartbeat);
+      else if (
+        now >= subscriber.heartbeatAt && this.#waiting.delete(subscriber)
+      ) this.#send(subscriber, [], heartbeat);
     }
   }
 
   /** With jitter, so that the streams that received an event together are not all due together. */
   #nextHeartbeat(): number {
-    return this.#options.clock.monotonic() + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+    return this.#options.clock.monotonic() +
+      STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
   #randomBetween([min, max]: readonly [number, number]): number {
@@ -274,7 +320,11 @@ export class Hub {
   async close(drainMs: number): Promise<void> {
     this.#isClosing = true;
     const open = [...this.#subscribers];
-    await Promise.all(open.map((subscriber, index) => this.#endAfter(drainMs * index / open.length, subscriber)));
+    await Promise.all(
+      open.map((subscriber, index) =>
+        this.#endAfter(drainMs * index / open.length, subscriber)
+      ),
+    );
     this.#stopTicking();
     this.#limits.close();
   }
@@ -284,7 +334,10 @@ export class Hub {
     const { promise, resolve } = Promise.withResolvers<void>();
     subscriber.onRemove = resolve;
     if (ms === 0) return this.#end(subscriber);
-    const cancelTimer = this.#options.clock.after(ms, () => this.#end(subscriber));
+    const cancelTimer = this.#options.clock.after(
+      ms,
+      () => this.#end(subscriber),
+    );
     await promise;
     cancelTimer();
   }

@@ -14,7 +14,10 @@ import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<Rollout, "hash" | "active" | "members" | "join" | "fencingChecks">;
+  rollout: Pick<
+    Rollout,
+    "hash" | "active" | "members" | "join" | "fencingChecks"
+  >;
   eventLog: EventLog;
   tail: Tail;
   storedVariables: Pick<StoredVariablesSource, "isKnown">;
@@ -112,7 +115,9 @@ export class Publisher {
     this.#target = target;
     if (previous === this.#settled) return;
     const names = [...previous.public.keys(), ...target.public.keys()];
-    const changed = names.filter((name) => previous.public.get(name) !== target.public.get(name));
+    const changed = names.filter((name) =>
+      previous.public.get(name) !== target.public.get(name)
+    );
     this.#unpublished = new Set([...this.#unpublished, ...changed]);
   }
 
@@ -127,7 +132,9 @@ export class Publisher {
     const { rollout, eventLog, tail, storedVariables } = this.#options;
     const [target, unpublished] = [this.#target, this.#unpublished];
     if (!storedVariables.isKnown) {
-      throw new StoreUnavailableError("Cannot publish: the variables in the store have not been read yet");
+      throw new StoreUnavailableError(
+        "Cannot publish: the variables in the store have not been read yet",
+      );
     }
     if (rollout.hash !== target.hash) await this.#join(target.hash);
     const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
@@ -148,16 +155,25 @@ export class Publisher {
 
   async #join(hash: string): Promise<void> {
     this.#isJoining = true;
-    await this.#options.rollout.join(hash).finally(() => this.#isJoining = false);
+    await this.#options.rollout.join(hash).finally(() =>
+      this.#isJoining = false
+    );
   }
 
   /** Logs which configuration is active, unless the log says so already. */
   #logActive(): void {
     const { log, rollout: { hash, active } } = this.#options;
     const previous = this.#logged;
-    if (previous !== undefined && previous.hash === hash && previous.active === active) return;
+    if (
+      previous !== undefined && previous.hash === hash &&
+      previous.active === active
+    ) return;
     this.#logged = { hash, active };
-    if (hash === active) return this.#logOwnActive(previous?.hash === hash ? previous?.active : undefined);
+    if (hash === active) {
+      return this.#logOwnActive(
+        previous?.hash === hash ? previous?.active : undefined,
+      );
+    }
     const detail = "another configuration is active; pages and streams use it";
     log.info("rep.rollout.superseded", { ...this.#configurations, detail });
   }
@@ -166,19 +182,33 @@ export class Publisher {
   #logOwnActive(replaced: string | undefined): void {
     const { log, rollout: { members } } = this.#options;
     const { configuration } = this.#configurations;
-    const dead = members.filter(({ hash, state }) => hash === replaced && state === "dead");
-    if (replaced === undefined || dead.length === 0) return log.info("rep.rollout.active", { configuration });
+    const dead = members.filter(({ hash, state }) =>
+      hash === replaced && state === "dead"
+    );
+    if (replaced === undefined || dead.length === 0) {
+      return log.info("rep.rollout.active", { configuration });
+    }
     const places = dead.map(({ place }) => place).join(", ");
-    const detail = `the processes of the configuration that it replaces no longer send heartbeats: ${places}`;
-    log.warn("rep.rollout.active", { configuration, replaces: shortHash(replaced), detail });
+    const detail =
+      `the processes of the configuration that it replaces no longer send heartbeats: ${places}`;
+    log.warn("rep.rollout.active", {
+      configuration,
+      replaces: shortHash(replaced),
+      detail,
+    });
   }
 
   #logFailure(error: unknown, level: "error" | "debug"): void {
     const configurations = this.#configurations;
     const isActive = configurations.configuration === configurations.active;
-    const effect = isActive ? "" : "the previous configuration stays active until this succeeds; ";
+    const effect = isActive
+      ? ""
+      : "the previous configuration stays active until this succeeds; ";
     const detail = `${effect}${messageOf(error)}; retrying`;
-    this.#options.log[level]("rep.config.not_published", { ...configurations, detail });
+    this.#options.log[level]("rep.config.not_published", {
+      ...configurations,
+      detail,
+    });
   }
 
   /** This process's configuration and the active one, for the log. */

@@ -40,7 +40,8 @@ export class ReplayPages {
 
   /** Returns events after a cursor; none if there are no more. */
   async after(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
-    const frames = this.#find(cursor) ?? await this.#reading.run(String(cursor), () => this.#read(cursor));
+    const frames = this.#find(cursor) ??
+      await this.#reading.run(String(cursor), () => this.#read(cursor));
     return takeAfter(frames, cursor, maxBytes);
   }
 
@@ -51,7 +52,9 @@ export class ReplayPages {
   }
 
   #find(cursor: number): readonly Frame[] | undefined {
-    const page = this.#pages.find(({ after, frames }) => after <= cursor && cursor < (frames.at(-1)?.id ?? 0));
+    const page = this.#pages.find(({ after, frames }) =>
+      after <= cursor && cursor < (frames.at(-1)?.id ?? 0)
+    );
     if (page !== undefined) this.#keep(page);
     return page?.frames;
   }
@@ -70,8 +73,13 @@ export class ReplayPages {
   /** Makes a page the most recently used, and drops the least recently used ones if there are too many. */
   #keep(page: Page): void {
     this.#pages = [...this.#pages.filter((other) => other !== page), page];
-    let bytes = this.#pages.reduce((sum, { frames }) => sum + sizeOf(frames), 0);
-    while (bytes > MAX_BYTES || this.#pages.length > MAX_PAGES) bytes -= sizeOf(this.#pages.shift()?.frames ?? []);
+    let bytes = this.#pages.reduce(
+      (sum, { frames }) => sum + sizeOf(frames),
+      0,
+    );
+    while (bytes > MAX_BYTES || this.#pages.length > MAX_PAGES) {
+      bytes -= sizeOf(this.#pages.shift()?.frames ?? []);
+    }
   }
 }
 

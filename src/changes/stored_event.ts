@@ -45,8 +45,12 @@ export function toEvents(entries: readonly Entry<StoredEvent>[]): LogEvent[] {
 }
 
 /** Decodes entries of the variables' newest events; returns them by name. */
-export function toStates(entries: readonly Entry<StoredState>[]): Map<string, LogEvent> {
-  return new Map(entries.map(({ value }) => [value.name, decode(value.id, value)]));
+export function toStates(
+  entries: readonly Entry<StoredState>[],
+): Map<string, LogEvent> {
+  return new Map(
+    entries.map(({ value }) => [value.name, decode(value.id, value)]),
+  );
 }
 
 /** Returns the id of the event in an entry of the log. */
@@ -62,6 +66,14 @@ function encode({ name, value, leavesPublic }: Change): StoredEvent {
   };
 }
 
-function decode(id: number, { name, value, leavesPublic }: StoredEvent): LogEvent {
-  return { id, name, value: value && decoder.decode(value), leavesPublic: leavesPublic ?? false };
+function decode(
+  id: number,
+  { name, value, leavesPublic }: StoredEvent,
+): LogEvent {
+  return {
+    id,
+    name,
+    value: value && decoder.decode(value),
+    leavesPublic: leavesPublic ?? false,
+  };
 }

@@ -51,7 +51,8 @@ export class Tail {
 
   /** Whether a cursor is one of this log, and not in the future. */
   hasReached(cursor: number): boolean {
-    return cursor <= this.#head && (cursor === 0 || tagOf(cursor) === tagOf(this.#head));
+    return cursor <= this.#head &&
+      (cursor === 0 || tagOf(cursor) === tagOf(this.#head));
   }
 
   /** All events after this id are cached. */
@@ -61,7 +62,9 @@ export class Tail {
 
   /** The newest event of every variable, deletions included, in order. */
   get state(): readonly CachedFrame[] {
-    return this.#sortedState ??= [...this.#state.values()].sort((a, b) => a.id - b.id);
+    return this.#sortedState ??= [...this.#state.values()].sort((a, b) =>
+      a.id - b.id
+    );
   }
 
   /** Whether the log has been read at least once. */
@@ -86,7 +89,9 @@ export class Tail {
    */
   readNew(): Promise<void> {
     this.#isStale = true;
-    return this.#reading ??= this.#readAll().finally(() => this.#reading = undefined);
+    return this.#reading ??= this.#readAll().finally(() =>
+      this.#reading = undefined
+    );
   }
 
   async #readAll(): Promise<void> {
@@ -101,8 +106,12 @@ export class Tail {
 
   async #load(): Promise<void> {
     const { events, newest } = await this.#readLog();
-    this.#oldestInMemory = newest.length < PAGE_SIZE ? 0 : (newest[0]?.id ?? 1) - 1;
-    for (const event of events.values()) this.#setState(await this.#encode(event));
+    this.#oldestInMemory = newest.length < PAGE_SIZE
+      ? 0
+      : (newest[0]?.id ?? 1) - 1;
+    for (const event of events.values()) {
+      this.#setState(await this.#encode(event));
+    }
     for (const event of newest) this.#add(await this.#encode(event));
     this.#isLoaded = true;
   }
@@ -111,10 +120,13 @@ export class Tail {
    * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
    * of the head, and a stream that begins with it would get some events twice.
    */
-  async #readLog(): Promise<{ events: PublicState["events"]; newest: readonly LogEvent[] }> {
+  async #readLog(): Promise<
+    { events: PublicState["events"]; newest: readonly LogEvent[] }
+  > {
     const { events, head } = await this.#log.state();
     const newest = await this.#log.newest(PAGE_SIZE);
-    const isComplete = newest.length < PAGE_SIZE || (newest[0]?.id ?? 0) <= (head?.value.id ?? 0);
+    const isComplete = newest.length < PAGE_SIZE ||
+      (newest[0]?.id ?? 0) <= (head?.value.id ?? 0);
     return isComplete ? { events, newest } : await this.#readLog();
   }
 
@@ -132,8 +144,12 @@ export class Tail {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
-    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) this.#setState(frame);
-    if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) this.#evict();
+    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) {
+      this.#setState(frame);
+    }
+    if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) {
+      this.#evict();
+    }
   }
 
   #setState(frame: CachedFrame): void {
@@ -145,7 +161,9 @@ export class Tail {
   #evict(): void {
     let from = Math.max(0, this.#frames.length - MAX_FRAMES);
     let bytes = sizeOf(this.#frames.slice(from));
-    while (bytes > MAX_BYTES) bytes -= this.#frames[from++]?.bytes.length ?? bytes;
+    while (bytes > MAX_BYTES) {
+      bytes -= this.#frames[from++]?.bytes.length ?? bytes;
+    }
     this.#oldestInMemory = this.#frames[from - 1]?.id ?? this.#oldestInMemory;
     this.#frames = this.#frames.slice(from);
     this.#bytes = bytes;
@@ -163,7 +181,9 @@ export class Tail {
     const written = this.#texts.write(eventFrame(event));
     const { value } = await this.#encoded.read();
     await written;
-    if (value === undefined) throw new TypeError("Cannot encode an event: the tail is closed");
+    if (value === undefined) {
+      throw new TypeError("Cannot encode an event: the tail is closed");
+    }
     return { id: event.id, name: event.name, bytes: value, value: event.value };
   }
 

@@ -1,32 +1,56 @@
 import { systemClock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
-import { commandIn, type CommandName, withoutDashes } from "./commands/command_names.ts";
+import {
+  commandIn,
+  type CommandName,
+  withoutDashes,
+} from "./commands/command_names.ts";
 import { readCommand } from "./options/command.ts";
 import { exitWithStartError } from "./start/exit_with_error.ts";
-import { checkStart, openCommandLog, openTelemetryIfEnabled, Service } from "./start/service.ts";
+import {
+  checkStart,
+  openCommandLog,
+  openTelemetryIfEnabled,
+  Service,
+} from "./start/service.ts";
 import { onSignals } from "./start/signals.ts";
 
 /** Runs the command from its arguments to its end: the gateway until the last signal, or a command without a server. */
 export async function main(args: readonly string[]): Promise<void> {
   const command = commandIn(args);
-  if (command === undefined) return await runGateway(args).catch(exitWithStartError);
+  if (command === undefined) {
+    return await runGateway(args).catch(exitWithStartError);
+  }
   Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)));
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
   const command = await readCommand(args);
-  if (command === "help") return print((await import("./options/help.ts")).helpText());
+  if (command === "help") {
+    return print((await import("./options/help.ts")).helpText());
+  }
   if (command === "version") return print(VERSION);
 
   await checkStart(command.options);
   const log = openCommandLog(command);
-  const service = new Service(command, { log, telemetry: await openTelemetryIfEnabled(log), clock: systemClock });
+  const service = new Service(command, {
+    log,
+    telemetry: await openTelemetryIfEnabled(log),
+    clock: systemClock,
+  });
   await service.bind();
-  onSignals({ log, reload: () => service.reload({ logsUnchanged: true }), stop: () => service.stop() });
+  onSignals({
+    log,
+    reload: () => service.reload({ logsUnchanged: true }),
+    stop: () => service.stop(),
+  });
   await service.start();
 }
 
-async function runCommandAlone(command: CommandName, args: readonly string[]): Promise<number> {
+async function runCommandAlone(
+  command: CommandName,
+  args: readonly string[],
+): Promise<number> {
   const { runCommand } = await import("./commands/run_command.ts");
   const { systemIo } = await import("./commands/command_io.ts");
   return await runCommand(command, args, systemIo());

@@ -1,4 +1,8 @@
-import type { ClientEnvironment, EventStream, StreamMessage } from "./environment.ts";
+import type {
+  ClientEnvironment,
+  EventStream,
+  StreamMessage,
+} from "./environment.ts";
 
 /** The state of the stream of changes. */
 export interface StreamStatus {
@@ -49,7 +53,10 @@ const HIDDEN_PAUSE_MS = 1_500;
  * An `EventSource` alone reconnects after most failures, but not after a status other than 200, and not when
  * the page returns from the back/forward cache.
  */
-export function createChangeStream(environment: ClientEnvironment, options: ChangeStreamOptions) {
+export function createChangeStream(
+  environment: ClientEnvironment,
+  options: ChangeStreamOptions,
+) {
   const { url, onEvent, onStatus } = options;
   let isHeard = () => !environment.document?.hidden;
   const isWanted = () => isHeard() && options.isWanted();
@@ -64,7 +71,12 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
       onStatus();
     };
     current.onerror = () => {
-      if (current.readyState === CLOSED) environment.setTimeout(() => source === current && connect(), pauseMs());
+      if (current.readyState === CLOSED) {
+        environment.setTimeout(
+          () => source === current && connect(),
+          pauseMs(),
+        );
+      }
       onStatus();
     };
     current.addEventListener(UPDATE, receive);
@@ -74,7 +86,8 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
 
   /** Exponential backoff with jitter, so that not all pages reconnect at the same moment. */
   function pauseMs() {
-    return Math.min(FIRST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS) * (1 + environment.Math.random()) / 2;
+    return Math.min(FIRST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS) *
+      (1 + environment.Math.random()) / 2;
   }
 
   function receive(event: StreamMessage) {
@@ -116,7 +129,11 @@ export function createChangeStream(environment: ClientEnvironment, options: Chan
       refresh();
     },
     status: (): StreamStatus => ({
-      state: !source ? "closed" : source.readyState === OPEN ? "open" : "connecting",
+      state: !source
+        ? "closed"
+        : source.readyState === OPEN
+        ? "open"
+        : "connecting",
       lastEventId: url.searchParams.get(CURSOR),
     }),
   };

@@ -1,6 +1,10 @@
 import type { StreamStatus } from "./change_stream.ts";
 import type { ClientEnvironment } from "./environment.ts";
-import { type AnyChangeCallback, type ChangeCallback, createLiveValues } from "./live_values.ts";
+import {
+  type AnyChangeCallback,
+  type ChangeCallback,
+  createLiveValues,
+} from "./live_values.ts";
 import { isIntact, readPage, type Values } from "./payload.ts";
 import { REPError } from "./rep_error.ts";
 import { createSensitiveReader } from "./sensitive.ts";
@@ -87,13 +91,18 @@ export function createClient(environment: ClientEnvironment): Client {
   function setIntegrity(intact: boolean) {
     isTampered = !intact;
     if (isTampered) {
-      environment.reportError(new REPError("Cannot use the page's configuration: its integrity check failed"));
+      environment.reportError(
+        new REPError(
+          "Cannot use the page's configuration: its integrity check failed",
+        ),
+      );
     }
   }
 
   function meta(): REPMeta | null {
     if (!page) return null;
-    const { sensitive, _meta: { version, injected_at, hot_reload } } = page.payload;
+    const { sensitive, _meta: { version, injected_at, hot_reload } } =
+      page.payload;
     return {
       version,
       injectedAt: new Date(injected_at),
@@ -105,7 +114,9 @@ export function createClient(environment: ClientEnvironment): Client {
   }
 
   return {
-    get: ((key: string, defaultValue?: string) => live.getAll()[key] ?? defaultValue) as Client["get"],
+    get:
+      ((key: string, defaultValue?: string) =>
+        live.getAll()[key] ?? defaultValue) as Client["get"],
     getSecure: createSensitiveReader(page?.payload, environment),
     verify: () => !!page && !isTampered,
     meta,

@@ -1,7 +1,9 @@
 import type { ClientEnvironment } from "./environment.ts";
 
 /** Creates a set of listeners. An exception of one is reported and does not affect the others. */
-export function createListeners<Arguments extends unknown[]>(environment: ClientEnvironment) {
+export function createListeners<Arguments extends unknown[]>(
+  environment: ClientEnvironment,
+) {
   const all = new Set<(...values: Arguments) => void>();
   return {
     /** Returns the number of listeners. */

@@ -1,26 +1,41 @@
-import { createChangeStream, DELETE, type StreamStatus } from "./change_stream.ts";
+import {
+  createChangeStream,
+  DELETE,
+  type StreamStatus,
+} from "./change_stream.ts";
 import type { ClientEnvironment, StreamMessage } from "./environment.ts";
 import { createListeners } from "./listeners.ts";
 import { freezeValues, type Page, type Values } from "./payload.ts";
 
 /** Receives the new value of a variable, `undefined` if it was deleted, and the old one, `undefined` if it is new. */
-export type ChangeCallback = (newValue: string | undefined, oldValue: string | undefined) => void;
+export type ChangeCallback = (
+  newValue: string | undefined,
+  oldValue: string | undefined,
+) => void;
 
 /** Receives the name of a variable and the arguments of {@linkcode ChangeCallback}. */
-export type AnyChangeCallback = (key: string, newValue: string | undefined, oldValue: string | undefined) => void;
+export type AnyChangeCallback = (
+  key: string,
+  newValue: string | undefined,
+  oldValue: string | undefined,
+) => void;
 
 /**
  * Creates the PUBLIC variables of a page, which are kept up to date while there are subscribers. The functions are those
  * of {@linkcode Client}.
  */
-export function createLiveValues(page: Page | undefined, environment: ClientEnvironment) {
+export function createLiveValues(
+  page: Page | undefined,
+  environment: ClientEnvironment,
+) {
   let values = freezeValues(page?.values);
   const changes = createListeners<Parameters<AnyChangeCallback>>(environment);
   const statuses = createListeners<[StreamStatus]>(environment);
   const url = page?.changes;
   const isWanted = () => changes.size() > 0;
   const onStatus = () => statuses.call(status());
-  const stream = url && createChangeStream(environment, { url, isWanted, onEvent, onStatus });
+  const stream = url &&
+    createChangeStream(environment, { url, isWanted, onEvent, onStatus });
 
   function onEvent({ type, data }: StreamMessage) {
     const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
@@ -51,7 +66,9 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
   return {
     getAll: () => values,
     onChange: (key: string, callback: ChangeCallback) =>
-      onAnyChange((changedKey, newValue, oldValue) => changedKey === key && callback(newValue, oldValue)),
+      onAnyChange((changedKey, newValue, oldValue) =>
+        changedKey === key && callback(newValue, oldValue)
+      ),
     onAnyChange,
     listenInBackground: () => stream?.listenInBackground(),
     status,
@@ -59,7 +76,13 @@ export function createLiveValues(page: Page | undefined, environment: ClientEnvi
   };
 }
 
-function applyChange(values: Values, key: string, value: string | undefined): Values {
+function applyChange(
+  values: Values,
+  key: string,
+  value: string | undefined,
+): Values {
   const { [key]: _, ...others } = values;
-  return freezeValues(value === undefined ? others : { ...values, [key]: value });
+  return freezeValues(
+    value === undefined ? others : { ...values, [key]: value },
+  );
 }

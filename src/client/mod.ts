@@ -63,7 +63,8 @@ export const onChange: Client["onChange"] = rep.onChange;
 /** Subscribes to changes of all PUBLIC variables: {@linkcode Client.onAnyChange}. */
 export const onAnyChange: Client["onAnyChange"] = rep.onAnyChange;
 /** Keeps the stream of changes open while the page is hidden: {@linkcode Client.listenInBackground}. */
-export const listenInBackground: Client["listenInBackground"] = rep.listenInBackground;
+export const listenInBackground: Client["listenInBackground"] =
+  rep.listenInBackground;
 /** Returns the state of the stream of changes: {@linkcode Client.status}. @experimental */
 export const status: Client["status"] = rep.status;
 /** Subscribes to the state of the stream of changes: {@linkcode Client.onStatus}. @experimental */

@@ -33,26 +33,43 @@ export function readPage(environment: ClientEnvironment): Page | undefined {
   try {
     return element ? parsePage(element, environment) : undefined;
   } catch (cause) {
-    environment.reportError(new REPError("Cannot read the page's configuration", { cause }));
+    environment.reportError(
+      new REPError("Cannot read the page's configuration", { cause }),
+    );
     return undefined;
   }
 }
 
-function parsePage(element: PageElement, { location }: ClientEnvironment): Page {
+function parsePage(
+  element: PageElement,
+  { location }: ClientEnvironment,
+): Page {
   const payload: Payload = JSON.parse(element.textContent!);
   const { public: { ...values }, _meta: { hot_reload } } = payload; // throws if one is missing
-  return { payload, element, values, changes: hot_reload ? new URL(hot_reload, location.origin) : undefined };
+  return {
+    payload,
+    element,
+    values,
+    changes: hot_reload ? new URL(hot_reload, location.origin) : undefined,
+  };
 }
 
 /**
  * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over
  * plain HTTP, which does not protect the page in the first place, the text counts as intact.
  */
-export async function isIntact(element: PageElement, { crypto }: ClientEnvironment): Promise<boolean> {
+export async function isIntact(
+  element: PageElement,
+  { crypto }: ClientEnvironment,
+): Promise<boolean> {
   const integrity = element.getAttribute("data-rep-integrity");
   if (!integrity || !crypto.subtle) return true;
-  const digest = await crypto.subtle.digest("SHA-256", encode(element.textContent!));
-  return integrity === `sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}`;
+  const digest = await crypto.subtle.digest(
+    "SHA-256",
+    encode(element.textContent!),
+  );
+  return integrity ===
+    `sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}`;
 }
 
 /** Returns a frozen copy without a prototype, in which names such as `toString` are not found unless configured. */

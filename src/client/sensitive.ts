@@ -22,36 +22,61 @@ export function createSensitiveReader(
   return async (key) => {
     pending ??= decryptAll(payload, environment).catch((cause) => {
       pending = undefined;
-      throw cause instanceof REPError ? cause : new REPError("Cannot decrypt the SENSITIVE variables", { cause });
+      throw cause instanceof REPError
+        ? cause
+        : new REPError("Cannot decrypt the SENSITIVE variables", { cause });
     });
     const value = (await pending)[key];
-    if (value === undefined) throw new REPError(`Cannot find "${key}" among the SENSITIVE variables`);
+    if (value === undefined) {
+      throw new REPError(`Cannot find "${key}" among the SENSITIVE variables`);
+    }
     return value;
   };
 }
 
-async function decryptAll(payload: Payload | undefined, environment: ClientEnvironment): Promise<Values> {
+async function decryptAll(
+  payload: Payload | undefined,
+  environment: ClientEnvironment,
+): Promise<Values> {
   const { sensitive, _meta } = payload ?? {};
   if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
   const { subtle } = environment.crypto;
   if (!subtle) throw new REPError("Cannot decrypt without HTTPS or localhost");
   const rawKey = await requestKey(_meta.key_endpoint, environment);
-  const key = await subtle.importKey("raw", rawKey, "AES-GCM", false, ["decrypt"]);
+  const key = await subtle.importKey("raw", rawKey, "AES-GCM", false, [
+    "decrypt",
+  ]);
   const blob = fromBase64(sensitive);
   const iv = blob.subarray(0, NONCE_BYTES);
-  const algorithm = { name: "AES-GCM", iv, additionalData: encode(_meta.integrity) };
-  const plaintext = await subtle.decrypt(algorithm, key, blob.subarray(NONCE_BYTES));
+  const algorithm = {
+    name: "AES-GCM",
+    iv,
+    additionalData: encode(_meta.integrity),
+  };
+  const plaintext = await subtle.decrypt(
+    algorithm,
+    key,
+    blob.subarray(NONCE_BYTES),
+  );
   return freezeValues(await new Response(plaintext).json());
 }
 
-async function requestKey(path: string, environment: ClientEnvironment): Promise<Uint8Array<ArrayBuffer>> {
+async function requestKey(
+  path: string,
+  environment: ClientEnvironment,
+): Promise<Uint8Array<ArrayBuffer>> {
   const url = new URL(path, environment.location.origin).href;
   let response = await environment.fetch(url);
   if (response.status === 429) {
     const retryAfter = Number(response.headers.get("retry-after")) || 0; // the gateway sends no date
-    const seconds = Math.min(retryAfter, LONGEST_PAUSE_S) + JITTER_S * environment.Math.random();
-    environment.console.warn(`[REP] Waiting ${Math.ceil(seconds)} s for a session key`);
-    await new Promise<void>((resolve) => environment.setTimeout(resolve, seconds * 1_000));
+    const seconds = Math.min(retryAfter, LONGEST_PAUSE_S) +
+      JITTER_S * environment.Math.random();
+    environment.console.warn(
+      `[REP] Waiting ${Math.ceil(seconds)} s for a session key`,
+    );
+    await new Promise<void>((resolve) =>
+      environment.setTimeout(resolve, seconds * 1_000)
+    );
     response = await environment.fetch(url);
   }
   const { status } = response;

@@ -12,11 +12,20 @@ export interface ByteRange {
  * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges,
  * which a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
  */
-export function parseByteRange(header: string, size: number): ByteRange | "unsatisfiable" | undefined {
+export function parseByteRange(
+  header: string,
+  size: number,
+): ByteRange | "unsatisfiable" | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(header) ?? [];
-  if (first === undefined || last === undefined || first + last === "") return undefined;
-  if (first !== "" && last !== "" && Number(last) < Number(first)) return undefined; // invalid, and so ignored
-  const range = first === "" ? suffixRange(Number(last), size) : rangeFrom(Number(first), last, size);
+  if (first === undefined || last === undefined || first + last === "") {
+    return undefined;
+  }
+  if (first !== "" && last !== "" && Number(last) < Number(first)) {
+    return undefined; // invalid, and so ignored
+  }
+  const range = first === ""
+    ? suffixRange(Number(last), size)
+    : rangeFrom(Number(first), last, size);
   return range.start < range.end ? range : "unsatisfiable";
 }
 

@@ -27,9 +27,14 @@ export class Compressor {
    *
    * @returns `undefined` if the result would not be smaller, or the compressor was closed.
    */
-  compress(bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
+  compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Compressed | undefined> {
     this.#waiting++;
-    const result = this.#last.then(() => this.#compress(bytes, coding)).finally(() => this.#waiting--);
+    const result = this.#last.then(() => this.#compress(bytes, coding)).finally(
+      () => this.#waiting--,
+    );
     this.#last = result.catch(() => {}); // the caller handles the rejection
     return result;
   }
@@ -44,7 +49,10 @@ export class Compressor {
     this.#isClosed = true;
   }
 
-  async #compress(bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
+  async #compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Compressed | undefined> {
     if (this.#isClosed) return undefined;
     const { encodeThoroughly } = await import("./encode_content.ts"); // not at startup, since `node:zlib` is large
     const result = await encodeThoroughly(bytes, coding);

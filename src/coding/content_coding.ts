@@ -16,7 +16,10 @@ export const CODINGS: readonly Coding[] = [
 ];
 
 /** The codings that content is compressed in here, the preferred one first. */
-export const COMPRESSOR_CODINGS = ["br", "gzip"] as const satisfies readonly Coding["name"][];
+export const COMPRESSOR_CODINGS = [
+  "br",
+  "gzip",
+] as const satisfies readonly Coding["name"][];
 
 /** The name of a coding that content is compressed in here. */
 export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
@@ -30,14 +33,19 @@ export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
  * @returns `undefined` if the content is to be sent without a coding: the client has no `Accept-Encoding` header,
  * accepts none of the available codings, or gives `identity` a higher weight.
  */
-export function preferredCoding<T extends string>(accepted: string | null, available: readonly T[]): T | undefined {
+export function preferredCoding<T extends string>(
+  accepted: string | null,
+  available: readonly T[],
+): T | undefined {
   if (!accepted || available.length === 0) return undefined;
   const weights = parseWeights(accepted);
   let preferred: T | undefined;
   let highest = Math.max(Number.MIN_VALUE, weights.get("identity") ?? 0);
   for (const coding of available) {
     const weight = weights.get(coding) ?? weights.get("*") ?? 0;
-    if (weight < highest || (weight === highest && preferred !== undefined)) continue;
+    if (weight < highest || (weight === highest && preferred !== undefined)) {
+      continue;
+    }
     preferred = coding;
     highest = weight;
   }
@@ -50,14 +58,18 @@ function parseWeights(accepted: string): Map<string, number> {
   for (const item of accepted.toLowerCase().split(",")) {
     const semicolon = item.indexOf(";");
     if (semicolon === -1) weights.set(item.trim(), 1);
-    else weights.set(item.slice(0, semicolon).trim(), parseWeight(item.slice(semicolon + 1)));
+    else {weights.set(
+        item.slice(0, semicolon).trim(),
+        parseWeight(item.slice(semicolon + 1)),
+      );}
   }
   return weights;
 }
 
 /** Parses `q=0.5`. A coding whose weight is invalid is not accepted. */
 function parseWeight(parameter: string): number {
-  const [, weight = "0"] = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter) ?? [];
+  const [, weight = "0"] = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter) ??
+    [];
   return Math.min(1, Number(weight));
 }
 
@@ -68,7 +80,9 @@ export function isEncoded(headers: Headers): boolean {
 
 /** Returns the codings of content in the order in which they were applied (RFC 9110 §8.4). */
 export function contentCodings(headers: Headers): string[] {
-  return parseCodings(headers.get("content-encoding")).filter((coding) => coding !== "identity");
+  return parseCodings(headers.get("content-encoding")).filter((coding) =>
+    coding !== "identity"
+  );
 }
 
 /** Parses a list of codings, whose names are not case-sensitive. */

@@ -2,7 +2,11 @@ import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
-import { type BodyReader, type BodyTransformer, transformBody } from "./transform_body.ts";
+import {
+  type BodyReader,
+  type BodyTransformer,
+  transformBody,
+} from "./transform_body.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -18,7 +22,10 @@ interface Decoder {
   readonly headerLength?: HeaderLength;
 }
 
-const GZIP: Decoder = { create: createInflateRaw, headerLength: gzipHeaderLength };
+const GZIP: Decoder = {
+  create: createInflateRaw,
+  headerLength: gzipHeaderLength,
+};
 
 /**
  * The supported content codings (RFC 9110 §8.4.1), read as browsers read them: what follows the first member of gzip is
@@ -35,7 +42,13 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
 };
 
 /** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
-const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-digest", "repr-digest", "digest"];
+const ENCODED_CONTENT_HEADERS = [
+  "content-encoding",
+  "content-length",
+  "content-digest",
+  "repr-digest",
+  "digest",
+];
 
 /**
  * Decodes the content coding of a response: gzip, deflate or br. The body is streamed, with bounded memory.
@@ -48,17 +61,29 @@ const ENCODED_CONTENT_HEADERS = ["content-encoding", "content-length", "content-
  * @param response Its body is consumed; use the returned response instead.
  * @param toError Called once if the content is invalid; not if the body itself broke off.
  */
-export function decodeContent(response: Response, toError: ToError = decodingError): Response {
+export function decodeContent(
+  response: Response,
+  toError: ToError = decodingError,
+): Response {
   const codings = contentCodings(response.headers);
   const [coding = ""] = codings;
-  if (codings.length !== 1 || !Object.hasOwn(DECODERS, coding) || response.headers.has("content-range")) {
+  if (
+    codings.length !== 1 || !Object.hasOwn(DECODERS, coding) ||
+    response.headers.has("content-range")
+  ) {
     return response;
   }
   const { body, status, statusText } = response;
   const { create, headerLength } = DECODERS[coding]!;
-  const readFirst = headerLength && ((reader: BodyReader) => readPastHeader(reader, headerLength, toError));
-  const decoded = body && transformBody(body, { transformer: create(), readFirst, toError });
-  return new Response(decoded, { status, statusText, headers: decodedHeaders(response.headers) });
+  const readFirst = headerLength &&
+    ((reader: BodyReader) => readPastHeader(reader, headerLength, toError));
+  const decoded = body &&
+    transformBody(body, { transformer: create(), readFirst, toError });
+  return new Response(decoded, {
+    status,
+    statusText,
+    headers: decodedHeaders(response.headers),
+  });
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -68,15 +93,23 @@ const MAX_HEADER_BYTES = 4_096;
 const NO_CONTENT = Uint8Array.of(3, 0);
 
 /** Returns the bytes that arrive with the end of the header, as the first ones of the body. */
-async function readPastHeader(reader: BodyReader, headerLength: HeaderLength, toError: ToError) {
+async function readPastHeader(
+  reader: BodyReader,
+  headerLength: HeaderLength,
+  toError: ToError,
+) {
   for (let header: Bytes = new Uint8Array();;) {
     const { done, value } = await reader.read();
     if (done && header.length > 0) throw toError("expected a complete header");
     if (done) return { done: false, value: NO_CONTENT } as const;
     header = header.length === 0 ? value : concat([header, value]);
     const length = headerLength(header);
-    if (typeof length === "number") return { done: false, value: header.subarray(length) } as const;
-    if (length === "invalid" || header.length > MAX_HEADER_BYTES) throw toError("expected a header");
+    if (typeof length === "number") {
+      return { done: false, value: header.subarray(length) } as const;
+    }
+    if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
+      throw toError("expected a header");
+    }
   }
 }
 
@@ -87,7 +120,9 @@ function gzipHeaderLength(bytes: Uint8Array): ReturnType<HeaderLength> {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
   if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
   let length = 10;
-  if (flags & HAS_EXTRA) length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
+  if (flags & HAS_EXTRA) {
+    length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
+  }
   for (const flag of [HAS_NAME, HAS_COMMENT]) {
     if (!(flags & flag)) continue;
     const end = bytes.indexOf(0, length);

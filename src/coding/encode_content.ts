@@ -1,4 +1,9 @@
-import { constants, createBrotliCompress, createDeflate, createGzip } from "node:zlib";
+import {
+  constants,
+  createBrotliCompress,
+  createDeflate,
+  createGzip,
+} from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList } from "../http/list_field.ts";
 import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
@@ -9,7 +14,10 @@ const GZIP = { level: 4 };
 
 /** The level is low for the same reason; a window of 256 KiB instead of 4 MiB limits the memory for each response. */
 const BROTLI = {
-  params: { [constants.BROTLI_PARAM_QUALITY]: 3, [constants.BROTLI_PARAM_LGWIN]: 18 },
+  params: {
+    [constants.BROTLI_PARAM_QUALITY]: 3,
+    [constants.BROTLI_PARAM_LGWIN]: 18,
+  },
 };
 
 /**
@@ -28,9 +36,17 @@ const ENCODERS = {
  */
 const THOROUGH_ENCODERS = {
   "br": (size: number) =>
-    createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: size } }),
+    createBrotliCompress({
+      params: {
+        [constants.BROTLI_PARAM_QUALITY]: 5,
+        [constants.BROTLI_PARAM_SIZE_HINT]: size,
+      },
+    }),
   "gzip": () => createGzip({ level: 6 }),
-} as const satisfies Record<CompressorCoding, (size: number) => BodyTransformer>;
+} as const satisfies Record<
+  CompressorCoding,
+  (size: number) => BodyTransformer
+>;
 
 /** How much is encoded without a pause while no client waits for it, but others may: less than a millisecond. */
 const BACKGROUND_SLICE_BYTES = 16 * 1024;
@@ -41,8 +57,14 @@ export async function encodeThoroughly(
   coding: CompressorCoding,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const transformer = THOROUGH_ENCODERS[coding](bytes.length);
-  const options = { transformer, sliceBytes: BACKGROUND_SLICE_BYTES, toError: encodingError };
-  return await new Response(transformBody(ReadableStream.from([bytes]), options)).bytes();
+  const options = {
+    transformer,
+    sliceBytes: BACKGROUND_SLICE_BYTES,
+    toError: encodingError,
+  };
+  return await new Response(
+    transformBody(ReadableStream.from([bytes]), options),
+  ).bytes();
 }
 
 type StreamCoding = keyof typeof ENCODERS;
@@ -63,14 +85,28 @@ export function encodeContent(
   { method, headers }: Pick<Request, "method" | "headers">,
   original: string,
 ): Response {
-  const coding = preferredCoding(headers.get("accept-encoding"), [...originalCoding(original), ...STREAM_CODINGS]);
+  const coding = preferredCoding(headers.get("accept-encoding"), [
+    ...originalCoding(original),
+    ...STREAM_CODINGS,
+  ]);
   const { body, status, statusText } = response;
-  const encoded = encodedHeaders(response.headers, status === 304 ? undefined : coding);
+  const encoded = encodedHeaders(
+    response.headers,
+    status === 304 ? undefined : coding,
+  );
   if (body === null || coding === undefined || method === "HEAD") {
     return new Response(body, { status, statusText, headers: encoded });
   }
-  const options = { transformer: ENCODERS[coding](), flushes: true, toError: encodingError };
-  return new Response(transformBody(body, options), { status, statusText, headers: encoded });
+  const options = {
+    transformer: ENCODERS[coding](),
+    flushes: true,
+    toError: encodingError,
+  };
+  return new Response(transformBody(body, options), {
+    status,
+    statusText,
+    headers: encoded,
+  });
 }
 
 function originalCoding(original: string): StreamCoding[] {
@@ -78,10 +114,15 @@ function originalCoding(original: string): StreamCoding[] {
   return STREAM_CODINGS.filter((coding) => coding === name);
 }
 
-function encodedHeaders(original: Headers, coding: StreamCoding | undefined): Headers {
+function encodedHeaders(
+  original: Headers,
+  coding: StreamCoding | undefined,
+): Headers {
   const headers = copyHeaders(original);
   const vary = parseList(headers.get("vary")).map((name) => name.toLowerCase());
-  if (!vary.includes("*") && !vary.includes("accept-encoding")) headers.append("vary", "Accept-Encoding");
+  if (!vary.includes("*") && !vary.includes("accept-encoding")) {
+    headers.append("vary", "Accept-Encoding");
+  }
   if (coding === undefined) return headers;
   headers.set("content-encoding", coding);
   headers.delete("content-length");

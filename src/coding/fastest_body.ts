@@ -5,7 +5,9 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * characters, since `Deno.serve` sends strings faster (docs/development/performance.md). With other characters, V8 keeps two bytes
  * for each of them.
  */
-export function fastestBody(bytes: Uint8Array<ArrayBuffer>): string | Uint8Array<ArrayBuffer> {
+export function fastestBody(
+  bytes: Uint8Array<ArrayBuffer>,
+): string | Uint8Array<ArrayBuffer> {
   const text = decode(bytes);
   return text?.length === bytes.length ? text : bytes; // any other character has more bytes than UTF-16 code units
 }

@@ -22,5 +22,6 @@ const OTHER_TYPES: ReadonlySet<string> = new Set([
 /** Returns whether to compress content of this type, such as `text/css; charset=UTF-8`, and size in bytes. */
 export function isCompressible(type: string, size: number): boolean {
   const essence = type.toLowerCase().split(";", 1).join().trim();
-  return size >= MIN_BYTES && (TEXT_TYPE.test(essence) || OTHER_TYPES.has(essence));
+  return size >= MIN_BYTES &&
+    (TEXT_TYPE.test(essence) || OTHER_TYPES.has(essence));
 }

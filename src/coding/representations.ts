@@ -1,7 +1,12 @@
 import { ifNoneMatchFails, type Validators } from "../http/preconditions.ts";
 import type { ByteRange } from "./byte_range.ts";
 import type { Compressor } from "./compressor.ts";
-import { type Coding, COMPRESSOR_CODINGS, type CompressorCoding, preferredCoding } from "./content_coding.ts";
+import {
+  type Coding,
+  COMPRESSOR_CODINGS,
+  type CompressorCoding,
+  preferredCoding,
+} from "./content_coding.ts";
 import { fastestBody } from "./fastest_body.ts";
 import { isCompressible } from "./is_compressible.ts";
 
@@ -32,7 +37,10 @@ export interface StreamedBody {
 }
 
 /** What is read of a body. */
-export type BodyContent = ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null;
+export type BodyContent =
+  | ReadableStream<Uint8Array>
+  | Uint8Array<ArrayBuffer>
+  | null;
 
 /** The content coding of a representation; `identity` means none. */
 export type RepresentationCoding = Coding["name"] | "identity";
@@ -62,20 +70,38 @@ export class Representations {
   readonly maxBytes: number;
   readonly #resource: Resource;
   readonly #original: Representation;
-  readonly #variants = new Map<RepresentationCoding, Representation | "pending">();
+  readonly #variants = new Map<
+    RepresentationCoding,
+    Representation | "pending"
+  >();
   #codings: readonly RepresentationCoding[];
   /** The last header, and what was selected for it: most browsers send the same one. */
-  #last: { readonly accepted: string | null; readonly coding: RepresentationCoding | undefined } | undefined;
+  #last: {
+    readonly accepted: string | null;
+    readonly coding: RepresentationCoding | undefined;
+  } | undefined;
 
   /** @param variants Compressed variants that exist already. If there are any, none is made. */
-  constructor(resource: Resource, original: CodedBody, variants: readonly CodedBody[] = []) {
-    const isCompressed = variants.length === 0 && isWorthCompressing(resource, original);
+  constructor(
+    resource: Resource,
+    original: CodedBody,
+    variants: readonly CodedBody[] = [],
+  ) {
+    const isCompressed = variants.length === 0 &&
+      isWorthCompressing(resource, original);
     this.#resource = resource;
-    this.#codings = isCompressed ? COMPRESSOR_CODINGS : variants.map(({ coding }) => coding);
+    this.#codings = isCompressed
+      ? COMPRESSOR_CODINGS
+      : variants.map(({ coding }) => coding);
     this.#original = this.#represent(original);
-    for (const variant of variants) this.#variants.set(variant.coding, this.#represent(variant));
+    for (const variant of variants) {
+      this.#variants.set(variant.coding, this.#represent(variant));
+    }
     const made = isCompressed ? COMPRESSOR_CODINGS.length : 0;
-    this.maxBytes = variants.reduce((sum, { body }) => sum + bytesOf(body), bytesOf(original.body) * (1 + made));
+    this.maxBytes = variants.reduce(
+      (sum, { body }) => sum + bytesOf(body),
+      bytesOf(original.body) * (1 + made),
+    );
   }
 
   /**
@@ -97,16 +123,30 @@ export class Representations {
     const all = {
       ...headers,
       ...(etag ? { etag } : {}),
-      ...(this.#codings.length > 0 ? { vary: ["Accept-Encoding", headers.vary].filter(Boolean).join(", ") } : {}),
+      ...(this.#codings.length > 0
+        ? { vary: ["Accept-Encoding", headers.vary].filter(Boolean).join(", ") }
+        : {}),
       ...(coding === "identity" ? {} : { "content-encoding": coding }),
-      ...(body.length === undefined ? {} : { "content-length": `${body.length}` }),
+      ...(body.length === undefined
+        ? {}
+        : { "content-length": `${body.length}` }),
     };
     const fastest = body instanceof Uint8Array ? fastestBody(body) : body;
-    return { isPage, headers: all, validators: { etag, lastModified }, body: fastest };
+    return {
+      isPage,
+      headers: all,
+      validators: { etag, lastModified },
+      body: fastest,
+    };
   }
 
   #variantFor(accepted: string | null): Representation | undefined {
-    if (this.#last?.accepted !== accepted) this.#last = { accepted, coding: preferredCoding(accepted, this.#codings) };
+    if (this.#last?.accepted !== accepted) {
+      this.#last = {
+        accepted,
+        coding: preferredCoding(accepted, this.#codings),
+      };
+    }
     const { coding } = this.#last;
     if (coding === undefined) return undefined;
     const variant = this.#variants.get(coding);
@@ -119,18 +159,35 @@ export class Representations {
   async #add(coding: CompressorCoding): Promise<void> {
     this.#variants.set(coding, "pending");
     const { body, validators: { etag } } = this.#original;
-    const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body as Uint8Array<ArrayBuffer>;
+    const bytes = typeof body === "string"
+      ? new TextEncoder().encode(body)
+      : body as Uint8Array<ArrayBuffer>;
     const compressing = this.#resource.compressor?.compress(bytes, coding);
     const compressed = await compressing?.catch(() => undefined); // the original can still be sent
     this.#last = undefined;
-    if (compressed === undefined) return void (this.#codings = this.#codings.filter((other) => other !== coding));
+    if (compressed === undefined) {
+      return void (this.#codings = this.#codings.filter((other) =>
+        other !== coding
+      ));
+    }
     const isStrong = etag?.startsWith('"'); // that of a page is weak, and stays
-    this.#variants.set(coding, this.#represent({ coding, ...compressed, etag: isStrong ? compressed.etag : etag }));
+    this.#variants.set(
+      coding,
+      this.#represent({
+        coding,
+        ...compressed,
+        etag: isStrong ? compressed.etag : etag,
+      }),
+    );
   }
 }
 
-function isWorthCompressing({ compressor, headers }: Resource, { body }: CodedBody): boolean {
-  return compressor !== undefined && isCompressible(headers["content-type"] ?? "", bytesOf(body));
+function isWorthCompressing(
+  { compressor, headers }: Resource,
+  { body }: CodedBody,
+): boolean {
+  return compressor !== undefined &&
+    isCompressible(headers["content-type"] ?? "", bytesOf(body));
 }
 
 /** Returns how many bytes of a body are in memory. */
@@ -139,6 +196,9 @@ function bytesOf(body: CodedBody["body"]): number {
 }
 
 /** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */
-export function codedEtag(etag: string | undefined, coding: RepresentationCoding): string | undefined {
+export function codedEtag(
+  etag: string | undefined,
+  coding: RepresentationCoding,
+): string | undefined {
   return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
 }

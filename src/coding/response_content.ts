@@ -16,5 +16,7 @@ export interface ResponseContent {
 
 /** Creates the response if it is not created yet. */
 export function createResponse(content: ResponseContent): Response {
-  return content instanceof Response ? content : new Response(content.body, content);
+  return content instanceof Response
+    ? content
+    : new Response(content.body, content);
 }

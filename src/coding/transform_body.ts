@@ -17,7 +17,9 @@ interface TransformOptions {
   /** How much is transformed without a pause. @default {131_072} */
   readonly sliceBytes?: number;
   /** Reads the first bytes that are transformed. @default {as they are} */
-  readonly readFirst?: ((reader: BodyReader) => ReturnType<BodyReader["read"]>) | undefined;
+  readonly readFirst?:
+    | ((reader: BodyReader) => ReturnType<BodyReader["read"]>)
+    | undefined;
   /** Converts an error of the transformer. */
   readonly toError: (error: unknown) => Error;
 }
@@ -28,15 +30,22 @@ interface TransformOptions {
  */
 export function transformBody(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  { transformer, flushes = false, sliceBytes = SLICE_BYTES, readFirst, toError }: TransformOptions,
+  {
+    transformer,
+    flushes = false,
+    sliceBytes = SLICE_BYTES,
+    readFirst,
+    toError,
+  }: TransformOptions,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
-  const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer[Symbol.asyncIterator]();
+  const transformed: AsyncIterator<Uint8Array<ArrayBuffer>> = transformer
+    [Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
   transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
-  void feed(reader, { transformer, flushes, sliceBytes, readFirst }).catch((error) =>
-    transformer.destroy(failure = error)
-  );
+  void feed(reader, { transformer, flushes, sliceBytes, readFirst }).catch((
+    error,
+  ) => transformer.destroy(failure = error));
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {
@@ -64,17 +73,24 @@ const SLICE_BYTES = 128 * 1024;
 /** The reader of a body. */
 export type BodyReader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 
-type FeedOptions = Required<Omit<TransformOptions, "toError" | "readFirst">> & Pick<TransformOptions, "readFirst">;
+type FeedOptions =
+  & Required<Omit<TransformOptions, "toError" | "readFirst">>
+  & Pick<TransformOptions, "readFirst">;
 
 /** Passes the body to its transformer, the next slice when the last one has been transformed. */
-async function feed(reader: BodyReader, { transformer, flushes, sliceBytes, readFirst }: FeedOptions): Promise<void> {
+async function feed(
+  reader: BodyReader,
+  { transformer, flushes, sliceBytes, readFirst }: FeedOptions,
+): Promise<void> {
   let untilPause = sliceBytes;
   for (let reading = readFirst?.(reader) ?? reader.read();;) {
     const { done, value } = await reading;
     if (done) break;
     for (let start = 0, end; start < value.length; start = end) {
       end = Math.min(start + untilPause, value.length);
-      await new Promise<unknown>((resolve) => transformer.write(value.subarray(start, end), resolve)); // it emits its errors itself
+      await new Promise<unknown>((resolve) =>
+        transformer.write(value.subarray(start, end), resolve)
+      ); // it emits its errors itself
       if (transformer.destroyed) return; // the result was cancelled, or an error has ended it
       untilPause -= end - start;
       if (untilPause > 0) continue;
@@ -82,7 +98,9 @@ async function feed(reader: BodyReader, { transformer, flushes, sliceBytes, read
       await nextTurn();
     }
     reading = reader.read();
-    if (flushes && !(await isReady(reading))) await new Promise<void>((resolve) => transformer.flush(resolve));
+    if (flushes && !(await isReady(reading))) {
+      await new Promise<void>((resolve) => transformer.flush(resolve));
+    }
   }
   transformer.end();
 }

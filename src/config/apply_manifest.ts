@@ -1,7 +1,12 @@
 import type { Declaration } from "./declaration.ts";
 import { formatValue } from "./format_value.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
-import { compilePatterns, loadPatternLibrary, type Pattern, type PatternLibrary } from "./patterns.ts";
+import {
+  compilePatterns,
+  loadPatternLibrary,
+  type Pattern,
+  type PatternLibrary,
+} from "./patterns.ts";
 import { environmentName, type Tier, type Variable } from "./tier.ts";
 import { typeIssue } from "./variable_type.ts";
 
@@ -42,9 +47,14 @@ export interface Deprecation {
 /** Parses a manifest and applies it to variables. The result has all issues of both. */
 export async function applyManifestText(
   variables: readonly Variable[],
-  { manifest: text, manifestPath: path, ...options }: ManifestInput & { readonly manifest: string },
+  { manifest: text, manifestPath: path, ...options }: ManifestInput & {
+    readonly manifest: string;
+  },
 ): Promise<AppliedManifest> {
-  const { manifest, issues } = parseManifest(text, { path, readSettings: undefined });
+  const { manifest, issues } = parseManifest(text, {
+    path,
+    readSettings: undefined,
+  });
   const applied = await applyManifest(variables, manifest, options);
   return { ...applied, issues: [...issues, ...applied.issues] };
 }
@@ -53,7 +63,8 @@ export async function applyManifestText(
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
-  { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }: ApplyOptions,
+  { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }:
+    ApplyOptions,
 ): Promise<AppliedManifest> {
   const compiled = await compilePatterns(manifest, load);
   const set = new Map(variables.map((variable) => [variable.name, variable]));
@@ -63,24 +74,45 @@ export async function applyManifest(
   for (const [name, declaration] of manifest.variables) {
     const variable = set.get(name) ?? defaultVariable(name, declaration);
     if (!variable) {
-      const isMissing = declaration.required && requiredTiers.includes(declaration.tier);
-      if (isMissing) issues.push(missingIssue({ name, tier: declaration.tier }, manifest));
+      const isMissing = declaration.required &&
+        requiredTiers.includes(declaration.tier);
+      if (isMissing) {
+        issues.push(missingIssue({ name, tier: declaration.tier }, manifest));
+      }
       continue;
     }
     if (!set.has(name)) all.push(variable);
-    else if (declaration.deprecated) deprecated.push({ name, message: declaration.deprecatedMessage });
-    const subject = set.has(name) ? environmentName(variable) : `the default of ${environmentName(variable)}`;
-    issues.push(...valueIssues(variable, declaration, { subject, manifest, pattern: compiled.patterns.get(name) }));
+    else if (declaration.deprecated) {
+      deprecated.push({ name, message: declaration.deprecatedMessage });
+    }
+    const subject = set.has(name)
+      ? environmentName(variable)
+      : `the default of ${environmentName(variable)}`;
+    issues.push(
+      ...valueIssues(variable, declaration, {
+        subject,
+        manifest,
+        pattern: compiled.patterns.get(name),
+      }),
+    );
   }
   return { manifest, variables: all, issues, deprecated };
 }
 
-function defaultVariable(name: string, { tier, default: value }: Declaration): Variable | undefined {
+function defaultVariable(
+  name: string,
+  { tier, default: value }: Declaration,
+): Variable | undefined {
   return value === undefined ? undefined : { name, tier, value };
 }
 
-function missingIssue(variable: Pick<Variable, "name" | "tier">, manifest: Manifest): string {
-  return `Cannot find ${environmentName(variable)}: ${manifest.name} requires it, but it is not set`;
+function missingIssue(
+  variable: Pick<Variable, "name" | "tier">,
+  manifest: Manifest,
+): string {
+  return `Cannot find ${
+    environmentName(variable)
+  }: ${manifest.name} requires it, but it is not set`;
 }
 
 /** What {@linkcode valueIssues} needs besides the variable and its declaration. */
@@ -91,11 +123,20 @@ interface ValueContext {
   readonly pattern: Pattern | undefined;
 }
 
-function valueIssues(variable: Variable, declaration: Declaration, context: ValueContext): string[] {
+function valueIssues(
+  variable: Variable,
+  declaration: Declaration,
+  context: ValueContext,
+): string[] {
   const { subject, manifest, pattern } = context;
   if (variable.tier !== declaration.tier) {
-    const declared = environmentName({ name: variable.name, tier: declaration.tier });
-    return [`Cannot use ${subject}: ${manifest.name} declares it as ${declared}`];
+    const declared = environmentName({
+      name: variable.name,
+      tier: declaration.tier,
+    });
+    return [
+      `Cannot use ${subject}: ${manifest.name} declares it as ${declared}`,
+    ];
   }
   const expected = [
     typeIssue(variable.value, declaration),
@@ -107,7 +148,11 @@ function valueIssues(variable: Variable, declaration: Declaration, context: Valu
 }
 
 /** Describes a value that matches the pattern, if this one does not, or is too long to be compared. */
-function patternIssue({ tier, value }: Variable, pattern: Pattern, source: string | undefined): string | undefined {
+function patternIssue(
+  { tier, value }: Variable,
+  pattern: Pattern,
+  source: string | undefined,
+): string | undefined {
   const shown = tier === "public" ? source : "the pattern in the manifest";
   if (value.length > pattern.maxLength) {
     return `at most ${pattern.maxLength} characters for ${shown}, or smaller counts in its braces`;
@@ -116,5 +161,7 @@ function patternIssue({ tier, value }: Variable, pattern: Pattern, source: strin
 }
 
 function got({ tier, value }: Pick<Variable, "tier" | "value">): string {
-  return tier === "public" ? `got ${formatValue(value)}` : "got a value that is not shown";
+  return tier === "public"
+    ? `got ${formatValue(value)}`
+    : "got a value that is not shown";
 }

@@ -18,8 +18,14 @@ const PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
  * Variables without a tier's prefix are ignored.
  */
 export function classify(environment: Environment): Classified {
-  const variables = Object.entries(environment).flatMap(([name, value]) => toVariable(name, value));
-  const issues = [...typeIssues(environment), ...emptyNameIssues(variables), ...collisionIssues(variables)];
+  const variables = Object.entries(environment).flatMap(([name, value]) =>
+    toVariable(name, value)
+  );
+  const issues = [
+    ...typeIssues(environment),
+    ...emptyNameIssues(variables),
+    ...collisionIssues(variables),
+  ];
   return { variables, issues };
 }
 
@@ -27,7 +33,9 @@ export function classify(environment: Environment): Classified {
 function typeIssues(environment: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(environment)
     .filter(([name, value]) => hasTier(name) && typeof value !== "string")
-    .map(([name, value]) => `Cannot use ${name}: expected a string, got ${describeKind(value)}`);
+    .map(([name, value]) =>
+      `Cannot use ${name}: expected a string, got ${describeKind(value)}`
+    );
 }
 
 /** Returns whether a name in the environment has the prefix of a tier. */
@@ -37,14 +45,20 @@ export function hasTier(environmentName: string): boolean {
 
 function toVariable(environmentName: string, value: unknown): Variable[] {
   const [, prefix, name] = PREFIX.exec(environmentName) ?? [];
-  if (prefix === undefined || name === undefined || typeof value !== "string") return [];
+  if (prefix === undefined || name === undefined || typeof value !== "string") {
+    return [];
+  }
   return [{ name, tier: prefix.toLowerCase() as Tier, value }];
 }
 
 function emptyNameIssues(variables: readonly Variable[]): string[] {
   return variables
     .filter(({ name }) => name === "")
-    .map((variable) => `Cannot use ${environmentName(variable)}: expected a name after the prefix`);
+    .map((variable) =>
+      `Cannot use ${
+        environmentName(variable)
+      }: expected a name after the prefix`
+    );
 }
 
 /** REP-RFC-0001 §3.2 rule 4: a name belongs to one tier. */

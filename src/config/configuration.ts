@@ -51,7 +51,9 @@ export class Configuration {
   #snapshot = EMPTY_SNAPSHOT;
   /** When the snapshot was read, in milliseconds since the Unix epoch. */
   #loadedAt = 0;
-  #rejection: { readonly issues: readonly string[]; readonly since: number } | undefined;
+  #rejection:
+    | { readonly issues: readonly string[]; readonly since: number }
+    | undefined;
   #blocked = 0;
   /** Whether the sources have ever had a variable of any tier. */
   #hasHadVariables = false;
@@ -64,8 +66,14 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
-    options.metrics.observe("rep.config.last_reload_success", () => Number(!this.isReloadRejected));
-    options.metrics.observe("rep.config.last_reload_timestamp_seconds", () => this.#lastReloadAt / 1_000);
+    options.metrics.observe(
+      "rep.config.last_reload_success",
+      () => Number(!this.isReloadRejected),
+    );
+    options.metrics.observe(
+      "rep.config.last_reload_timestamp_seconds",
+      () => this.#lastReloadAt / 1_000,
+    );
     this.listeners = new ValueListeners(options.log);
   }
 
@@ -78,7 +86,10 @@ export class Configuration {
     this.#snapshot = await this.#build();
     this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
-    this.#options.log.info("rep.config.loaded", { ...describe(this.#snapshot), warnings: warnings.length });
+    this.#options.log.info("rep.config.loaded", {
+      ...describe(this.#snapshot),
+      warnings: warnings.length,
+    });
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
   }
 
@@ -96,7 +107,10 @@ export class Configuration {
    * The issues for which the last reload was rejected, which are in the log, too, and since when reloads are rejected,
    * in milliseconds since the Unix epoch.
    */
-  get rejection(): { readonly issues: readonly string[]; readonly since: number } | undefined {
+  get rejection(): {
+    readonly issues: readonly string[];
+    readonly since: number;
+  } | undefined {
     return this.#rejection;
   }
 
@@ -146,10 +160,17 @@ export class Configuration {
     const saysUnchanged = isUnchanged && logsUnchanged;
     this.#count(isUnchanged ? "unchanged" : "applied");
     // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
-    const level = !isUnchanged || isRecovery || saysUnchanged ? "info" : "debug";
+    const level = !isUnchanged || isRecovery || saysUnchanged
+      ? "info"
+      : "debug";
     const unchanged = saysUnchanged ? "no variable has changed" : undefined;
-    const detail = isPublished ? unchanged : "read, but not published yet: see rep.config.not_published";
-    this.#options.log[level]("rep.config.reloaded", { ...describe(this.#snapshot), detail });
+    const detail = isPublished
+      ? unchanged
+      : "read, but not published yet: see rep.config.not_published";
+    this.#options.log[level]("rep.config.reloaded", {
+      ...describe(this.#snapshot),
+      detail,
+    });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
@@ -158,7 +179,8 @@ export class Configuration {
     const [input, stored] = await Promise.all([read(), storedVariables.read()]);
     this.#rejectIfEmptied(input.environment);
     const environment = { ...input.environment, ...stored };
-    const sourceOf = (name: string) => stored[name] === undefined ? input.sourceOf?.(name) : "store";
+    const sourceOf = (name: string) =>
+      stored[name] === undefined ? input.sourceOf?.(name) : "store";
     return await buildSnapshot({ ...input, environment, sourceOf });
   }
 
@@ -167,18 +189,28 @@ export class Configuration {
     const hasVariables = Object.keys(environment).some(hasTier);
     this.#hasHadVariables ||= hasVariables;
     if (hasVariables || !this.#hasHadVariables) return;
-    const expected = "expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before";
-    throw new ConfigurationError([`Cannot use the variables: ${expected}, got none`]);
+    const expected =
+      "expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before";
+    throw new ConfigurationError([
+      `Cannot use the variables: ${expected}, got none`,
+    ]);
   }
 
   #reject(error: unknown, logsUnchanged: boolean): unknown {
-    const { issues, blocked } = error instanceof ConfigurationError ? error : { issues: [String(error)], blocked: 0 };
+    const { issues, blocked } = error instanceof ConfigurationError
+      ? error
+      : { issues: [String(error)], blocked: 0 };
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
     if (!isSame) this.#blocked += blocked;
-    this.#rejection = { issues, since: this.#rejection?.since ?? this.#options.clock.now() };
+    this.#rejection = {
+      issues,
+      since: this.#rejection?.since ?? this.#options.clock.now(),
+    };
     this.#count("rejected");
     const detail = "the previous configuration stays active";
-    if (!isSame || logsUnchanged) this.#options.log.error("rep.config.rejected", { detail, issues });
+    if (!isSame || logsUnchanged) {
+      this.#options.log.error("rep.config.rejected", { detail, issues });
+    }
     return error;
   }
 
@@ -188,15 +220,35 @@ export class Configuration {
   }
 
   /** Logs the guardrail warnings, deprecations and suspicious names that the previous snapshot did not have. */
-  #logFindings({ warnings, deprecated, suspicious }: Snapshot, before: Snapshot): void {
+  #logFindings(
+    { warnings, deprecated, suspicious }: Snapshot,
+    before: Snapshot,
+  ): void {
     const { log } = this.#options;
-    for (const { name, detection, detail } of newIn(warnings, before.warnings, (it) => `${it.name} ${it.detail}`)) {
-      log.warn("rep.guardrail.warning", { variable_name: name, detection_type: detection, detail });
+    for (
+      const { name, detection, detail } of newIn(
+        warnings,
+        before.warnings,
+        (it) => `${it.name} ${it.detail}`,
+      )
+    ) {
+      log.warn("rep.guardrail.warning", {
+        variable_name: name,
+        detection_type: detection,
+        detail,
+      });
     }
-    for (const { name, message } of newIn(deprecated, before.deprecated, nameOf)) {
-      log.warn("rep.config.deprecated", { variable_name: name, detail: message });
+    for (
+      const { name, message } of newIn(deprecated, before.deprecated, nameOf)
+    ) {
+      log.warn("rep.config.deprecated", {
+        variable_name: name,
+        detail: message,
+      });
     }
-    for (const { name, detail } of newIn(suspicious, before.suspicious, nameOf)) {
+    for (
+      const { name, detail } of newIn(suspicious, before.suspicious, nameOf)
+    ) {
       log.warn("rep.config.suspicious_name", { variable_name: name, detail });
     }
   }
@@ -209,11 +261,18 @@ export class Configuration {
 }
 
 function describe(snapshot: Snapshot) {
-  return { configuration: shortHash(snapshot.hash), ...countVariables(snapshot) };
+  return {
+    configuration: shortHash(snapshot.hash),
+    ...countVariables(snapshot),
+  };
 }
 
 /** Returns the findings whose keys none of the previous ones had. */
-function newIn<F>(findings: readonly F[], previous: readonly F[], keyOf: (finding: F) => string): readonly F[] {
+function newIn<F>(
+  findings: readonly F[],
+  previous: readonly F[],
+  keyOf: (finding: F) => string,
+): readonly F[] {
   const known = new Set(previous.map(keyOf));
   return findings.filter((finding) => !known.has(keyOf(finding)));
 }

@@ -41,7 +41,11 @@ export function readDeclaration(
 ): Declaration | undefined {
   const where = `variables.${formatKey(name)}`;
   if (name === "") report("variables: expected a name for every variable");
-  if (!isMapping(value)) return void report(`${where}: expected a mapping with a tier, got ${describeKind(value)}`);
+  if (!isMapping(value)) {
+    return void report(
+      `${where}: expected a mapping with a tier, got ${describeKind(value)}`,
+    );
+  }
   const reader = new FieldReader(value, texts, where);
   const tier = reader.oneOf("tier", TIERS);
   const fields = readFields(reader);
@@ -66,9 +70,15 @@ function readFields(reader: FieldReader): OtherFields {
   return fields;
 }
 
-function checkConsistency({ type, values, required, default: defaultValue }: OtherFields, reader: FieldReader): void {
+function checkConsistency(
+  { type, values, required, default: defaultValue }: OtherFields,
+  reader: FieldReader,
+): void {
   if (type === "enum" && values === undefined) {
-    reader.report("values", "expected the allowed values of the enum, got nothing");
+    reader.report(
+      "values",
+      "expected the allowed values of the enum, got nothing",
+    );
   }
   if (required && defaultValue !== undefined) {
     reader.report("default", "expected no default for a required variable");

@@ -23,19 +23,30 @@ export interface EnvFile {
  * @throws {ConfigurationError} If any of them cannot be read or is invalid. Each issue of all of them begins with the
  * place; the caller knows which option names it.
  */
-export async function readEnvFiles(paths: readonly string[]): Promise<readonly EnvFile[]> {
+export async function readEnvFiles(
+  paths: readonly string[],
+): Promise<readonly EnvFile[]> {
   const reads = await Promise.allSettled(paths.map(loadEnvFile));
-  const issues = reads.flatMap((read, index) => read.status === "rejected" ? issuesOf(read.reason, paths[index]) : []);
+  const issues = reads.flatMap((read, index) =>
+    read.status === "rejected" ? issuesOf(read.reason, paths[index]) : []
+  );
   if (issues.length > 0) throw new ConfigurationError(issues);
-  return reads.flatMap((read) => read.status === "fulfilled" ? [read.value] : []);
+  return reads.flatMap((read) =>
+    read.status === "fulfilled" ? [read.value] : []
+  );
 }
 
 function issuesOf(error: unknown, path = ""): readonly string[] {
-  return error instanceof ConfigurationError ? error.issues : [`"${path}": ${messageOf(error)}`];
+  return error instanceof ConfigurationError
+    ? error.issues
+    : [`"${path}": ${messageOf(error)}`];
 }
 
 /** Creates an error about the file at a path, which may be in a directory of variables. */
-function invalidFile(path: string, issues: readonly EnvFileIssue[]): ConfigurationError {
+function invalidFile(
+  path: string,
+  issues: readonly EnvFileIssue[],
+): ConfigurationError {
   return new ConfigurationError(issues.map(({ line, detail }) => {
     return `"${line === undefined ? path : `${path}:${line}`}": ${detail}`;
   }));
@@ -51,7 +62,9 @@ function invalidFile(path: string, issues: readonly EnvFileIssue[]): Configurati
 export async function loadEnvFile(path: string): Promise<EnvFile> {
   const files = await localFiles();
   const { isDirectory } = await files.stat(path);
-  return isDirectory ? await readDirectory(path, await files.names(path)) : await readFile(path);
+  return isDirectory
+    ? await readDirectory(path, await files.names(path))
+    : await readFile(path);
 }
 
 async function readFile(path: string): Promise<EnvFile> {
@@ -67,11 +80,22 @@ async function readFile(path: string): Promise<EnvFile> {
   };
 }
 
-async function readDirectory(path: string, entries: readonly string[]): Promise<EnvFile> {
+async function readDirectory(
+  path: string,
+  entries: readonly string[],
+): Promise<EnvFile> {
   const names = entries.filter(isRepName);
-  const values = names.map(async (name) => [name, await readValue(`${path.replace(/\/+$/, "")}/${name}`)] as const);
+  const values = names.map(async (name) =>
+    [name, await readValue(`${path.replace(/\/+$/, "")}/${name}`)] as const
+  );
   const variables = Object.fromEntries(await Promise.all(values));
-  return { kind: "directory", variables, lines: new Map(), isEmpty: entries.length === 0, isTerminated: true };
+  return {
+    kind: "directory",
+    variables,
+    lines: new Map(),
+    isEmpty: entries.length === 0,
+    isTerminated: true,
+  };
 }
 
 /** The text of the file is the value, except for a newline at its end. */
@@ -79,7 +103,10 @@ async function readValue(path: string): Promise<string> {
   const text = await readText(path);
   const nul = text.indexOf("\0");
   if (nul < 0) return text.replace(/\r?\n$/, "");
-  throw invalidFile(path, [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }]);
+  throw invalidFile(path, [{
+    line: lineAt(text, nul),
+    detail: "expected text, got a NUL byte",
+  }]);
 }
 
 /** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
@@ -88,13 +115,18 @@ async function readText(path: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw invalidFile(path, [{ line: firstInvalidLine(bytes), detail: "expected UTF-8" }]);
+    throw invalidFile(path, [{
+      line: firstInvalidLine(bytes),
+      detail: "expected UTF-8",
+    }]);
   }
 }
 
 /** What cannot be decoded becomes U+FFFD, which has other bytes, or more of them if the file ends with it. */
 function firstInvalidLine(bytes: Uint8Array): number {
-  const replaced = new TextEncoder().encode(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
+  const replaced = new TextEncoder().encode(
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
+  );
   const position = bytes.findIndex((byte, index) => byte !== replaced[index]);
   const valid = position === -1 ? bytes : bytes.subarray(0, position);
   return valid.filter((byte) => byte === 0x0a).length + 1;

@@ -8,14 +8,17 @@ export function readEnvironment(): Environment {
 
 /** On Deno, `process` is not even looked at, since that loads the Node layer. Some runtimes have neither. */
 function allVariables(): Environment {
-  return globalThis.Deno?.env.toObject() ?? (globalThis as { process?: { env: Environment } }).process?.env ?? {};
+  return globalThis.Deno?.env.toObject() ??
+    (globalThis as { process?: { env: Environment } }).process?.env ?? {};
 }
 
 /**
  * Returns the `REP_…` variables of an environment. Others may be secrets of other programs and are not kept in memory.
  */
 export function pickRepVariables(environment: Environment): Environment {
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => isRepName(name)));
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => isRepName(name)),
+  );
 }
 
 /** Returns whether a name begins with `REP_`. */

@@ -30,7 +30,12 @@ export class FieldReader {
   issues(): readonly string[] {
     const unknown: string[] = [];
     const options = { prefix: `${this.#where}.`, isSecret: !this.#isPublic };
-    checkKeys(this.#fields, this.#known, (issue) => unknown.push(issue), options);
+    checkKeys(
+      this.#fields,
+      this.#known,
+      (issue) => unknown.push(issue),
+      options,
+    );
     return [...unknown, ...this.#issues];
   }
 
@@ -40,7 +45,11 @@ export class FieldReader {
   }
 
   /** Reads one of some words. */
-  oneOf<T extends string>(key: string, allowed: readonly T[], defaultValue?: T): T | undefined {
+  oneOf<T extends string>(
+    key: string,
+    allowed: readonly T[],
+    defaultValue?: T,
+  ): T | undefined {
     const value = this.#read(key);
     if (value === undefined && defaultValue !== undefined) return defaultValue;
     const found = allowed.find((word) => word === value);
@@ -51,7 +60,9 @@ export class FieldReader {
   /** Reads a boolean; `false` if it is absent. */
   boolean(key: string): boolean {
     const value = this.#read(key);
-    if (value !== undefined && typeof value !== "boolean") this.#reportValue(key, "true or false");
+    if (value !== undefined && typeof value !== "boolean") {
+      this.#reportValue(key, "true or false");
+    }
     return value === true;
   }
 
@@ -76,9 +87,13 @@ export class FieldReader {
     if (value === undefined) return undefined;
     const sources = this.#texts[key];
     const texts = Array.isArray(value)
-      ? value.map((item, index) => scalarText(item, Array.isArray(sources) ? sources[index] : undefined))
+      ? value.map((item, index) =>
+        scalarText(item, Array.isArray(sources) ? sources[index] : undefined)
+      )
       : [];
-    if (texts.length > 0 && !texts.includes(undefined)) return texts.filter((text) => text !== undefined);
+    if (texts.length > 0 && !texts.includes(undefined)) {
+      return texts.filter((text) => text !== undefined);
+    }
     this.#reportValue(key, "a list of at least one text");
     return undefined;
   }
@@ -95,9 +110,16 @@ export class FieldReader {
   /** Shows a misspelled word whatever the tier is, which may be the misspelled word. */
   #reportWord(key: string, allowed: readonly string[]): void {
     const value = this.#fields[key];
-    if (!isShortWord(value)) return this.#reportValue(key, `one of ${allowed.join(", ")}`);
+    if (!isShortWord(value)) {
+      return this.#reportValue(key, `one of ${allowed.join(", ")}`);
+    }
     const suggestion = didYouMean(value.toLowerCase(), allowed);
-    this.report(key, `expected one of ${allowed.join(", ")}, got ${formatValue(value)}${suggestion}`);
+    this.report(
+      key,
+      `expected one of ${allowed.join(", ")}, got ${
+        formatValue(value)
+      }${suggestion}`,
+    );
   }
 
   #reportValue(key: string, expected: string): void {
@@ -115,7 +137,8 @@ export class FieldReader {
 function scalarText(value: unknown, source: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (value === null) return source === null ? "" : undefined; // nothing, rather than a word such as `null` or `~`
-  const isScalar = typeof value === "number" || typeof value === "boolean" || value instanceof Date;
+  const isScalar = typeof value === "number" || typeof value === "boolean" ||
+    value instanceof Date;
   if (isScalar && typeof source === "string") return source;
   return isScalar && !(value instanceof Date) ? String(value) : undefined;
 }

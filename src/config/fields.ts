@@ -27,10 +27,19 @@ export function checkKeys(
   const expected = `expected one of ${known.join(", ")}`;
   for (const key of Object.keys(fields).filter((key) => !known.includes(key))) {
     const word = leadingWord(key);
-    if (known.includes(word)) report(`${prefix}${word}: expected a colon and a space between key and value`);
-    else if (isSecret && !isShortWord(key)) {
-      report(`${prefix.replace(/\.$/, "")}: ${expected}, got a key that is not shown`);
-    } else report(`${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`);
+    if (known.includes(word)) {
+      report(
+        `${prefix}${word}: expected a colon and a space between key and value`,
+      );
+    } else if (isSecret && !isShortWord(key)) {
+      report(
+        `${
+          prefix.replace(/\.$/, "")
+        }: ${expected}, got a key that is not shown`,
+      );
+    } else {report(
+        `${prefix}${formatKey(key)}: ${expected}${didYouMean(key, known)}`,
+      );}
   }
 }
 

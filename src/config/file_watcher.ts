@@ -34,13 +34,23 @@ export class FileWatcher {
    *
    * @throws {Error} Of the runtime, if a path cannot be watched; a file that does not exist yet can be.
    */
-  constructor(paths: readonly string[], onChange: () => void, options: FileWatcherOptions) {
+  constructor(
+    paths: readonly string[],
+    onChange: () => void,
+    options: FileWatcherOptions,
+  ) {
     const { files, clock, readPaths, onError } = options;
-    const directories = new Set(paths.map((path) => files.isDirectory(path) ? path : dirname(path)));
+    const directories = new Set(
+      paths.map((path) => files.isDirectory(path) ? path : dirname(path)),
+    );
     const isWatched = createFilter([...paths, ...readPaths]);
     this.#onChange = onChange;
     this.#clock = clock;
-    this.#stop = files.watch([...directories], (paths) => paths.some(isWatched) ? this.#wait() : undefined, onError);
+    this.#stop = files.watch(
+      [...directories],
+      (paths) => paths.some(isWatched) ? this.#wait() : undefined,
+      onError,
+    );
   }
 
   /** Stops watching, and drops a change that has not been reported yet. */

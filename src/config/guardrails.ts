@@ -22,7 +22,10 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\b(sk|rk)_(live|test)_[A-Za-z0-9]{10,}/, "a Stripe secret key"],
   [/\bpk_live_[A-Za-z0-9]{10,}/, "a Stripe live key"],
   [/\bwhsec_[A-Za-z0-9+/]{16,}/, "a webhook's signing secret"],
-  [/\bsk-(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Z]|[a-z0-9]{32})[\w-]{20,}/, "an API key of an AI service"],
+  [
+    /\bsk-(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Z]|[a-z0-9]{32})[\w-]{20,}/,
+    "an API key of an AI service",
+  ],
   [/\bxox[abeoprs]-[\w-]{10,}/, "a Slack token"],
   [/\bhooks\.slack\.com\/(services|workflows)\/\w/, "a Slack webhook"],
   [/\bdiscord(app)?\.com\/api\/webhooks\/\d/, "a Discord webhook"],
@@ -31,7 +34,10 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\bnpm_[A-Za-z0-9]{36}/, "an npm token"],
   [/-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----/, "a private key"],
   [/\bAGE-SECRET-KEY-1[0-9A-Z]{20,}/, "an age key"],
-  [/\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s:@/?#]*:[^\s@/?#]+@/i, "a URL with a password in it"],
+  [
+    /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s:@/?#]*:[^\s@/?#]+@/i,
+    "a URL with a password in it",
+  ],
   [/[?&](sig|client_secret|password)=[^\s&]{8,}/i, "a URL with a secret in it"],
 ];
 
@@ -59,23 +65,29 @@ const MAX_ENTROPY_BITS = 4.5;
 const MAX_ENCODED_LENGTH = 64;
 
 /** Finds PUBLIC values that look like secrets. A variable gets at most one warning, of the most reliable kind. */
-export function scanForSecrets(variables: readonly Variable[]): GuardrailWarning[] {
-  return variables.filter(({ tier }) => tier === "public").flatMap(({ name, value }) => {
-    const detection = detectSecret(value);
-    return detection ? [{ name, ...detection }] : [];
-  });
+export function scanForSecrets(
+  variables: readonly Variable[],
+): GuardrailWarning[] {
+  return variables.filter(({ tier }) => tier === "public").flatMap(
+    ({ name, value }) => {
+      const detection = detectSecret(value);
+      return detection ? [{ name, ...detection }] : [];
+    },
+  );
 }
 
 /** Returns why a value looks like a secret, if it does. */
 export function detectSecret(value: string): Detection | undefined {
   const tokens = tokenize(value);
-  return detectKnownFormat(value) ?? lengthAnomaly(tokens) ?? highEntropy(tokens);
+  return detectKnownFormat(value) ?? lengthAnomaly(tokens) ??
+    highEntropy(tokens);
 }
 
 /** Returns which documented format of a secret a text contains, if any. */
 function detectKnownFormat(text: string): Detection | undefined {
   const format = SECRET_FORMATS.find(([pattern]) => pattern.test(text));
-  return format && { detection: "known_format", detail: `the value looks like ${format[1]}` };
+  return format &&
+    { detection: "known_format", detail: `the value looks like ${format[1]}` };
 }
 
 /** No known format is shorter. */
@@ -91,7 +103,9 @@ const OVERLAP = 1_024;
 export function detectInCode(piece: string): Detection | undefined {
   if (piece.length < MIN_SECRET_LENGTH) return undefined;
   for (let start = 0; start < piece.length; start += WINDOW) {
-    const detection = detectKnownFormat(piece.slice(start, start + WINDOW + OVERLAP));
+    const detection = detectKnownFormat(
+      piece.slice(start, start + WINDOW + OVERLAP),
+    );
     if (detection) return detection;
   }
   return undefined;
@@ -109,7 +123,8 @@ function tokenize(value: string): string[] {
 }
 
 /** Matches `checkout`, `Checkout`, `newCheckout2024`, `V2`, `20241121` and `1920x1080`. */
-const WORD = /^(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?\d{0,4}$|^\d+(?:[a-z]{1,2}\d*)?$/;
+const WORD =
+  /^(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?\d{0,4}$|^\d+(?:[a-z]{1,2}\d*)?$/;
 
 /** Returns whether text consists of words and numbers, such as `new-checkout-2024`, `com/example/app_v2` or `a|b`. */
 function isWords(text: string): boolean {
@@ -117,21 +132,28 @@ function isWords(text: string): boolean {
 }
 
 function lengthAnomaly(tokens: readonly string[]): Detection | undefined {
-  const token = tokens.find((token) => token.length > MAX_ENCODED_LENGTH && isEncoded(token));
+  const token = tokens.find((token) =>
+    token.length > MAX_ENCODED_LENGTH && isEncoded(token)
+  );
   if (token === undefined) return undefined;
-  const detail = `the value has ${token.length} characters of what looks like encoded data`;
+  const detail =
+    `the value has ${token.length} characters of what looks like encoded data`;
   return { detection: "length_anomaly", detail };
 }
 
 /** Returns whether a token looks like hex, base64 or base64url. */
 function isEncoded(token: string): boolean {
-  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(token) && /\d/.test(token) && /[A-Za-z]/.test(token);
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(token) && /\d/.test(token) &&
+    /[A-Za-z]/.test(token);
 }
 
 function highEntropy(tokens: readonly string[]): Detection | undefined {
   const bits = Math.max(...tokens.map(shannonEntropy));
   if (bits <= MAX_ENTROPY_BITS) return undefined;
-  return { detection: "high_entropy", detail: `the value has ${bits.toFixed(2)} bits of entropy per character` };
+  return {
+    detection: "high_entropy",
+    detail: `the value has ${bits.toFixed(2)} bits of entropy per character`,
+  };
 }
 
 /** Returns the Shannon entropy of a text, in bits per character. */

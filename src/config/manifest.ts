@@ -23,7 +23,10 @@ export interface ManifestResult {
 }
 
 /** Reads the `settings` of a manifest. They are options of the command line, which therefore provides the reader. */
-export type SettingsReader = (fields: Fields, report: Report) => ManifestSettings;
+export type SettingsReader = (
+  fields: Fields,
+  report: Report,
+) => ManifestSettings;
 
 /** Options of {@linkcode parseManifest}. */
 interface ManifestOptions {
@@ -40,14 +43,20 @@ const ROOT_KEYS = ["version", "variables", "settings"];
  *
  * @param text YAML.
  */
-export function parseManifest(text: string, options: ManifestOptions): ManifestResult {
+export function parseManifest(
+  text: string,
+  options: ManifestOptions,
+): ManifestResult {
   const { path, readSettings = () => ({}) } = options;
   const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
   const issues: string[] = [];
   const report: Report = (issue) => issues.push(`Cannot use ${name}: ${issue}`);
   const root = parseYaml(text, report);
   const variables = readVariables(root, readTexts(text), report);
-  const settings = readSettings(readMapping(root, "settings", report) ?? {}, report);
+  const settings = readSettings(
+    readMapping(root, "settings", report) ?? {},
+    report,
+  );
   checkKeys(root, ROOT_KEYS, report, { prefix: "", isSecret: false });
   checkVersion(root, report);
   return { manifest: { name, variables, settings }, issues };
@@ -79,19 +88,32 @@ function mappingOrEmpty(value: unknown): Fields {
   return isMapping(value) ? value : {};
 }
 
-function readVariables(root: Fields, texts: Fields, report: Report): Map<string, Declaration> {
+function readVariables(
+  root: Fields,
+  texts: Fields,
+  report: Report,
+): Map<string, Declaration> {
   const fields = readMapping(root, "variables", report);
-  if (fields === undefined && root.variables === undefined) report("variables: expected a mapping, got nothing");
+  if (fields === undefined && root.variables === undefined) {
+    report("variables: expected a mapping, got nothing");
+  }
   const allTexts = mappingOrEmpty(texts.variables);
   const declarations = Object.entries(fields ?? {}).flatMap(([name, value]) => {
-    const declaration = readDeclaration(name, { value, texts: mappingOrEmpty(allTexts[name]) }, report);
+    const declaration = readDeclaration(name, {
+      value,
+      texts: mappingOrEmpty(allTexts[name]),
+    }, report);
     return declaration ? [[name, declaration] as const] : [];
   });
   return new Map(declarations);
 }
 
 /** Reads an optional mapping at the top of the manifest. */
-function readMapping(root: Fields, key: string, report: Report): Fields | undefined {
+function readMapping(
+  root: Fields,
+  key: string,
+  report: Report,
+): Fields | undefined {
   const value = root[key];
   if (value === undefined || isMapping(value)) return value;
   report(`${key}: expected a mapping, got ${describeKind(value)}`);
@@ -100,5 +122,9 @@ function readMapping(root: Fields, key: string, report: Report): Fields | undefi
 
 function checkVersion({ version }: Fields, report: Report): void {
   if (typeof version === "string" && /^\d+\.\d+\.\d+$/.test(version)) return;
-  report(`version: expected a quoted version such as "0.1.0", got ${formatValue(version)}`);
+  report(
+    `version: expected a quoted version such as "0.1.0", got ${
+      formatValue(version)
+    }`,
+  );
 }

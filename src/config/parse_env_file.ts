@@ -32,7 +32,10 @@ export function parseEnvFile(text: string): ParsedEnvFile {
   return {
     variables: new Map(),
     lines: new Map(),
-    issues: [{ line: lineAt(text, nul), detail: "expected text, got a NUL byte" }],
+    issues: [{
+      line: lineAt(text, nul),
+      detail: "expected text, got a NUL byte",
+    }],
   };
 }
 
@@ -43,7 +46,11 @@ export function lineAt(text: string, position: number): number {
 
 function countLines(text: string, start: number, end: number): number {
   let count = 0;
-  for (let at = text.indexOf("\n", start); at >= 0 && at < end; at = text.indexOf("\n", at + 1)) count++;
+  for (
+    let at = text.indexOf("\n", start);
+    at >= 0 && at < end;
+    at = text.indexOf("\n", at + 1)
+  ) count++;
   return count;
 }
 
@@ -61,7 +68,10 @@ const LINE = /[^\n]*\n?/y;
 const ESCAPES = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" } as const;
 
 function unescape(text: string): string {
-  return text.replace(/\\([nrt"\\])/g, (_escape, char: keyof typeof ESCAPES) => ESCAPES[char]);
+  return text.replace(
+    /\\([nrt"\\])/g,
+    (_escape, char: keyof typeof ESCAPES) => ESCAPES[char],
+  );
 }
 
 class EnvFileParser {
@@ -78,24 +88,38 @@ class EnvFileParser {
   }
 
   parse(): ParsedEnvFile {
-    while (this.#position < this.#text.length && this.#issues.length < MAX_ISSUES) {
+    while (
+      this.#position < this.#text.length && this.#issues.length < MAX_ISSUES
+    ) {
       if (this.#take(NOTHING) === undefined) this.#parseAssignment();
     }
-    return { variables: this.#variables, lines: this.#lines, issues: this.#issues };
+    return {
+      variables: this.#variables,
+      lines: this.#lines,
+      issues: this.#issues,
+    };
   }
 
   #parseAssignment(): void {
     const line = this.#line;
     const name = this.#take(NAME)?.[1];
-    if (name === undefined) return this.#skipLine("expected NAME=value, a comment or a blank line");
+    if (name === undefined) {
+      return this.#skipLine("expected NAME=value, a comment or a blank line");
+    }
     const quote = this.#take(OPENING_QUOTE)?.[1];
-    const value = quote === undefined ? this.#parseUnquoted() : this.#parseQuoted(quote, line);
+    const value = quote === undefined
+      ? this.#parseUnquoted()
+      : this.#parseQuoted(quote, line);
     if (value !== undefined) this.#assign(name, value, line);
   }
 
   #parseUnquoted(): string | undefined {
     const text = this.#take(UNQUOTED)?.[1];
-    if (text === undefined) return void this.#skipLine("expected LF or CRLF at the end of the line, got CR");
+    if (text === undefined) {
+      return void this.#skipLine(
+        "expected LF or CRLF at the end of the line, got CR",
+      );
+    }
     const comment = text.search(/\s#/);
     return (comment < 0 ? text : text.slice(0, comment)).trim();
   }
@@ -103,14 +127,19 @@ class EnvFileParser {
   #parseQuoted(quote: string, line: number): string | undefined {
     const end = this.#findClosing(quote);
     if (end === undefined) {
-      this.#report(line, `expected a closing ${quote} for the value that begins here`);
+      this.#report(
+        line,
+        `expected a closing ${quote} for the value that begins here`,
+      );
       this.#position = this.#text.length; // nobody can tell which of the following lines belong to the value
       return undefined;
     }
     const text = this.#text.slice(this.#position, end).replaceAll("\r\n", "\n");
     this.#advance(end + 1);
     if (this.#take(AFTER_QUOTE) === undefined) {
-      return void this.#skipLine(`expected nothing but a comment after the value that begins in line ${line}`);
+      return void this.#skipLine(
+        `expected nothing but a comment after the value that begins in line ${line}`,
+      );
     }
     return quote === '"' ? unescape(text) : text;
   }
@@ -130,7 +159,10 @@ class EnvFileParser {
     if (first !== undefined) {
       // A line of a secret may look like an assignment, so only names that are certainly names are shown.
       const shown = name.startsWith("REP_") ? name : "the name";
-      return this.#report(line, `expected each name once, but ${shown} is already in line ${first}`);
+      return this.#report(
+        line,
+        `expected each name once, but ${shown} is already in line ${first}`,
+      );
     }
     this.#lines.set(name, line);
     this.#variables.set(name, value);

@@ -55,7 +55,9 @@ export async function compilePatterns(
   load: () => Promise<PatternLibrary>,
 ): Promise<CompiledPatterns> {
   const patterns = new Map<string, Pattern>();
-  if ([...declarations.values()].every(({ pattern }) => pattern === undefined)) return { patterns, issues: [] };
+  if (
+    [...declarations.values()].every(({ pattern }) => pattern === undefined)
+  ) return { patterns, issues: [] };
   const library = await load().catch(messageOf);
   if (typeof library === "string") return { patterns, issues: [library] };
   const issues: string[] = [];
@@ -64,8 +66,14 @@ export async function compilePatterns(
     try {
       patterns.set(name, compile(pattern, library));
     } catch (error) {
-      const expected = `expected a regular expression in the syntax of Go, ${gotInvalid(pattern, tier, error)}`;
-      issues.push(`Cannot use ${manifest}: variables.${formatKey(name)}.pattern: ${expected}`);
+      const expected = `expected a regular expression in the syntax of Go, ${
+        gotInvalid(pattern, tier, error)
+      }`;
+      issues.push(
+        `Cannot use ${manifest}: variables.${
+          formatKey(name)
+        }.pattern: ${expected}`,
+      );
     }
   }
   return { patterns, issues };
@@ -81,9 +89,14 @@ function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
 
 /** The library's message has the kind of the mistake, and the part of the pattern that has it. */
 function gotInvalid(pattern: string, tier: Tier, error: unknown): string {
-  const [, kind = "", part = ""] = /^(?:error parsing regexp: )?([^`]*?)(?:: `(.*)`)?$/s.exec(messageOf(error)) ?? [];
+  const [, kind = "", part = ""] =
+    /^(?:error parsing regexp: )?([^`]*?)(?:: `(.*)`)?$/s.exec(
+      messageOf(error),
+    ) ?? [];
   if (tier !== "public") return `got ${describeKind(pattern)}: ${kind}`;
-  return `got ${formatValue(pattern)}: ${kind}${part === "" ? "" : ` ${formatValue(part)}`}`;
+  return `got ${formatValue(pattern)}: ${kind}${
+    part === "" ? "" : ` ${formatValue(part)}`
+  }`;
 }
 
 /**
@@ -91,12 +104,17 @@ function gotInvalid(pattern: string, tier: Tier, error: unknown): string {
  *
  * @throws {TypeError} If it is neither installed nor can be downloaded.
  */
-export async function loadPatternLibrary(specifier: string = LIBRARY): Promise<PatternLibrary> {
+export async function loadPatternLibrary(
+  specifier: string = LIBRARY,
+): Promise<PatternLibrary> {
   try {
     return await importPackage<typeof re2js>(specifier);
   } catch (error) {
     const reason = messageOf(error).replaceAll(/\s+/g, " ");
-    const remedy = `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`;
-    throw new TypeError(`Cannot load ${specifier} for the patterns of the manifest: ${reason}; ${remedy}`);
+    const remedy =
+      `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`;
+    throw new TypeError(
+      `Cannot load ${specifier} for the patterns of the manifest: ${reason}; ${remedy}`,
+    );
   }
 }

@@ -5,5 +5,7 @@
  */
 export function requireRuntime(): void {
   if ("groupBy" in Map) return;
-  throw new Error("Cannot use @rep/gateway: expected Map.groupBy(), as in Node.js 22 or later");
+  throw new Error(
+    "Cannot use @rep/gateway: expected Map.groupBy(), as in Node.js 22 or later",
+  );
 }

@@ -3,7 +3,11 @@ import type { Store } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
 import { readEnvironment } from "./environment.ts";
 import { formatValue } from "./format_value.ts";
-import { buildSnapshot, ConfigurationError, MAX_NAME_BYTES } from "./snapshot.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  MAX_NAME_BYTES,
+} from "./snapshot.ts";
 import { type StoredWrite, writeVariables } from "./stored_variables.ts";
 import { environmentName, type Tier } from "./tier.ts";
 
@@ -42,10 +46,18 @@ export interface SetStoredVariablesOptions extends ValidationOptions {
 export async function setStoredVariables(
   store: Store,
   values: Readonly<Record<string, string | undefined>>,
-  { ifId, clock = systemClock, random = Math.random, ...options }: SetStoredVariablesOptions = {},
+  { ifId, clock = systemClock, random = Math.random, ...options }:
+    SetStoredVariablesOptions = {},
 ): Promise<readonly StoredWrite[]> {
-  const writes = Object.entries(values).map(([name, value]) => [publicName(name), value] as const);
-  await validateAssignments(new Map(writes.filter(([, value]) => value !== undefined) as [string, string][]), options);
+  const writes = Object.entries(values).map(([name, value]) =>
+    [publicName(name), value] as const
+  );
+  await validateAssignments(
+    new Map(
+      writes.filter(([, value]) => value !== undefined) as [string, string][],
+    ),
+    options,
+  );
   return await writeVariables(store, new Map(writes), { ifId, clock, random });
 }
 
@@ -58,16 +70,29 @@ export async function setStoredVariables(
  */
 export async function validateAssignments(
   values: ReadonlyMap<string, string>,
-  { manifest, manifestPath, environment: own = readEnvironment(), allowSecrets = false }: ValidationOptions,
+  {
+    manifest,
+    manifestPath,
+    environment: own = readEnvironment(),
+    allowSecrets = false,
+  }: ValidationOptions,
 ): Promise<string[]> {
   const environment = environmentOf(values, own);
   const tiers = { requiredTiers: [], loadPatternLibrary: undefined } as const;
-  const snapshot = await buildSnapshot({ environment, manifest, manifestPath, strict: false, ...tiers });
+  const snapshot = await buildSnapshot({
+    environment,
+    manifest,
+    manifestPath,
+    strict: false,
+    ...tiers,
+  });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
   if (!allowSecrets && secrets.length > 0) {
     const advice = "anyone could read it; use allowSecrets to set it anyway";
-    throw new ConfigurationError(secrets.map((secret) => `Cannot set ${secret}; ${advice}`));
+    throw new ConfigurationError(
+      secrets.map((secret) => `Cannot set ${secret}; ${advice}`),
+    );
   }
   return [
     ...secrets.map((secret) => `Set despite the warning: ${secret}`),
@@ -78,10 +103,19 @@ export async function validateAssignments(
 }
 
 /** Returns the variables, and those that they are in conflict with: one of another tier cannot be PUBLIC. */
-function environmentOf(values: ReadonlyMap<string, string>, own: Environment): Environment {
-  const others = [...values.keys()].flatMap((name) => OTHER_TIERS.map((tier) => environmentName({ name, tier })));
-  const conflicting = others.filter((name) => own[name] !== undefined).map((name) => [name, ""]); // no value is shown
-  const assigned = [...values].map(([name, value]) => [publicVariable(name), value]);
+function environmentOf(
+  values: ReadonlyMap<string, string>,
+  own: Environment,
+): Environment {
+  const others = [...values.keys()].flatMap((name) =>
+    OTHER_TIERS.map((tier) => environmentName({ name, tier }))
+  );
+  const conflicting = others.filter((name) => own[name] !== undefined).map((
+    name,
+  ) => [name, ""]); // no value is shown
+  const assigned = [...values].map((
+    [name, value],
+  ) => [publicVariable(name), value]);
   return Object.fromEntries([...conflicting, ...assigned]);
 }
 
@@ -96,19 +130,30 @@ const OTHER_TIERS: readonly Tier[] = ["sensitive", "server"];
 export function publicName(key: string): string {
   const name = key.replace(/^REP_PUBLIC_/, "");
   const issue = nameIssue(name);
-  if (issue !== undefined) throw new ConfigurationError([`Cannot use the name ${formatValue(key)}: ${issue}`]);
+  if (issue !== undefined) {
+    throw new ConfigurationError([
+      `Cannot use the name ${formatValue(key)}: ${issue}`,
+    ]);
+  }
   return name;
 }
 
 function nameIssue(name: string): string | undefined {
   const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
   if (tier !== undefined) {
-    const reason = "anyone with access to the database could read the value; set it in the environment of the gateway";
+    const reason =
+      "anyone with access to the database could read the value; set it in the environment of the gateway";
     return `${tier.toUpperCase()} variables cannot be in the store: ${reason}`;
   }
-  if (/^REP_GATEWAY_/i.test(name)) return "it is an option of the gateway; set it in the environment of the gateway";
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return "expected letters, digits and _, not beginning with a digit";
-  return name.length > MAX_NAME_BYTES ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}` : undefined;
+  if (/^REP_GATEWAY_/i.test(name)) {
+    return "it is an option of the gateway; set it in the environment of the gateway";
+  }
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+    return "expected letters, digits and _, not beginning with a digit";
+  }
+  return name.length > MAX_NAME_BYTES
+    ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`
+    : undefined;
 }
 
 function publicVariable(name: string): string {

@@ -1,8 +1,15 @@
 import { configurationHash } from "../values/hash.ts";
-import type { AppliedManifest, Deprecation, ManifestInput } from "./apply_manifest.ts";
+import type {
+  AppliedManifest,
+  Deprecation,
+  ManifestInput,
+} from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
-import { findSuspiciousNames, type SuspiciousName } from "./suspicious_names.ts";
+import {
+  findSuspiciousNames,
+  type SuspiciousName,
+} from "./suspicious_names.ts";
 import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
@@ -16,7 +23,9 @@ export interface Snapshot {
   /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
   readonly serverValue: (name: string) => string | undefined;
   /** Returns where a variable comes from, and its type. */
-  readonly describe: (name: string) => { source: string; type: string } | undefined;
+  readonly describe: (
+    name: string,
+  ) => { source: string; type: string } | undefined;
   /** The number of variables from each source. */
   readonly sources: Readonly<Record<string, number>>;
   readonly warnings: readonly GuardrailWarning[];
@@ -42,7 +51,9 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 export interface SnapshotInput extends ManifestInput {
   readonly environment: Environment;
   /** Names the source of a variable in the environment. */
-  readonly sourceOf?: ((environmentName: string) => string | undefined) | undefined;
+  readonly sourceOf?:
+    | ((environmentName: string) => string | undefined)
+    | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
 }
@@ -57,7 +68,10 @@ export class ConfigurationError extends Error {
   readonly blocked: number;
 
   /** Creates an error whose message lists the issues, one per line. */
-  constructor(issues: readonly string[], { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {}) {
+  constructor(
+    issues: readonly string[],
+    { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {},
+  ) {
     super(issues.join("\n"), options);
     this.issues = issues;
     this.blocked = blocked;
@@ -84,13 +98,25 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const { manifest, variables, deprecated } = applied;
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
-  const issues = [...classified.issues, ...applied.issues, ...sizeIssues(variables), ...blocked];
-  if (issues.length > 0) throw new ConfigurationError(issues, { blocked: blocked.length });
+  const issues = [
+    ...classified.issues,
+    ...applied.issues,
+    ...sizeIssues(variables),
+    ...blocked,
+  ];
+  if (issues.length > 0) {
+    throw new ConfigurationError(issues, { blocked: blocked.length });
+  }
   // Not later: the next reload may change what a source says, and be rejected.
   const descriptions = new Map(variables.map((variable) => {
     const name = environmentName(variable);
-    const source = environment[name] === undefined ? "default in the manifest" : sourceOf?.(name) ?? "variables";
-    return [variable.name, { source, type: manifest.variables.get(variable.name)?.type ?? "string" }];
+    const source = environment[name] === undefined
+      ? "default in the manifest"
+      : sourceOf?.(name) ?? "variables";
+    return [variable.name, {
+      source,
+      type: manifest.variables.get(variable.name)?.type ?? "string",
+    }];
   }));
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
@@ -113,17 +139,31 @@ async function applyManifest(
   variables: readonly Variable[],
   { manifest, ...input }: ManifestInput,
 ): Promise<AppliedManifest> {
-  const noManifest = { name: "no manifest", variables: new Map(), settings: {} };
-  if (manifest === undefined) return { manifest: noManifest, variables, issues: [], deprecated: [] };
+  const noManifest = {
+    name: "no manifest",
+    variables: new Map(),
+    settings: {},
+  };
+  if (manifest === undefined) {
+    return { manifest: noManifest, variables, issues: [], deprecated: [] };
+  }
   const { applyManifestText } = await import("./apply_manifest.ts");
   return await applyManifestText(variables, { ...input, manifest });
 }
 
-function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Record<string, number> {
-  return Object.fromEntries([...Map.groupBy(items, keyOf)].map(([key, { length }]) => [key, length]));
+function countBy<T>(
+  items: readonly T[],
+  keyOf: (item: T) => string,
+): Record<string, number> {
+  return Object.fromEntries(
+    [...Map.groupBy(items, keyOf)].map(([key, { length }]) => [key, length]),
+  );
 }
 
-function selectTier(variables: readonly Variable[], tier: Tier): Map<string, string> {
+function selectTier(
+  variables: readonly Variable[],
+  tier: Tier,
+): Map<string, string> {
   const selected = variables.filter((variable) => variable.tier === tier);
   return new Map(selected.map(({ name, value }) => [name, value]));
 }
@@ -132,35 +172,50 @@ function selectTier(variables: readonly Variable[], tier: Tier): Map<string, str
  * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
  */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
-  return Object.fromEntries(TIERS.map((tier) => [tier, snapshot[tier].size])) as Record<Tier, number>;
+  return Object.fromEntries(
+    TIERS.map((tier) => [tier, snapshot[tier].size]),
+  ) as Record<Tier, number>;
 }
 
 /** Returns whether two snapshots have the same variables. Values of SERVER variables are not compared. */
 export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
-  return isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive) &&
+  return isEqualMap(a.public, b.public) &&
+    isEqualMap(a.sensitive, b.sensitive) &&
     a.server.size === b.server.size && a.server.isSubsetOf(b.server);
 }
 
 /** Returns whether two maps have the same entries, in any order. */
-export function isEqualMap(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
-  return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value);
+export function isEqualMap(
+  a: ReadonlyMap<string, string>,
+  b: ReadonlyMap<string, string>,
+): boolean {
+  return a.size === b.size &&
+    [...a].every(([name, value]) => b.get(name) === value);
 }
 
 function strictIssue({ name, detail }: GuardrailWarning): string {
-  return `Cannot publish ${environmentName({ name, tier: "public" })} in strict mode: ${detail}`;
+  return `Cannot publish ${
+    environmentName({ name, tier: "public" })
+  } in strict mode: ${detail}`;
 }
 
 function sizeIssues(variables: readonly Variable[]): string[] {
-  return variables.filter(({ tier }) => tier === "public").flatMap((variable) => {
-    const name = environmentName(variable);
-    return [
-      ...sizeIssue(`the name ${name.slice(0, 60)}…`, variable.name, MAX_NAME_BYTES),
-      ...sizeIssue(`the value of ${name}`, variable.value, MAX_PUBLIC_BYTES),
-      ...(variable.value.isWellFormed()
-        ? []
-        : [`Cannot publish ${name}: expected Unicode text, got an unpaired surrogate`]),
-    ];
-  });
+  return variables.filter(({ tier }) => tier === "public").flatMap(
+    (variable) => {
+      const name = environmentName(variable);
+      return [
+        ...sizeIssue(
+          `the name ${name.slice(0, 60)}…`,
+          variable.name,
+          MAX_NAME_BYTES,
+        ),
+        ...sizeIssue(`the value of ${name}`, variable.value, MAX_PUBLIC_BYTES),
+        ...(variable.value.isWellFormed() ? [] : [
+          `Cannot publish ${name}: expected Unicode text, got an unpaired surrogate`,
+        ]),
+      ];
+    },
+  );
 }
 
 const encoder = new TextEncoder();
@@ -168,5 +223,9 @@ const encoder = new TextEncoder();
 function sizeIssue(subject: string, text: string, maxBytes: number): string[] {
   if (3 * text.length <= maxBytes) return []; // UTF-8 has at most 3 bytes for each unit of UTF-16
   const bytes = encoder.encode(text).length;
-  return bytes > maxBytes ? [`Cannot publish ${subject}: expected at most ${maxBytes} bytes, got ${bytes}`] : [];
+  return bytes > maxBytes
+    ? [
+      `Cannot publish ${subject}: expected at most ${maxBytes} bytes, got ${bytes}`,
+    ]
+    : [];
 }

@@ -20,8 +20,19 @@ import { FileWatcher } from "./file_watcher.ts";
 
 export type { Environment } from "./classify.ts";
 export type { Clock } from "../values/clock.ts";
-export { setStoredVariables, type SetStoredVariablesOptions, type ValidationOptions } from "./set_stored_variables.ts";
-export type { Check, Entry, Key, ListOptions, Store, Write } from "../store/store.ts";
+export {
+  setStoredVariables,
+  type SetStoredVariablesOptions,
+  type ValidationOptions,
+} from "./set_stored_variables.ts";
+export type {
+  Check,
+  Entry,
+  Key,
+  ListOptions,
+  Store,
+  Write,
+} from "../store/store.ts";
 export type { StoredVariable, StoredWrite } from "./stored_variables.ts";
 
 /**
@@ -31,7 +42,10 @@ export type { StoredVariable, StoredWrite } from "./stored_variables.ts";
  * @throws {ConfigurationError} If it cannot be read or is invalid: with path and line, and no value.
  */
 export async function readEnvFile(path: string): Promise<Environment> {
-  return Object.assign({}, ...(await readEnvFiles([path])).map(({ variables }) => variables));
+  return Object.assign(
+    {},
+    ...(await readEnvFiles([path])).map(({ variables }) => variables),
+  );
 }
 
 /** Options of {@linkcode watchFiles}. */
@@ -53,6 +67,11 @@ export async function watchFiles(
   onChange: () => void,
   { onError = () => {}, clock = systemClock }: WatchFilesOptions = {},
 ): Promise<Disposable> {
-  const watcher = new FileWatcher(paths, onChange, { files: await localFiles(), readPaths: [], onError, clock });
+  const watcher = new FileWatcher(paths, onChange, {
+    files: await localFiles(),
+    readPaths: [],
+    onError,
+    clock,
+  });
   return { [Symbol.dispose]: () => watcher.close() };
 }

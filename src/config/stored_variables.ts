@@ -38,10 +38,18 @@ export class ConflictError extends Error {
   readonly current: StoredVariable | undefined;
 
   /** Creates an error for a variable whose id is not the expected one. */
-  constructor(name: string, expected: number, current: StoredVariable | undefined) {
-    const wanted = expected === 0 ? "it not to exist" : `its id to be ${expected}`;
+  constructor(
+    name: string,
+    expected: number,
+    current: StoredVariable | undefined,
+  ) {
+    const wanted = expected === 0
+      ? "it not to exist"
+      : `its id to be ${expected}`;
     super(
-      `Cannot write ${environmentName({ name, tier: "public" })}: expected ${wanted}, but ${describeState(current)}`,
+      `Cannot write ${
+        environmentName({ name, tier: "public" })
+      }: expected ${wanted}, but ${describeState(current)}`,
     );
     this.current = current;
   }
@@ -96,11 +104,22 @@ export async function writeVariables(
   { clock, random, ifId }: WriteOptions,
 ): Promise<StoredWrite[]> {
   if (ifId !== undefined && values.size !== 1) {
-    throw new RangeError(`Cannot compare ids: expected one variable, got ${values.size}`);
+    throw new RangeError(
+      `Cannot compare ids: expected one variable, got ${values.size}`,
+    );
   }
   const all: StoredWrite[] = [];
-  for (const batch of batches([...values].map(([name, value]) => ({ name, value })))) {
-    all.push(...await retryConflicts(() => tryToWrite(store, batch, { clock, ifId }), { clock, random }));
+  for (
+    const batch of batches(
+      [...values].map(([name, value]) => ({ name, value })),
+    )
+  ) {
+    all.push(
+      ...await retryConflicts(() => tryToWrite(store, batch, { clock, ifId }), {
+        clock,
+        random,
+      }),
+    );
   }
   return all;
 }
@@ -115,20 +134,34 @@ async function tryToWrite(
   { clock, ifId }: { clock: Clock; ifId: number | undefined },
 ): Promise<StoredWrite[] | undefined> {
   const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
-  const before = await Promise.all(changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])));
+  const before = await Promise.all(
+    changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])),
+  );
   if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
-  const effective = changes.filter(({ value }, index) => value !== undefined || before[index] !== undefined);
+  const effective = changes.filter(({ value }, index) =>
+    value !== undefined || before[index] !== undefined
+  );
   if (effective.length === 0) return [];
   const at = clock.now();
   const first = Math.max((head?.value.id ?? 0) + 1, at);
-  const writes = effective.map((change, index) => ({ ...change, id: first + index, at }));
+  const writes = effective.map((change, index) => ({
+    ...change,
+    id: first + index,
+    at,
+  }));
   const isCommitted = await commit(store, writes, head);
   return isCommitted ? writes : undefined;
 }
 
-function checkId(name: string, expected: number, entry: Entry<StoredValue> | undefined): void {
+function checkId(
+  name: string,
+  expected: number,
+  entry: Entry<StoredValue> | undefined,
+): void {
   const actual = entry?.value.id ?? 0;
-  if (actual !== expected) throw new ConflictError(name, expected, entry && toVariable(entry));
+  if (actual !== expected) {
+    throw new ConflictError(name, expected, entry && toVariable(entry));
+  }
 }
 
 async function commit(
@@ -139,8 +172,14 @@ async function commit(
   const { writes: kept } = head?.value ?? NO_WRITES;
   const surplus = Math.max(0, kept + writes.length - MAX_HISTORY);
   const old = await store.list<HistoryEntry>(WRITES, { limit: surplus });
-  const value: VariablesHead = { id: writes.at(-1)?.id ?? 0, writes: kept + writes.length - old.length };
-  const version = await store.commit([{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }], [
+  const value: VariablesHead = {
+    id: writes.at(-1)?.id ?? 0,
+    writes: kept + writes.length - old.length,
+  };
+  const version = await store.commit([{
+    key: VARIABLES_HEAD_KEY,
+    version: head?.version ?? null,
+  }], [
     { key: VARIABLES_HEAD_KEY, value },
     ...writes.flatMap(createEntries),
     ...old.map(({ key }) => ({ key })),
@@ -151,7 +190,11 @@ async function commit(
 /** Creates the entry in the history and the entry of the variable. */
 function createEntries({ name, value: text, id, at }: StoredWrite): Write[] {
   const value = text === undefined ? undefined : encoder.encode(text);
-  const entry: HistoryEntry = { name, at, ...(value === undefined ? {} : { value }) };
+  const entry: HistoryEntry = {
+    name,
+    at,
+    ...(value === undefined ? {} : { value }),
+  };
   return [
     { key: [...WRITES, id], value: entry },
     { key: [...VARIABLES, name], value: value && { value, id, at } },
@@ -166,17 +209,31 @@ export async function listVariables(store: Store): Promise<StoredVariable[]> {
 /** Returns the variables in the form of an environment, such as `REP_PUBLIC_API_URL`. */
 export async function storedEnvironment(store: Store): Promise<Environment> {
   const variables = await listVariables(store);
-  return Object.fromEntries(variables.map(({ name, value }) => [environmentName({ name, tier: "public" }), value]));
+  return Object.fromEntries(
+    variables.map((
+      { name, value },
+    ) => [environmentName({ name, tier: "public" }), value]),
+  );
 }
 
 /** Returns the newest writes, the newest first. */
-export async function readHistory(store: Store, limit: number): Promise<StoredWrite[]> {
-  return (await store.list<HistoryEntry>(WRITES, { limit, reverse: true })).map(toWrite);
+export async function readHistory(
+  store: Store,
+  limit: number,
+): Promise<StoredWrite[]> {
+  return (await store.list<HistoryEntry>(WRITES, { limit, reverse: true })).map(
+    toWrite,
+  );
 }
 
 /** Returns the writes after an id, in order, as far as the history still contains them. */
-export async function readWrites(store: Store, after: number): Promise<StoredWrite[]> {
-  return (await store.list<HistoryEntry>(WRITES, { from: after + 1 })).map(toWrite);
+export async function readWrites(
+  store: Store,
+  after: number,
+): Promise<StoredWrite[]> {
+  return (await store.list<HistoryEntry>(WRITES, { from: after + 1 })).map(
+    toWrite,
+  );
 }
 
 /** Returns the id of the newest write; 0 if there has never been one. */
@@ -188,16 +245,27 @@ const encoder = new TextEncoder();
 /** Keeps a U+FEFF at the beginning of a value. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-function toVariable({ key, value: { value, id, at } }: Entry<StoredValue>): StoredVariable {
+function toVariable(
+  { key, value: { value, id, at } }: Entry<StoredValue>,
+): StoredVariable {
   return { name: String(key.at(-1)), value: decoder.decode(value), id, at };
 }
 
-function toWrite({ key, value: { name, value, at } }: Entry<HistoryEntry>): StoredWrite {
-  return { name, value: value && decoder.decode(value), id: Number(key.at(-1)), at };
+function toWrite(
+  { key, value: { name, value, at } }: Entry<HistoryEntry>,
+): StoredWrite {
+  return {
+    name,
+    value: value && decoder.decode(value),
+    id: Number(key.at(-1)),
+    at,
+  };
 }
 
 function describeState(variable: StoredVariable | undefined): string {
   if (variable === undefined) return "it does not exist";
   const { id, value, at } = variable;
-  return `its id is ${id}, with the value ${formatValue(value)}, written at ${new Date(at).toISOString()}`;
+  return `its id is ${id}, with the value ${formatValue(value)}, written at ${
+    new Date(at).toISOString()
+  }`;
 }

@@ -82,7 +82,10 @@ export class StoredVariablesSource {
   async #reload(): Promise<void> {
     const { clock, random, reload, signal } = this.#options;
     do {
-      await sleep(random() * MAX_RELOAD_DELAY_MS, clock, { signal, isBackground: true });
+      await sleep(random() * MAX_RELOAD_DELAY_MS, clock, {
+        signal,
+        isBackground: true,
+      });
       if (signal.aborted) return;
       const newest = this.#newest;
       await reload();

@@ -13,6 +13,8 @@ export interface Variable {
 }
 
 /** Returns the name of a variable in the environment: `REP_PUBLIC_API_URL` for the PUBLIC variable `API_URL`. */
-export function environmentName({ name, tier }: Pick<Variable, "name" | "tier">): string {
+export function environmentName(
+  { name, tier }: Pick<Variable, "name" | "tier">,
+): string {
   return `REP_${tier.toUpperCase()}_${name}`;
 }

@@ -2,12 +2,17 @@ import { type Log, logTaskError } from "../observe/log.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Hears of a variable's new value, `undefined` if it was deleted, and of the old one, `undefined` if it is new. */
-export type ValueListener = (newValue: string | undefined, oldValue: string | undefined) => void;
+export type ValueListener = (
+  newValue: string | undefined,
+  oldValue: string | undefined,
+) => void;
 
 /** Those who hear of reloads that change a variable. */
 export class ValueListeners {
   readonly #log: Log;
-  readonly #listeners = new Set<{ readonly name: string; readonly listener: ValueListener }>();
+  readonly #listeners = new Set<
+    { readonly name: string; readonly listener: ValueListener }
+  >();
 
   constructor(log: Log) {
     this.#log = log;
@@ -23,7 +28,10 @@ export class ValueListeners {
   /** Calls the listeners of the variables that differ. An error of one is logged, and does not affect the others. */
   notify(before: Snapshot, after: Snapshot): void {
     for (const { name, listener } of [...this.#listeners]) {
-      const [newValue, oldValue] = [valueOf(after, name), valueOf(before, name)];
+      const [newValue, oldValue] = [
+        valueOf(after, name),
+        valueOf(before, name),
+      ];
       if (newValue === oldValue) continue;
       try {
         listener(newValue, oldValue);
@@ -36,5 +44,6 @@ export class ValueListeners {
 
 /** A name is in one tier only. */
 function valueOf(snapshot: Snapshot, name: string): string | undefined {
-  return snapshot.public.get(name) ?? snapshot.sensitive.get(name) ?? snapshot.serverValue(name);
+  return snapshot.public.get(name) ?? snapshot.sensitive.get(name) ??
+    snapshot.serverValue(name);
 }

@@ -4,7 +4,14 @@ import type { Tier } from "./tier.ts";
  * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs its name here and a row in
  * `RULES`, without which it does not compile; no other file changes.
  */
-export type VariableType = "string" | "url" | "number" | "boolean" | "csv" | "json" | "enum";
+export type VariableType =
+  | "string"
+  | "url"
+  | "number"
+  | "boolean"
+  | "csv"
+  | "json"
+  | "enum";
 
 /** The part of a declaration that the rules depend on. */
 interface RuleContext {
@@ -27,16 +34,23 @@ const RULES: Readonly<Record<VariableType, TypeRule>> = {
   url: {
     accepts: isUrl,
     describe: (_, value) =>
-      `a URI with a scheme and a host (RFC 3986), such as https://example.com/a${withoutPlaceholder(value)}`,
+      `a URI with a scheme and a host (RFC 3986), such as https://example.com/a${
+        withoutPlaceholder(value)
+      }`,
   },
   number: { accepts: isNumber, describe: () => "a number" },
-  boolean: { accepts: (value) => /^(true|false)$/i.test(value), describe: () => "true or false" },
+  boolean: {
+    accepts: (value) => /^(true|false)$/i.test(value),
+    describe: () => "true or false",
+  },
   csv: ANY_TEXT,
   json: { accepts: isJson, describe: () => "JSON" },
   enum: {
     accepts: (value, { values = [] }) => values.includes(value),
     describe: ({ tier, values = [] }) =>
-      tier === "public" ? `one of ${values.join(", ")}` : "one of the values in the manifest",
+      tier === "public"
+        ? `one of ${values.join(", ")}`
+        : "one of the values in the manifest",
   },
 };
 
@@ -59,7 +73,8 @@ export function typeIssue(
 
 // RFC 3986 §2 and §3, with an authority whose host is not empty. Numbers in hosts are left to `URL`.
 const CHARACTER = "(?:[\\w.~!$&'()*+,;=-]|%[0-9A-F]{2})";
-const AUTHORITY = `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
+const AUTHORITY =
+  `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
 const PATH = `(?:/(?:${CHARACTER}|[:@/])*)?`;
 const QUERY_OR_FRAGMENT = `(?:${CHARACTER}|[:@/?])*`;
 const URI = new RegExp(

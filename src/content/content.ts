@@ -5,7 +5,11 @@ import type { ContentOptions } from "./content_options.ts";
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   /** Responds to a request. The configuration is injected into pages. */
-  respond(request: Request, context: RequestContext, getConfigScript: GetConfigScript): Response | Promise<Response>;
+  respond(
+    request: Request,
+    context: RequestContext,
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
   drain?(): Promise<void>;
   /** Resolves when no proxied WebSocket is open. @default {there are none} */
@@ -19,29 +23,46 @@ export interface Content {
  *
  * @throws {TypeError} If there are both, or if the runtime is not Deno.
  */
-export async function openContent(options: ContentOptions): Promise<Content | undefined> {
+export async function openContent(
+  options: ContentOptions,
+): Promise<Content | undefined> {
   const { staticDir, upstream } = options;
   if (staticDir !== undefined && upstream !== undefined) {
-    throw new TypeError("Cannot serve a directory and an upstream at once: expected one of them");
+    throw new TypeError(
+      "Cannot serve a directory and an upstream at once: expected one of them",
+    );
   }
   if (globalThis.Deno === undefined && (staticDir ?? upstream) !== undefined) {
-    throw new TypeError("Cannot serve a directory or an upstream: expected Deno; elsewhere, pass pages to inject()");
+    throw new TypeError(
+      "Cannot serve a directory or an upstream: expected Deno; elsewhere, pass pages to inject()",
+    );
   }
   if (staticDir !== undefined) return await openDirectory(staticDir, options);
   return upstream && await openUpstream(upstream, options);
 }
 
 /** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
-async function openDirectory(directory: string, options: ContentOptions): Promise<Content> {
+async function openDirectory(
+  directory: string,
+  options: ContentOptions,
+): Promise<Content> {
   const { staticCacheBytes: cacheBytes, ...others } = options;
   const [{ StaticContent }, { Compressor }] = await Promise.all([
     import("./static/static_content.ts"),
     import("../coding/compressor.ts"),
   ]);
-  return await StaticContent.open({ ...others, directory, cacheBytes, compressor: new Compressor() });
+  return await StaticContent.open({
+    ...others,
+    directory,
+    cacheBytes,
+    compressor: new Compressor(),
+  });
 }
 
-async function openUpstream(upstream: URL, options: ContentOptions): Promise<Content> {
+async function openUpstream(
+  upstream: URL,
+  options: ContentOptions,
+): Promise<Content> {
   const { upstreamTimeoutMs: timeoutMs, ...others } = options;
   const { createProxiedContent } = await import("./proxy/proxied_content.ts");
   return createProxiedContent({ ...others, upstream, timeoutMs });

@@ -15,11 +15,23 @@ export class Transfers {
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
 
-  constructor({ clock, log, maxTransfers: max }: Pick<ContentOptions, "clock" | "log" | "maxTransfers">) {
+  constructor(
+    { clock, log, maxTransfers: max }: Pick<
+      ContentOptions,
+      "clock" | "log" | "maxTransfers"
+    >,
+  ) {
     this.#clock = clock;
     const maxPerClient = Math.ceil(max / 2);
     const event = "rep.transfers.rejected";
-    this.#limits = new ClientLimits({ clock, log, event, name: "max_transfers", max, maxPerClient });
+    this.#limits = new ClientLimits({
+      clock,
+      log,
+      event,
+      name: "max_transfers",
+      max,
+      maxPerClient,
+    });
   }
 
   /**
@@ -130,8 +142,16 @@ export function transferBody(
 
 function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
   const headers = { "retry-after": "1" };
-  if (limit === "max_transfers") return new Problem(503, { detail: "Too many responses are being sent", headers });
-  return new Problem(429, { detail: "Too many responses are being sent to this client", headers });
+  if (limit === "max_transfers") {
+    return new Problem(503, {
+      detail: "Too many responses are being sent",
+      headers,
+    });
+  }
+  return new Problem(429, {
+    detail: "Too many responses are being sent to this client",
+    headers,
+  });
 }
 
 /** Counts what is in flight, and notifies when nothing is. */

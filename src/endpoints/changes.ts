@@ -11,8 +11,14 @@ import { configurationHash, shortHash } from "../values/hash.ts";
  *
  * @throws {Problem} 404.
  */
-export function rejectChanges(_request: Request, { originContext }: RouteContext): never {
-  throw new Problem(404, { detail: "Hot reload is not enabled", headers: corsHeaders(originContext) });
+export function rejectChanges(
+  _request: Request,
+  { originContext }: RouteContext,
+): never {
+  throw new Problem(404, {
+    detail: "Hot reload is not enabled",
+    headers: corsHeaders(originContext),
+  });
 }
 
 /**
@@ -35,7 +41,9 @@ export async function handleChanges(
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   const position = await readPosition(request.headers, url.search, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = position ? hub.subscribe(client, position) : hub.reject("store_unavailable");
+  const stream = position
+    ? hub.subscribe(client, position)
+    : hub.reject("store_unavailable");
   return new Response(stream, { headers });
 }
 
@@ -74,7 +82,11 @@ const CURSOR = /^\d{1,16}$/;
  *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
-async function readPosition(headers: Headers, search: string, tail: Tail): Promise<Position | undefined> {
+async function readPosition(
+  headers: Headers,
+  search: string,
+  tail: Tail,
+): Promise<Position | undefined> {
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
   if (!tail.isLoaded && !await readNew(tail)) return undefined;
   const header = headers.get("last-event-id");
@@ -88,7 +100,8 @@ async function readPosition(headers: Headers, search: string, tail: Tail): Promi
   if (!isUpToDate) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
   const state = shortHash(await configurationHash(tail.publicValues));
-  const hasState = header === query.get("last_event_id") && query.get("state") === state;
+  const hasState = header === query.get("last_event_id") &&
+    query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;
 }
 

@@ -12,7 +12,9 @@ const BODIES = { identity: CLIENT_JS, br: CLIENT_BR, gzip: CLIENT_GZIP };
  * The spec permits endpoints of our own.
  */
 export async function handleClientScript(request: Request): Promise<Response> {
-  const coding = preferredCoding(request.headers.get("accept-encoding"), ["br", "gzip"]) ?? "identity";
+  const coding =
+    preferredCoding(request.headers.get("accept-encoding"), ["br", "gzip"]) ??
+      "identity";
   const etag = codedEtag(await eTag(CLIENT_JS), coding) ?? "";
   const headers = {
     "cache-control": "no-cache",
@@ -21,6 +23,10 @@ export async function handleClientScript(request: Request): Promise<Response> {
     etag,
     "vary": "accept-encoding",
   };
-  if (ifNoneMatchFails(request.headers, etag)) return new Response(null, { status: 304, headers });
-  return new Response(request.method === "HEAD" ? null : BODIES[coding], { headers });
+  if (ifNoneMatchFails(request.headers, etag)) {
+    return new Response(null, { status: 304, headers });
+  }
+  return new Response(request.method === "HEAD" ? null : BODIES[coding], {
+    headers,
+  });
 }

@@ -1,5 +1,9 @@
 import type { Configuration } from "../config/configuration.ts";
-import { countVariables, EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
+import {
+  countVariables,
+  EMPTY_SNAPSHOT,
+  type Snapshot,
+} from "../config/snapshot.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
@@ -21,7 +25,12 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
  */
-export const HEALTH_PROBLEMS = ["config_rejected", "store_unavailable", "certificate_ended", "uncaught_error"] as const;
+export const HEALTH_PROBLEMS = [
+  "config_rejected",
+  "store_unavailable",
+  "certificate_ended",
+  "uncaught_error",
+] as const;
 
 /** The type of a problem. */
 type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
@@ -39,7 +48,12 @@ interface ProblemState {
 export function problemsOf(state: ProblemState): readonly HealthProblem[] {
   const { configuration, store, certificateSeconds, failure } = state;
   // in the order of the list
-  const arePresent = [configuration.isReloadRejected, !store.isAvailable, certificateSeconds <= 0, failure.aborted];
+  const arePresent = [
+    configuration.isReloadRejected,
+    !store.isAvailable,
+    certificateSeconds <= 0,
+    failure.aborted,
+  ];
   return HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
 }
 
@@ -47,7 +61,9 @@ export function problemsOf(state: ProblemState): readonly HealthProblem[] {
 export function observeProblems(metrics: Metrics, state: ProblemState): void {
   metrics.observe("rep.health.problem", () => {
     const problems = problemsOf(state);
-    return new Map(HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]));
+    return new Map(
+      HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]),
+    );
   });
 }
 
@@ -60,7 +76,12 @@ export interface HealthState {
 }
 
 /** The state of a gateway that has no variables yet. */
-export const STARTING: HealthState = { status: "starting", snapshot: EMPTY_SNAPSHOT, blocked: 0, problems: [] };
+export const STARTING: HealthState = {
+  status: "starting",
+  snapshot: EMPTY_SNAPSHOT,
+  blocked: 0,
+  problems: [],
+};
 
 /** Where the report is served (endpoint specification, GET /rep/health). */
 export const HEALTH_PATH = "/rep/health";
@@ -70,7 +91,10 @@ export function isUnavailable(status: HealthStatus): boolean {
   return status === "starting" || status === "stopping";
 }
 
-const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
+const HEADERS = {
+  "content-type": "application/json",
+  "cache-control": "no-store",
+};
 const AVAILABLE: ResponseInit = { status: 200, headers: HEADERS };
 const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
 
@@ -95,7 +119,10 @@ export class HealthEndpoint {
   /** Responds with the report of a state. */
   respond({ method }: Request, state: HealthState): Response {
     const init = isUnavailable(state.status) ? UNAVAILABLE : AVAILABLE;
-    return new Response(method === "HEAD" ? null : this.#serialize(state), init);
+    return new Response(
+      method === "HEAD" ? null : this.#serialize(state),
+      init,
+    );
   }
 
   /** Returns the report of a state. */
@@ -109,7 +136,9 @@ export class HealthEndpoint {
 
   #serialize(state: HealthState): string {
     const uptimeSeconds = this.#readUptime();
-    if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) return this.#body;
+    if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) {
+      return this.#body;
+    }
     this.#state = state;
     this.#uptimeSeconds = uptimeSeconds;
     return this.#body = JSON.stringify(createReport(state, uptimeSeconds));
@@ -117,7 +146,8 @@ export class HealthEndpoint {
 }
 
 function isSame(state: HealthState, other: HealthState | undefined): boolean {
-  return state.status === other?.status && state.snapshot === other.snapshot && state.blocked === other.blocked &&
+  return state.status === other?.status && state.snapshot === other.snapshot &&
+    state.blocked === other.blocked &&
     state.problems.join() === other.problems.join();
 }
 

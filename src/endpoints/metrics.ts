@@ -22,7 +22,15 @@ export const LABEL_VALUES: LabelValues = {
 export const METRICS_PATH = "/metrics";
 
 /** Handles `GET /metrics`: all measurements in the text format of Prometheus. */
-export function handleMetrics({ method }: Request, registry: Registry): Response {
-  const headers = { "content-type": PROMETHEUS_TYPE, "cache-control": "no-store" };
-  return new Response(method === "HEAD" ? null : registry.format(), { headers });
+export function handleMetrics(
+  { method }: Request,
+  registry: Registry,
+): Response {
+  const headers = {
+    "content-type": PROMETHEUS_TYPE,
+    "cache-control": "no-store",
+  };
+  return new Response(method === "HEAD" ? null : registry.format(), {
+    headers,
+  });
 }

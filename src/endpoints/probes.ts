@@ -19,6 +19,12 @@ export function handleReady(request: Request, status: HealthStatus): Response {
 }
 
 function probe({ method }: Request, text: string, status: number): Response {
-  const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
-  return new Response(method === "HEAD" ? null : `${text}\n`, { status, headers });
+  const headers = {
+    "content-type": "text/plain; charset=utf-8",
+    "cache-control": "no-store",
+  };
+  return new Response(method === "HEAD" ? null : `${text}\n`, {
+    status,
+    headers,
+  });
 }

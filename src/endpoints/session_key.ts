@@ -1,9 +1,17 @@
 import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
-import { corsHeaders, type OriginContext, originRejection } from "../http/origin.ts";
+import {
+  corsHeaders,
+  type OriginContext,
+  originRejection,
+} from "../http/origin.ts";
 import { Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
-import { type EpochKeys, type Epochs, UnknownMasterKeyError } from "../keys/epochs.ts";
+import {
+  type EpochKeys,
+  type Epochs,
+  UnknownMasterKeyError,
+} from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
 import type { RateDecision } from "../keys/sliding_window.ts";
 import { type Log, messageOf } from "../observe/log.ts";
@@ -33,8 +41,10 @@ type Reason = (typeof SESSION_KEY_REJECTIONS)[number];
 /** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 const NOT_CONFIGURED = "No SENSITIVE variables are configured";
-const TOO_OLD = "Cannot issue a session key: the page is too old and has to be reloaded";
-const UNAVAILABLE = "Cannot issue a session key: the store is unavailable, try again in a few seconds";
+const TOO_OLD =
+  "Cannot issue a session key: the page is too old and has to be reloaded";
+const UNAVAILABLE =
+  "Cannot issue a session key: the store is unavailable, try again in a few seconds";
 
 /**
  * `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification, GET
@@ -48,7 +58,12 @@ export class SessionKeyEndpoint {
     this.#options = options;
     const { clock, log } = options;
     const summaryFields = (client_ip: string) => ({ client_ip });
-    this.#rejections = new RejectionLog({ clock, log, summaryEvent: "rep.session_key.rejections", summaryFields });
+    this.#rejections = new RejectionLog({
+      clock,
+      log,
+      summaryEvent: "rep.session_key.rejections",
+      summaryFields,
+    });
   }
 
   /**
@@ -59,18 +74,28 @@ export class SessionKeyEndpoint {
    * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410
    * if the `?kid=` is of another master key.
    */
-  respond({ method }: Request, context: RouteContext, sensitiveCount: number): Response | Promise<Response> {
-    if (sensitiveCount === 0) throw this.#problem("not_configured", 404, NOT_CONFIGURED, context);
+  respond(
+    { method }: Request,
+    context: RouteContext,
+    sensitiveCount: number,
+  ): Response | Promise<Response> {
+    if (sensitiveCount === 0) {
+      throw this.#problem("not_configured", 404, NOT_CONFIGURED, context);
+    }
     this.#requireOrigin(context);
     if (method === "OPTIONS") return preflight(context.originContext);
     const { search } = context.url;
     const kid = search === "" ? null : new URLSearchParams(search).get("kid");
     if (kid !== null) this.#requireValidKid(kid, context);
     const respond = (decision: RateDecision) =>
-      decision.isAllowed ? this.#issue(kid, context) : this.#tooManyRequests(decision, context);
+      decision.isAllowed
+        ? this.#issue(kid, context)
+        : this.#tooManyRequests(decision, context);
     const decision = this.#options.rateLimit.take(context.client.clientKey);
     // Clients over their limit may be many and fast: their response takes neither a promise nor an error.
-    return decision instanceof Promise ? decision.then(respond) : respond(decision);
+    return decision instanceof Promise
+      ? decision.then(respond)
+      : respond(decision);
   }
 
   /** Logs the rejections that have only been counted so far. */
@@ -81,28 +106,51 @@ export class SessionKeyEndpoint {
   #requireOrigin(context: RouteContext): void {
     const detail = originRejection(context.originContext);
     if (detail === undefined) return;
-    throw this.#reject("origin_mismatch", 403, `Cannot issue a session key: ${detail}`, context, detail);
+    throw this.#reject(
+      "origin_mismatch",
+      403,
+      `Cannot issue a session key: ${detail}`,
+      context,
+      detail,
+    );
   }
 
   #requireValidKid(kid: string, context: RouteContext): void {
     const check = this.#options.epochs.checkKid(kid);
     if (check === "expired") throw this.#reject(check, 410, TOO_OLD, context);
     if (check === "valid") return;
-    const detail = `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`;
+    const detail =
+      `Cannot read kid: expected the one in the page's key_endpoint, got "${
+        kid.slice(0, 40)
+      }"`;
     throw this.#reject(check, 400, detail, context);
   }
 
-  #tooManyRequests({ used, retryAfterMs }: RateDecision, { client, originContext }: RouteContext): Response {
+  #tooManyRequests(
+    { used, retryAfterMs }: RateDecision,
+    { client, originContext }: RouteContext,
+  ): Response {
     const fields = { client_ip: client.address, requests_in_window: used };
     const event = "rep.session_key.rate_limited";
-    this.#rejections.report({ key: client.clientKey, reason: "rate_limited", event, fields });
+    this.#rejections.report({
+      key: client.clientKey,
+      reason: "rate_limited",
+      event,
+      fields,
+    });
     this.#options.metrics.count("rep.session_keys.rejected", 1, "rate_limited");
     const seconds = Math.ceil(retryAfterMs / 1_000);
-    const body = problemBody(429, `Cannot issue a session key: too many requests, try again in ${seconds} s`);
+    const body = problemBody(
+      429,
+      `Cannot issue a session key: too many requests, try again in ${seconds} s`,
+    );
     const retryAfter = { "retry-after": String(seconds) }; // RFC 9110 §10.2.3
     return new Response(body, {
       status: 429,
-      headers: { ...responseHeaders(originContext, PROBLEM_TYPE), ...retryAfter },
+      headers: {
+        ...responseHeaders(originContext, PROBLEM_TYPE),
+        ...retryAfter,
+      },
     });
   }
 
@@ -120,41 +168,88 @@ export class SessionKeyEndpoint {
     });
     metrics.count("rep.session_keys.issued", 1);
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
-    const body = `{"key":"${encodeBase64(keys.blobKey)}","expires_at":"${expiresAt}"}`;
-    return new Response(body, { headers: responseHeaders(context.originContext, "application/json") });
+    const body = `{"key":"${
+      encodeBase64(keys.blobKey)
+    }","expires_at":"${expiresAt}"}`;
+    return new Response(body, {
+      headers: responseHeaders(context.originContext, "application/json"),
+    });
   }
 
-  async #loadKeys(kid: string | null, context: RouteContext): Promise<EpochKeys> {
+  async #loadKeys(
+    kid: string | null,
+    context: RouteContext,
+  ): Promise<EpochKeys> {
     const { epochs, log } = this.#options;
     try {
-      return kid === null ? await epochs.keys(epochs.current()) : await epochs.keysOf(kid);
+      return kid === null
+        ? await epochs.keys(epochs.current())
+        : await epochs.keysOf(kid);
     } catch (error) {
-      if (error instanceof UnknownMasterKeyError) throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
-      log.error("rep.session_key.failed", { client_ip: context.client.address, detail: messageOf(error) });
+      if (error instanceof UnknownMasterKeyError) {
+        throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
+      }
+      log.error("rep.session_key.failed", {
+        client_ip: context.client.address,
+        detail: messageOf(error),
+      });
       throw this.#problem("store_unavailable", 503, UNAVAILABLE, context);
     }
   }
 
   /** Counts and logs a rejection, and returns its problem. */
-  #reject(reason: Reason, status: StatusCode, detail: string, context: RouteContext, logged?: string): Problem {
+  #reject(
+    reason: Reason,
+    status: StatusCode,
+    detail: string,
+    context: RouteContext,
+    logged?: string,
+  ): Problem {
     const { client, originContext } = context;
-    const fields = { client_ip: client.address, origin: truncate(originContext.origin), reason, detail: logged };
+    const fields = {
+      client_ip: client.address,
+      origin: truncate(originContext.origin),
+      reason,
+      detail: logged,
+    };
     // Like the rate limit, the log takes an IPv6 /64 for one client.
-    this.#rejections.report({ key: client.clientKey, reason, event: "rep.session_key.rejected", fields });
+    this.#rejections.report({
+      key: client.clientKey,
+      reason,
+      event: "rep.session_key.rejected",
+      fields,
+    });
     return this.#problem(reason, status, detail, context);
   }
 
   /** Counts a rejection, and returns its problem. */
-  #problem(reason: Reason, status: StatusCode, detail: string, { originContext }: RouteContext): Problem {
+  #problem(
+    reason: Reason,
+    status: StatusCode,
+    detail: string,
+    { originContext }: RouteContext,
+  ): Problem {
     this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
-    return new Problem(status, { detail, headers: sessionKeyHeaders(originContext) });
+    return new Problem(status, {
+      detail,
+      headers: sessionKeyHeaders(originContext),
+    });
   }
 }
 
 /** The headers of a response to an origin that has been checked. */
-function responseHeaders({ origin }: OriginContext, contentType: string): Record<string, string> {
-  const headers = { "vary": "Origin", "cache-control": CACHE_CONTROL, "content-type": contentType };
-  return origin === null ? headers : { ...headers, "access-control-allow-origin": origin };
+function responseHeaders(
+  { origin }: OriginContext,
+  contentType: string,
+): Record<string, string> {
+  const headers = {
+    "vary": "Origin",
+    "cache-control": CACHE_CONTROL,
+    "content-type": contentType,
+  };
+  return origin === null
+    ? headers
+    : { ...headers, "access-control-allow-origin": origin };
 }
 
 /** Returns the headers that every response has. */

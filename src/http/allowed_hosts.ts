@@ -22,7 +22,9 @@ interface HostPattern {
  */
 export function hostRule(patterns: readonly string[]): HostRule {
   if (patterns.length === 0) return () => true;
-  const parsed = patterns.map(parsePattern).filter((pattern) => pattern !== undefined);
+  const parsed = patterns.map(parsePattern).filter((pattern) =>
+    pattern !== undefined
+  );
   return (origin) => {
     const url = new URL(origin);
     return parsed.some((pattern) => matches(pattern, url));
@@ -56,7 +58,10 @@ export function isHostPattern(text: string): boolean {
 export function requireAllowedHost(origin: string, isAllowed: HostRule): void {
   if (isAllowed(origin)) return;
   const host = new URL(origin).host.slice(0, 100);
-  throw new Problem(421, { detail: `Cannot serve the host "${host}": expected one of the allowed hosts` });
+  throw new Problem(421, {
+    detail:
+      `Cannot serve the host "${host}": expected one of the allowed hosts`,
+  });
 }
 
 const PATTERN = /^(\*\.)?([^\s*/?#@\\:%[\]]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i;
@@ -64,16 +69,24 @@ const PATTERN = /^(\*\.)?([^\s*/?#@\\:%[\]]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i;
 function parsePattern(text: string): HostPattern | undefined {
   const [, wildcard, host, port] = PATTERN.exec(text) ?? [];
   const url = `http://${host}`;
-  if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) return undefined;
+  if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) {
+    return undefined;
+  }
   const { hostname } = new URL(url); // in lower case, and international names as browsers send them
   if (wildcard && isAddress(hostname)) return undefined;
   const name = wildcard ? `.${hostname}` : hostname;
-  return { name, isWildcard: wildcard !== undefined, port: port === undefined ? undefined : Number(port) };
+  return {
+    name,
+    isWildcard: wildcard !== undefined,
+    port: port === undefined ? undefined : Number(port),
+  };
 }
 
 function matches({ name, isWildcard, port }: HostPattern, url: URL): boolean {
   if (port !== undefined && port !== portOf(url)) return false;
-  return isWildcard ? url.hostname.endsWith(name) && url.hostname.length > name.length : url.hostname === name;
+  return isWildcard
+    ? url.hostname.endsWith(name) && url.hostname.length > name.length
+    : url.hostname === name;
 }
 
 function portOf({ port, protocol }: URL): number {

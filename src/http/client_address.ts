@@ -1,4 +1,12 @@
-import { contains, formatIp, type IpAddress, type IpBlock, isIPv4, parseIp, parseIpBlock } from "./ip_address.ts";
+import {
+  contains,
+  formatIp,
+  type IpAddress,
+  type IpBlock,
+  isIPv4,
+  parseIp,
+  parseIpBlock,
+} from "./ip_address.ts";
 
 /** The client of a request, according to the socket and the trusted proxies. */
 export interface Client {
@@ -39,14 +47,17 @@ export function trustRule(proxies: readonly string[]): TrustRule {
   if (blocks.length === 0) return () => false;
   return (address) => {
     const parsed = address.includes("%") ? undefined : parseIp(address); // a zone means nothing on another host
-    return parsed !== undefined && blocks.some((block) => contains(block, parsed));
+    return parsed !== undefined &&
+      blocks.some((block) => contains(block, parsed));
   };
 }
 
 function parseProxy(proxy: string): IpBlock {
   const block = parseIpBlock(proxy);
   if (block !== undefined) return block;
-  throw new RangeError(`Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`);
+  throw new RangeError(
+    `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`,
+  );
 }
 
 /** How a request arrived. */
@@ -66,11 +77,20 @@ interface Connection {
  * @param origin The origin of the request's URL.
  * @param peer The address of the socket's peer, such as {@linkcode peerAddress} returns.
  */
-export function resolveClient({ headers }: Request, { origin, peer, isTrusted }: Connection): Client {
+export function resolveClient(
+  { headers }: Request,
+  { origin, peer, isTrusted }: Connection,
+): Client {
   const direct = unmapIPv4(peer);
-  if (!isTrusted(direct)) return { address: direct, clientKey: createClientKey(direct), origin };
+  if (!isTrusted(direct)) {
+    return { address: direct, clientKey: createClientKey(direct), origin };
+  }
   const address = readForwardedFor(headers, direct, isTrusted);
-  return { address, clientKey: createClientKey(address), origin: forwardedOrigin(headers, origin) };
+  return {
+    address,
+    clientKey: createClientKey(address),
+    origin: forwardedOrigin(headers, origin),
+  };
 }
 
 /** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
@@ -78,8 +98,14 @@ export function peerAddress({ hostname = "unix" }: PeerAddress): string {
   return hostname;
 }
 
-function readForwardedFor(headers: Headers, peer: string, isTrusted: TrustRule): string {
-  const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) => stripPort(hop.trim()));
+function readForwardedFor(
+  headers: Headers,
+  peer: string,
+  isTrusted: TrustRule,
+): string {
+  const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) =>
+    stripPort(hop.trim())
+  );
   let address = peer;
   for (const hop of hops.reverse()) {
     if (parseIp(hop) === undefined) break; // entries to the left of an invalid one cannot be trusted
@@ -91,7 +117,8 @@ function readForwardedFor(headers: Headers, peer: string, isTrusted: TrustRule):
 
 /** Strips the port that some proxies append: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function stripPort(hop: string): string {
-  const [, bracketed, plain] = /^\[([^\]]+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(hop) ?? [];
+  const [, bracketed, plain] =
+    /^\[([^\]]+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(hop) ?? [];
   return bracketed ?? plain ?? hop;
 }
 
@@ -105,7 +132,9 @@ function unmapIPv4(address: string): string {
 
 function createClientKey(address: string): string {
   const parsed = parseWithColons(address);
-  return parsed === undefined ? address : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
+  return parsed === undefined
+    ? address
+    : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
 }
 
 /** Parses IPv6 only, which may be an IPv4-mapped address: most clients have IPv4, which stays as it is. */
@@ -119,7 +148,9 @@ const OPAQUE = "null";
 function forwardedOrigin(headers: Headers, requestOrigin: string): string {
   const [protocol = "", host = ""] = requestOrigin.split("://");
   const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
-  const url = `${scheme}://${lastItem(headers.get("x-forwarded-host")) ?? host}`;
+  const url = `${scheme}://${
+    lastItem(headers.get("x-forwarded-host")) ?? host
+  }`;
   const origin = URL.parse(url)?.origin ?? OPAQUE;
   return origin === OPAQUE ? requestOrigin : origin;
 }

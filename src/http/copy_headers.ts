@@ -4,7 +4,10 @@
  *
  * @param isKept Selects the headers by name, which is in lower case.
  */
-export function copyHeaders(headers: Headers, isKept: (name: string) => boolean = () => true): Headers {
+export function copyHeaders(
+  headers: Headers,
+  isKept: (name: string) => boolean = () => true,
+): Headers {
   const copy = new Headers();
   headers.forEach((value, name) => {
     if (isKept(name)) copy.append(name, value);

@@ -9,5 +9,7 @@ export function drained(stream: Writable): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const events = ["drain", "close"] as const;
   for (const event of events) stream.on(event, resolve);
-  return promise.finally(() => events.forEach((event) => stream.off(event, resolve)));
+  return promise.finally(() =>
+    events.forEach((event) => stream.off(event, resolve))
+  );
 }

@@ -7,7 +7,10 @@ const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
  * sends none of it.
  */
 export function headResponse(response: Response): Response {
-  const hasLength = response.body !== null || response.headers.has("content-length");
-  if (hasLength || NULL_BODY_STATUSES.includes(response.status)) return response;
+  const hasLength = response.body !== null ||
+    response.headers.has("content-length");
+  if (hasLength || NULL_BODY_STATUSES.includes(response.status)) {
+    return response;
+  }
   return new Response(ReadableStream.from([]), response);
 }

@@ -47,12 +47,17 @@ function parseIPv6(text: string): IpAddress | undefined {
   if (right === undefined) return before?.length === 8 ? before : undefined;
   const after = parseGroups(right, true);
   const zeros = 8 - (before?.length ?? 8) - (after?.length ?? 8);
-  if (before === undefined || after === undefined || zeros < 1) return undefined; // `::` stands for at least one group
+  if (before === undefined || after === undefined || zeros < 1) {
+    return undefined; // `::` stands for at least one group
+  }
   return [...before, ...Array<number>(zeros).fill(0), ...after];
 }
 
 /** Parses one side of `::`. The last two groups of an address may be written as an IPv4 address. */
-function parseGroups(text: string, isEnd: boolean): readonly number[] | undefined {
+function parseGroups(
+  text: string,
+  isEnd: boolean,
+): readonly number[] | undefined {
   if (text === "") return [];
   const parts = text.split(":");
   const ipv4 = isEnd ? parseIPv4(parts.at(-1) ?? "") : undefined;
@@ -63,8 +68,12 @@ function parseGroups(text: string, isEnd: boolean): readonly number[] | undefine
 
 /** Formats an address: IPv4 with dots, IPv6 as eight groups without leading zeros. */
 export function formatIp(address: IpAddress): string {
-  if (!isIPv4(address)) return address.map((group) => group.toString(16)).join(":");
-  return address.slice(6).flatMap((group) => [group >> 8, group & 255]).join(".");
+  if (!isIPv4(address)) {
+    return address.map((group) => group.toString(16)).join(":");
+  }
+  return address.slice(6).flatMap((group) => [group >> 8, group & 255]).join(
+    ".",
+  );
 }
 
 /** A block of addresses. */
@@ -88,7 +97,10 @@ export function parseIpBlock(text: string): IpBlock | undefined {
 }
 
 /** Whether a block contains an address. A block of IPv6 addresses, such as `::/0`, contains no IPv4 address. */
-export function contains({ address: start, bits }: IpBlock, address: IpAddress): boolean {
+export function contains(
+  { address: start, bits }: IpBlock,
+  address: IpAddress,
+): boolean {
   if (isIPv4(address) && bits < 96) return false;
   return start.every((group, index) => {
     const mask = 0xffff << Math.max(0, Math.min(16, 16 * (index + 1) - bits));

@@ -12,7 +12,10 @@ export interface NodeRequest {
   /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The connection: the address of the peer, and whether it uses TLS. */
-  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean | undefined };
+  readonly socket: {
+    readonly remoteAddress?: string | undefined;
+    readonly encrypted?: boolean | undefined;
+  };
 }
 
 /** The parts of a response of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
@@ -33,12 +36,19 @@ export interface NodeResponse {
 export type NodeNext = (error?: unknown) => void;
 
 /** A middleware for `node:http`, Connect, Express, and the development servers that take such a function. */
-export type NodeHandler = (request: NodeRequest, response: NodeResponse, next?: NodeNext) => void;
+export type NodeHandler = (
+  request: NodeRequest,
+  response: NodeResponse,
+  next?: NodeNext,
+) => void;
 
 /** The part of a gateway that {@linkcode toNodeHandler} uses. */
 export interface NodeHandlerGateway {
   /** Answers a request if its path is the gateway's own; else `undefined`. */
-  handle(request: Request, info?: ConnectionInfo): Promise<Response | undefined>;
+  handle(
+    request: Request,
+    info?: ConnectionInfo,
+  ): Promise<Response | undefined>;
 }
 
 /**
@@ -55,13 +65,19 @@ export interface NodeHandlerGateway {
  * ```
  */
 export function toNodeHandler(gateway: NodeHandlerGateway): NodeHandler {
-  return (request, response, next = (error) => end(response, error === undefined ? 404 : 500)) => {
+  return (
+    request,
+    response,
+    next = (error) => end(response, error === undefined ? 404 : 500),
+  ) => {
     const converted = toRequest(request);
     if (converted === undefined) return end(response, 400);
     const closed = new AbortController();
     response.on("close", () => closed.abort()); // now: a client may leave before there is an answer
     handle(gateway, converted, request)
-      .then((answer) => answer === undefined ? next() : send(answer, response, closed.signal))
+      .then((answer) =>
+        answer === undefined ? next() : send(answer, response, closed.signal)
+      )
       .catch(next);
   };
 }
@@ -73,18 +89,27 @@ async function handle(
 ): Promise<Response | undefined> {
   const hostname = socket.remoteAddress;
   if (hostname === undefined) return await gateway.handle(request);
-  return await gateway.handle(request, { remoteAddr: { transport: "tcp", hostname } });
+  return await gateway.handle(request, {
+    remoteAddr: { transport: "tcp", hostname },
+  });
 }
 
 /**
  * Converts a request without its body, which no endpoint of the gateway reads. Returns `undefined` if its URL is
  * invalid, or its method one that `Request` does not accept.
  */
-function toRequest({ method, url, originalUrl, headers, socket }: NodeRequest): Request | undefined {
+function toRequest(
+  { method, url, originalUrl, headers, socket }: NodeRequest,
+): Request | undefined {
   const host = headers[":authority"] ?? headers["host"] ?? "localhost"; // HTTP/2 has no Host header
-  const target = `${socket.encrypted ? "https" : "http"}://${host}${originalUrl ?? url ?? "/"}`;
+  const target = `${socket.encrypted ? "https" : "http"}://${host}${
+    originalUrl ?? url ?? "/"
+  }`;
   try {
-    return new Request(target, { ...(method === undefined ? {} : { method }), headers: toHeaders(headers) });
+    return new Request(target, {
+      ...(method === undefined ? {} : { method }),
+      headers: toHeaders(headers),
+    });
   } catch {
     return undefined;
   }
@@ -97,13 +122,21 @@ function toHeaders(headers: NodeRequest["headers"]): [string, string][] {
 }
 
 /** Sends a response with backpressure. A client that disconnects cancels its body. */
-async function send({ status, headers, body }: Response, to: NodeResponse, closed: AbortSignal): Promise<void> {
+async function send(
+  { status, headers, body }: Response,
+  to: NodeResponse,
+  closed: AbortSignal,
+): Promise<void> {
   const reader = body?.getReader();
   const cancel = () => reader?.cancel().catch(() => {}); // the body has ended in an error already
   if (closed.aborted) return cancel();
   closed.addEventListener("abort", cancel);
   to.writeHead(status, Object.fromEntries(headers));
-  for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+  for (
+    let read = await reader?.read();
+    read?.done === false;
+    read = await reader?.read()
+  ) {
     if (!to.write(read.value)) await drained(to);
   }
   to.end();

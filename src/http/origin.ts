@@ -18,9 +18,13 @@ export interface OriginContext {
  * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
  */
 export function normalizeOrigin(text: string): string | undefined {
-  const url = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text) ? URL.parse(text) : null;
+  const url = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text)
+    ? URL.parse(text)
+    : null;
   if (url === null) return undefined;
-  return url.origin === "null" ? text.replace(/\/$/, "").toLowerCase() : url.origin;
+  return url.origin === "null"
+    ? text.replace(/\/$/, "").toLowerCase()
+    : url.origin;
 }
 
 /**
@@ -32,23 +36,38 @@ export function normalizeOrigin(text: string): string | undefined {
  * @returns `undefined` if it may; otherwise the reason for the rejection.
  */
 export function originRejection(context: OriginContext): string | undefined {
-  return context.allowed.length > 0 ? listRejection(context) : sameOriginRejection(context);
+  return context.allowed.length > 0
+    ? listRejection(context)
+    : sameOriginRejection(context);
 }
 
-function listRejection({ origin, secFetchSite, own, allowed }: OriginContext): string | undefined {
+function listRejection(
+  { origin, secFetchSite, own, allowed }: OriginContext,
+): string | undefined {
   if (origin !== null) {
-    return allowed.includes(origin) ? undefined : "the origin is not an allowed origin";
+    return allowed.includes(origin)
+      ? undefined
+      : "the origin is not an allowed origin";
   }
   if (secFetchSite !== "same-origin") return "the Origin header is missing";
-  return allowed.includes(own) ? undefined : `the gateway's own origin, ${own}, is not an allowed origin`;
+  return allowed.includes(own)
+    ? undefined
+    : `the gateway's own origin, ${own}, is not an allowed origin`;
 }
 
-function sameOriginRejection({ origin, secFetchSite, own }: OriginContext): string | undefined {
+function sameOriginRejection(
+  { origin, secFetchSite, own }: OriginContext,
+): string | undefined {
   if (origin !== null) {
-    return origin === own ? undefined : "the origin is not the gateway's own, and no other origin is allowed";
+    return origin === own
+      ? undefined
+      : "the origin is not the gateway's own, and no other origin is allowed";
   }
-  const isCrossOrigin = secFetchSite === "cross-site" || secFetchSite === "same-site";
-  return isCrossOrigin ? `the request is ${secFetchSite}, not same-origin` : undefined;
+  const isCrossOrigin = secFetchSite === "cross-site" ||
+    secFetchSite === "same-site";
+  return isCrossOrigin
+    ? `the request is ${secFetchSite}, not same-origin`
+    : undefined;
 }
 
 /**

@@ -6,16 +6,22 @@ export interface Validators {
 }
 
 /** The three formats of an HTTP date (RFC 9110 §5.6.7); the last one has no time zone and means GMT. */
-const IMF_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-const RFC850_DATE = /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
-const ASCTIME_DATE = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+const IMF_DATE =
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+const RFC850_DATE =
+  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
+const ASCTIME_DATE =
+  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 /**
  * Evaluates the preconditions of a GET or HEAD request in the order of RFC 9110 §13.2.2.
  *
  * @returns The status to respond with if a precondition fails; `undefined` if the representation is to be sent.
  */
-export function failedPrecondition(headers: Headers, validators: Validators): 304 | 412 | undefined {
+export function failedPrecondition(
+  headers: Headers,
+  validators: Validators,
+): 304 | 412 | undefined {
   if (isChanged(headers, validators)) return 412;
   if (isUnchanged(headers, validators)) return 304;
   return undefined;
@@ -27,38 +33,61 @@ export function failedPrecondition(headers: Headers, validators: Validators): 30
  *
  * @param etag The current entity tag, weak or strong, quotes included. It must not contain a comma.
  */
-export function ifNoneMatchFails(headers: Headers, etag: string | undefined): boolean {
-  return listsTag(headers.get("if-none-match"), (tag) => withoutWeakness(tag) === (etag && withoutWeakness(etag)));
+export function ifNoneMatchFails(
+  headers: Headers,
+  etag: string | undefined,
+): boolean {
+  return listsTag(
+    headers.get("if-none-match"),
+    (tag) => withoutWeakness(tag) === (etag && withoutWeakness(etag)),
+  );
 }
 
 /**
  * Returns whether `Range` applies: without `If-Range`, or if that names this very representation (RFC 9110 §13.1.5).
  */
-export function ifRangeHolds(headers: Headers, { etag, lastModified }: Validators): boolean {
+export function ifRangeHolds(
+  headers: Headers,
+  { etag, lastModified }: Validators,
+): boolean {
   const condition = headers.get("if-range");
   if (condition === null) return true;
   return condition === etag || condition === lastModified?.toUTCString();
 }
 
 /** Evaluates `If-Match` or, only if that is absent, `If-Unmodified-Since`. */
-function isChanged(headers: Headers, { etag, lastModified }: Validators): boolean {
+function isChanged(
+  headers: Headers,
+  { etag, lastModified }: Validators,
+): boolean {
   const ifMatch = headers.get("if-match"); // Deno reads a single header faster than it looks whether there is one
   if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
   const since = parseHttpDate(headers.get("if-unmodified-since"));
-  return since !== undefined && lastModified !== undefined && toWholeSeconds(lastModified) > since;
+  return since !== undefined && lastModified !== undefined &&
+    toWholeSeconds(lastModified) > since;
 }
 
 /** Evaluates `If-None-Match` or, only if that is absent, `If-Modified-Since`. */
-function isUnchanged(headers: Headers, { etag, lastModified }: Validators): boolean {
-  if (headers.get("if-none-match") !== null) return ifNoneMatchFails(headers, etag);
+function isUnchanged(
+  headers: Headers,
+  { etag, lastModified }: Validators,
+): boolean {
+  if (headers.get("if-none-match") !== null) {
+    return ifNoneMatchFails(headers, etag);
+  }
   const since = parseHttpDate(headers.get("if-modified-since"));
-  return since !== undefined && lastModified !== undefined && toWholeSeconds(lastModified) <= since;
+  return since !== undefined && lastModified !== undefined &&
+    toWholeSeconds(lastModified) <= since;
 }
 
 /** Not done by `@std/http/etag`, which takes quadratic time for a header of spaces. */
-function listsTag(header: string | null, matches: (tag: string) => boolean): boolean {
+function listsTag(
+  header: string | null,
+  matches: (tag: string) => boolean,
+): boolean {
   if (header === null) return false;
-  return header.trim() === "*" || header.split(",").some((tag) => matches(tag.trim()));
+  return header.trim() === "*" ||
+    header.split(",").some((tag) => matches(tag.trim()));
 }
 
 function withoutWeakness(tag: string): string {
@@ -69,7 +98,9 @@ function withoutWeakness(tag: string): string {
 function parseHttpDate(text: string | null): number | undefined {
   if (text === null) return undefined;
   const zone = ASCTIME_DATE.test(text) ? " GMT" : "";
-  if (zone === "" && !IMF_DATE.test(text) && !RFC850_DATE.test(text)) return undefined;
+  if (zone === "" && !IMF_DATE.test(text) && !RFC850_DATE.test(text)) {
+    return undefined;
+  }
   const milliseconds = Date.parse(text + zone);
   return Number.isNaN(milliseconds) ? undefined : milliseconds;
 }

@@ -28,7 +28,9 @@ export class Problem extends Error {
 export const PROBLEM_TYPE = "application/problem+json";
 
 /** Returns the response for a problem. It has no `type`, so the status defines the problem (RFC 9457 §4.2.1). */
-export function problemResponse({ status, message, headers }: Problem): Response {
+export function problemResponse(
+  { status, message, headers }: Problem,
+): Response {
   const all = new Headers(headers);
   all.set("content-type", PROBLEM_TYPE);
   if (!all.has("cache-control")) all.set("cache-control", "no-store");
@@ -41,9 +43,15 @@ export function problemBody(status: StatusCode, detail: string): string {
 }
 
 /** Returns the problem of a method that is not supported at a path (RFC 9110 §15.5.6). */
-export function methodNotAllowed(method: string, allow: readonly string[], headers?: HeadersInit): Problem {
+export function methodNotAllowed(
+  method: string,
+  allow: readonly string[],
+  headers?: HeadersInit,
+): Problem {
   const all = new Headers(headers);
   all.set("allow", allow.join(", "));
-  const detail = `Cannot use method ${method.slice(0, 20)} here: expected ${allow.join(" or ")}`;
+  const detail = `Cannot use method ${method.slice(0, 20)} here: expected ${
+    allow.join(" or ")
+  }`;
   return new Problem(405, { detail, headers: all });
 }

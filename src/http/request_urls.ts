@@ -48,14 +48,21 @@ export class RequestUrls {
   /** Returns `undefined` if the URL has to be parsed. */
   #readPlain(url: string): RequestUrl | undefined {
     const [, base, path, search = ""] = PARTS.exec(url) ?? [];
-    if (base === undefined || path === undefined || !PLAIN_PATH.test(path)) return undefined;
+    if (base === undefined || path === undefined || !PLAIN_PATH.test(path)) {
+      return undefined;
+    }
     if (base !== this.#base) {
       const parsed = parse(base);
       if (parsed === undefined) return undefined;
       this.#base = base;
       this.#origin = parsed.origin;
     }
-    return { origin: this.#origin, path, search, isPlain: url.length === base.length + path.length };
+    return {
+      origin: this.#origin,
+      path,
+      search,
+      isPlain: url.length === base.length + path.length,
+    };
   }
 }
 

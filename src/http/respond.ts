@@ -4,12 +4,23 @@ import type { Metrics, Telemetry } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
-import { type Client, type PeerAddress, peerAddress, resolveClient, type TrustRule } from "./client_address.ts";
+import {
+  type Client,
+  type PeerAddress,
+  peerAddress,
+  resolveClient,
+  type TrustRule,
+} from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
 import type { OriginContext } from "./origin.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import type { RequestUrl, RequestUrls } from "./request_urls.ts";
-import { createRoute, notFound, type Route, type RouteContext } from "./routes.ts";
+import {
+  createRoute,
+  notFound,
+  type Route,
+  type RouteContext,
+} from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {
@@ -26,7 +37,9 @@ interface ResponderOptions {
   /** The hosts that requests are served for, if not any; a {@linkcode Route} may be for any host. */
   isAllowedHost: HostRule | undefined;
   /** Called with every request, except those for any host. */
-  onRequest: ((request: Request, connection: { readonly peer: string }) => void) | undefined;
+  onRequest:
+    | ((request: Request, connection: { readonly peer: string }) => void)
+    | undefined;
   /** Whether to log every request. */
   accessLog: boolean;
   telemetry: Telemetry;
@@ -47,11 +60,30 @@ export type Responder = (
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { urls, log, isAllowedHost, onRequest, accessLog, telemetry, metrics, clock } = options;
-  const exhaustion = new RejectionLog({ log, clock, summaryEvent: NO_DESCRIPTORS, summaryFields: () => ({}) });
-  const fail = (error: unknown) => problemResponse(toProblem(error, log, exhaustion));
+  const {
+    urls,
+    log,
+    isAllowedHost,
+    onRequest,
+    accessLog,
+    telemetry,
+    metrics,
+    clock,
+  } = options;
+  const exhaustion = new RejectionLog({
+    log,
+    clock,
+    summaryEvent: NO_DESCRIPTORS,
+    summaryFields: () => ({}),
+  });
+  const fail = (error: unknown) =>
+    problemResponse(toProblem(error, log, exhaustion));
 
-  function handle(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
+  function handle(
+    request: Request,
+    context: LazyContext,
+    routeFor: (path: string) => Route,
+  ) {
     const url = urls.read(request.url);
     if (url === undefined) throw invalidHost();
     const { handler, pattern, series, isForAnyHost } = routeFor(url.path);
@@ -67,7 +99,9 @@ export function createResponder(options: ResponderOptions): Responder {
 
   function requireHost(request: Request, context: LazyContext): void {
     onRequest?.(request, context);
-    if (isAllowedHost !== undefined) requireAllowedHost(context.client.origin, isAllowedHost);
+    if (isAllowedHost !== undefined) {
+      requireAllowedHost(context.client.origin, isAllowedHost);
+    }
   }
 
   function count(response: Response, { series }: LazyContext): Response {
@@ -75,30 +109,47 @@ export function createResponder(options: ResponderOptions): Responder {
     return response;
   }
 
-  function respond(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
+  function respond(
+    request: Request,
+    context: LazyContext,
+    routeFor: (path: string) => Route,
+  ) {
     try {
       const response = handle(request, context, routeFor);
       const isHead = request.method === "HEAD";
-      if (!(response instanceof Promise)) return count(isHead ? headResponse(response) : response, context);
+      if (!(response instanceof Promise)) {
+        return count(isHead ? headResponse(response) : response, context);
+      }
       const pending = isHead ? response.then(headResponse) : response;
-      return pending.then((response) => count(response, context), (error) => count(fail(error), context));
+      return pending.then(
+        (response) => count(response, context),
+        (error) => count(fail(error), context),
+      );
     } catch (error) {
       return count(fail(error), context);
     }
   }
 
-  async function respondAndLog(request: Request, context: LazyContext, routeFor: (path: string) => Route) {
+  async function respondAndLog(
+    request: Request,
+    context: LazyContext,
+    routeFor: (path: string) => Route,
+  ) {
     const startedAt = clock.monotonic();
     const pending = respond(request, context, routeFor);
     const { url, address } = context; // at once: Deno forgets them when the client has left
     const path = url === NO_URL ? undefined : url.path;
     const response = await pending;
-    logAccess({ method: request.method, path, address, startedAt }, response, { log, clock });
+    logAccess({ method: request.method, path, address, startedAt }, response, {
+      log,
+      clock,
+    });
     return response;
   }
 
   const respondOnce = accessLog ? respondAndLog : respond;
-  return (request, info, routeFor) => respondOnce(request, new LazyContext(request, info, options), routeFor);
+  return (request, info, routeFor) =>
+    respondOnce(request, new LazyContext(request, info, options), routeFor);
 }
 
 /** The URL of a request before it is known to be valid. */
@@ -119,14 +170,20 @@ class LazyContext implements RouteContext {
   /** Those of the route, once it is found. */
   series: Route["series"] = NO_ROUTE.series;
 
-  constructor(request: Request, info: ConnectionInfo | undefined, options: ResponderOptions) {
+  constructor(
+    request: Request,
+    info: ConnectionInfo | undefined,
+    options: ResponderOptions,
+  ) {
     this.#request = request;
     this.#info = info;
     this.#options = options;
   }
 
   get peer(): string {
-    return this.#peer ??= this.#info ? peerAddress(this.#info.remoteAddr) : "unknown";
+    return this.#peer ??= this.#info
+      ? peerAddress(this.#info.remoteAddr)
+      : "unknown";
   }
 
   get client(): Client {
@@ -144,14 +201,23 @@ class LazyContext implements RouteContext {
 
   #resolveClient(): Client {
     const { isTrusted } = this.#options;
-    return resolveClient(this.#request, { origin: this.url.origin, peer: this.peer, isTrusted });
+    return resolveClient(this.#request, {
+      origin: this.url.origin,
+      peer: this.peer,
+      isTrusted,
+    });
   }
 
   #readOrigin(): OriginContext {
     const { headers } = this.#request;
     const { allowedOrigins: allowed } = this.#options;
     const own = this.client.origin;
-    return { origin: headers.get("origin"), secFetchSite: headers.get("sec-fetch-site"), own, allowed };
+    return {
+      origin: headers.get("origin"),
+      secFetchSite: headers.get("sec-fetch-site"),
+      own,
+      allowed,
+    };
   }
 }
 
@@ -162,11 +228,16 @@ function requireValidHost({ headers }: Request): void {
 
 /** A URL that cannot be parsed has an invalid host: 400 (RFC 9112 §3.2). */
 function invalidHost(): Problem {
-  return new Problem(400, { detail: "Cannot read the URL of the request: expected a valid Host header" });
+  return new Problem(400, {
+    detail: "Cannot read the URL of the request: expected a valid Host header",
+  });
 }
 
 /** An error may occur in any endpoint, so the headers are those of the strictest one. */
-const ERROR_HEADERS = { "vary": "Origin", "cache-control": "no-store, no-cache, must-revalidate" };
+const ERROR_HEADERS = {
+  "vary": "Origin",
+  "cache-control": "no-store, no-cache, must-revalidate",
+};
 
 /** Logged if the process, or the system, has no file descriptor left for a request. */
 const NO_DESCRIPTORS = "rep.descriptors.exhausted";
@@ -175,13 +246,28 @@ const NO_DESCRIPTORS = "rep.descriptors.exhausted";
 const NO_DESCRIPTORS_MESSAGE = /\bE[MN]FILE\b|\(os error 2[34]\)/;
 
 /** Logs an unexpected error in full and tells the client nothing about it. */
-function toProblem(error: unknown, log: Log, exhaustion: RejectionLog): Problem {
+function toProblem(
+  error: unknown,
+  log: Log,
+  exhaustion: RejectionLog,
+): Problem {
   if (error instanceof Problem) return error;
   const detail = messageOf(error);
   if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // every request may fail then
-    exhaustion.report({ key: "", reason: "requests", event: NO_DESCRIPTORS, fields: { detail } });
-    return new Problem(503, { detail: "Too many open files", headers: { ...ERROR_HEADERS, "retry-after": "1" } });
+    exhaustion.report({
+      key: "",
+      reason: "requests",
+      event: NO_DESCRIPTORS,
+      fields: { detail },
+    });
+    return new Problem(503, {
+      detail: "Too many open files",
+      headers: { ...ERROR_HEADERS, "retry-after": "1" },
+    });
   }
   log.error("rep.request.failed", { detail: describeError(error) });
-  return new Problem(500, { detail: "Internal error; see the log of the gateway", headers: ERROR_HEADERS });
+  return new Problem(500, {
+    detail: "Internal error; see the log of the gateway",
+    headers: ERROR_HEADERS,
+  });
 }

@@ -18,7 +18,10 @@ export interface RouteContext extends RequestContext {
 }
 
 /** Responds to a request, or throws a {@linkcode Problem}. */
-export type Handler = (request: Request, context: RouteContext) => Response | Promise<Response>;
+export type Handler = (
+  request: Request,
+  context: RouteContext,
+) => Response | Promise<Response>;
 
 /** How requests for a path are handled. */
 export interface Endpoint {
@@ -69,10 +72,15 @@ export class Router {
 
   constructor({ table, fallback, basePath }: RouterOptions) {
     this.#basePath = basePath;
-    const directory: RouteTable = basePath === "" ? {} : { "": { handler: redirectToBasePath } };
+    const directory: RouteTable = basePath === ""
+      ? {}
+      : { "": { handler: redirectToBasePath } };
     this.#routes = createRoutes({ ...table, ...directory }, basePath);
     this.#fallback = createRoute(fallback, `${basePath}/*`);
-    this.#unknown = createRoute({ handler: notFound }, `${basePath}${OWN_PREFIX}*`);
+    this.#unknown = createRoute(
+      { handler: notFound },
+      `${basePath}${OWN_PREFIX}*`,
+    );
   }
 
   /** Returns the route of a path. Outside of the base path nothing is found. */
@@ -80,7 +88,9 @@ export class Router {
     const route = this.#routes.get(path);
     if (route !== undefined) return route;
     if (this.owns(path)) return this.#unknown;
-    return path.startsWith(`${this.#basePath}/`) || this.#basePath === "" ? this.#fallback : OUTSIDE;
+    return path.startsWith(`${this.#basePath}/`) || this.#basePath === ""
+      ? this.#fallback
+      : OUTSIDE;
   };
 
   /** Whether a path is one of the gateway's own. */
@@ -94,14 +104,26 @@ export type Routes = ReadonlyMap<string, Route>;
 
 /** Returns the routes of a table below a base path. */
 export function createRoutes(table: RouteTable, basePath: string): Routes {
-  const paths = Object.entries(table).map(([path, endpoint]) => [basePath + path, endpoint] as const);
-  return new Map(paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]));
+  const paths = Object.entries(table).map(([path, endpoint]) =>
+    [basePath + path, endpoint] as const
+  );
+  return new Map(
+    paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]),
+  );
 }
 
 /** Creates the route of an endpoint. */
 export function createRoute(endpoint: Endpoint, pattern: string): Route {
-  const series = Array.from({ length: 6 }, (_, hundreds) => `${pattern} ${hundreds}xx`);
-  return { handler: checkingMethod(endpoint), pattern, series, isForAnyHost: endpoint.isForAnyHost ?? false };
+  const series = Array.from(
+    { length: 6 },
+    (_, hundreds) => `${pattern} ${hundreds}xx`,
+  );
+  return {
+    handler: checkingMethod(endpoint),
+    pattern,
+    series,
+    isForAnyHost: endpoint.isForAnyHost ?? false,
+  };
 }
 
 /** Returns a handler that rejects other methods than those of the endpoint, before it looks at anything else. */
@@ -114,8 +136,14 @@ function checkingMethod({ handler, methods, headersOf405 }: Endpoint): Handler {
 }
 
 /** Redirects the base path to the page in it. With 308, the method stays the same. */
-function redirectToBasePath(_request: Request, { url: { path, search } }: RouteContext): Response {
-  const headers = { location: `${path}/${search}`, "cache-control": "no-cache" };
+function redirectToBasePath(
+  _request: Request,
+  { url: { path, search } }: RouteContext,
+): Response {
+  const headers = {
+    location: `${path}/${search}`,
+    "cache-control": "no-cache",
+  };
   return new Response(null, { status: 308, headers });
 }
 

@@ -47,11 +47,17 @@ export class BatchQueue<T> {
   }
 
   #nextKeys(count: number): string[] {
-    return [...this.#waiting.keys().filter((key) => !this.#running.has(key)).take(count)];
+    return [
+      ...this.#waiting.keys().filter((key) => !this.#running.has(key)).take(
+        count,
+      ),
+    ];
   }
 
   #take(keys: readonly string[]): Map<string, T[]> {
-    const batch = new Map(keys.map((key) => [key, this.#waiting.get(key) ?? []]));
+    const batch = new Map(
+      keys.map((key) => [key, this.#waiting.get(key) ?? []]),
+    );
     for (const key of keys) this.#waiting.delete(key);
     return batch;
   }

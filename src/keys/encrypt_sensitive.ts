@@ -22,7 +22,13 @@ export async function encryptSensitive(
   values: ReadonlyMap<string, string>,
   { key, integrity }: EncryptOptions,
 ): Promise<string> {
-  const aesKey = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
+  const aesKey = await crypto.subtle.importKey("raw", key, "AES-GCM", false, [
+    "encrypt",
+  ]);
   const plaintext = encoder.encode(JSON.stringify(Object.fromEntries(values)));
-  return encodeBase64(await encryptAesGcm(aesKey, plaintext, { additionalData: encoder.encode(integrity) }));
+  return encodeBase64(
+    await encryptAesGcm(aesKey, plaintext, {
+      additionalData: encoder.encode(integrity),
+    }),
+  );
 }

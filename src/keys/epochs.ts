@@ -1,6 +1,11 @@
 import type { Clock } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
-import { BLOB_KEY_INFO, deriveKey, FINGERPRINT_INFO, INTEGRITY_KEY_INFO } from "./hkdf.ts";
+import {
+  BLOB_KEY_INFO,
+  deriveKey,
+  FINGERPRINT_INFO,
+  INTEGRITY_KEY_INFO,
+} from "./hkdf.ts";
 
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
@@ -70,7 +75,9 @@ export class Epochs {
   /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */
   current(): string {
     const { clock, rotationMs } = this.#options;
-    return String(Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000));
+    return String(
+      Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000),
+    );
   }
 
   /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
@@ -78,8 +85,12 @@ export class Epochs {
     const { clock, rotationMs, retentionMs } = this.#options;
     const epoch = epochOf(kid);
     const startMs = Number(epoch) * 1_000;
-    if (epoch === undefined || startMs > clock.now() + MAX_SKEW_MS) return "malformed";
-    return startMs + rotationMs <= clock.now() - retentionMs ? "expired" : "valid";
+    if (epoch === undefined || startMs > clock.now() + MAX_SKEW_MS) {
+      return "malformed";
+    }
+    return startMs + rotationMs <= clock.now() - retentionMs
+      ? "expired"
+      : "valid";
   }
 
   /**
@@ -90,7 +101,11 @@ export class Epochs {
    */
   async keysOf(kid: string): Promise<EpochKeys> {
     const keys = await this.keys(epochOf(kid) ?? kid);
-    if (keys.kid !== kid) throw new UnknownMasterKeyError("Cannot derive the keys: expected a kid of this master key");
+    if (keys.kid !== kid) {
+      throw new UnknownMasterKeyError(
+        "Cannot derive the keys: expected a kid of this master key",
+      );
+    }
     return keys;
   }
 
@@ -109,9 +124,19 @@ export class Epochs {
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#loadMasterKey();
     this.#hasMasterKey = true;
-    const blobKey = await deriveKey(masterKey, { salt: epoch, info: BLOB_KEY_INFO });
-    const integrityKey = await deriveKey(masterKey, { salt: epoch, info: INTEGRITY_KEY_INFO });
-    return { kid: `${epoch}-${await deriveFingerprint(masterKey)}`, blobKey, integrityKey };
+    const blobKey = await deriveKey(masterKey, {
+      salt: epoch,
+      info: BLOB_KEY_INFO,
+    });
+    const integrityKey = await deriveKey(masterKey, {
+      salt: epoch,
+      info: INTEGRITY_KEY_INFO,
+    });
+    return {
+      kid: `${epoch}-${await deriveFingerprint(masterKey)}`,
+      blobKey,
+      integrityKey,
+    };
   }
 
   #loadMasterKey(): Promise<Uint8Array<ArrayBuffer>> {
@@ -127,7 +152,15 @@ function epochOf(kid: string): string | undefined {
   return KID.exec(kid)?.[1];
 }
 
-async function deriveFingerprint(masterKey: Uint8Array<ArrayBuffer>): Promise<string> {
-  const bytes = await deriveKey(masterKey, { salt: "", info: FINGERPRINT_INFO });
-  return Array.from(bytes.subarray(0, FINGERPRINT_BYTES), (byte) => byte.toString(16).padStart(2, "0")).join("");
+async function deriveFingerprint(
+  masterKey: Uint8Array<ArrayBuffer>,
+): Promise<string> {
+  const bytes = await deriveKey(masterKey, {
+    salt: "",
+    info: FINGERPRINT_INFO,
+  });
+  return Array.from(
+    bytes.subarray(0, FINGERPRINT_BYTES),
+    (byte) => byte.toString(16).padStart(2, "0"),
+  ).join("");
 }

@@ -23,7 +23,20 @@ export async function deriveKey(
   masterKey: Uint8Array<ArrayBuffer>,
   { salt, info }: DerivationOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const baseKey = await crypto.subtle.importKey("raw", masterKey, "HKDF", false, ["deriveBits"]);
-  const algorithm = { name: "HKDF", hash: "SHA-256", salt: encoder.encode(salt), info: encoder.encode(info) };
-  return new Uint8Array(await crypto.subtle.deriveBits(algorithm, baseKey, 256));
+  const baseKey = await crypto.subtle.importKey(
+    "raw",
+    masterKey,
+    "HKDF",
+    false,
+    ["deriveBits"],
+  );
+  const algorithm = {
+    name: "HKDF",
+    hash: "SHA-256",
+    salt: encoder.encode(salt),
+    info: encoder.encode(info),
+  };
+  return new Uint8Array(
+    await crypto.subtle.deriveBits(algorithm, baseKey, 256),
+  );
 }

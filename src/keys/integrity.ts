@@ -15,7 +15,17 @@ export async function integrityToken(
   integrityKey: Uint8Array<ArrayBuffer>,
 ): Promise<string> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", integrityKey, algorithm, false, ["sign"]);
-  const signature = await crypto.subtle.sign(algorithm.name, key, encoder.encode(`${canonicalJson(publicValues)}|`));
+  const key = await crypto.subtle.importKey(
+    "raw",
+    integrityKey,
+    algorithm,
+    false,
+    ["sign"],
+  );
+  const signature = await crypto.subtle.sign(
+    algorithm.name,
+    key,
+    encoder.encode(`${canonicalJson(publicValues)}|`),
+  );
   return `hmac-sha256:${encodeBase64(signature)}`;
 }

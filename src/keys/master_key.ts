@@ -21,7 +21,9 @@ export function parseMasterKey(text: string): Uint8Array<ArrayBuffer> {
   const bytes = tryDecodeBase64(text.trim());
   if (bytes?.length === MASTER_KEY_BYTES) return bytes;
   const got = bytes === undefined ? "invalid base64" : `${bytes.length} bytes`;
-  throw new RangeError(`Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${got}`);
+  throw new RangeError(
+    `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${got}`,
+  );
 }
 
 function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
@@ -37,12 +39,18 @@ function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
  *
  * @throws {StoreUnavailableError} If the store is unavailable.
  */
-export function sharedMasterKey(store: Store, options: RetryOptions): Promise<Uint8Array<ArrayBuffer>> {
+export function sharedMasterKey(
+  store: Store,
+  options: RetryOptions,
+): Promise<Uint8Array<ArrayBuffer>> {
   return retryConflicts(async () => {
     const entry = await store.get<Uint8Array<ArrayBuffer>>(KEY);
     if (entry !== undefined) return entry.value;
     const created = crypto.getRandomValues(new Uint8Array(MASTER_KEY_BYTES));
-    const version = await store.commit([{ key: KEY, version: null }], [{ key: KEY, value: created }]);
+    const version = await store.commit([{ key: KEY, version: null }], [{
+      key: KEY,
+      value: created,
+    }]);
     return version === undefined ? undefined : created;
   }, options);
 }

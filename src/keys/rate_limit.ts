@@ -75,7 +75,10 @@ export class RateLimit {
 
   constructor(options: RateLimitOptions) {
     this.#options = options;
-    this.#queue = new BatchQueue({ maxSize: () => this.#maxClients, run: (batch) => this.#countBatch(batch) });
+    this.#queue = new BatchQueue({
+      maxSize: () => this.#maxClients,
+      run: (batch) => this.#countBatch(batch),
+    });
   }
 
   /**
@@ -101,7 +104,9 @@ export class RateLimit {
    */
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
-    for (const slice of slices(clients, this.#maxClients)) await this.#saveBatch(slice);
+    for (const slice of slices(clients, this.#maxClients)) {
+      await this.#saveBatch(slice);
+    }
     return clients.length;
   }
 
@@ -130,20 +135,29 @@ export class RateLimit {
   }
 
   #countInMemory(clientKey: string, window: Window): void {
-    if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) this.#unsaved.add(clientKey);
+    if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) {
+      this.#unsaved.add(clientKey);
+    }
     this.#windows.set(clientKey, addRequest(window, this.#options.clock.now()));
   }
 
   /** How many clients are counted in one commit. */
   get #maxClients(): number {
     const { store, limit } = this.#options;
-    return Math.min(store.maxChecks, Math.max(1, Math.floor(MAX_COMMIT_BYTES / (limit * REQUEST_BYTES + KEY_BYTES))));
+    return Math.min(
+      store.maxChecks,
+      Math.max(
+        1,
+        Math.floor(MAX_COMMIT_BYTES / (limit * REQUEST_BYTES + KEY_BYTES)),
+      ),
+    );
   }
 
   #isStoreBehind(): boolean {
     if (this.#waiting.size < MAX_WAITING) return false;
     const [oldest] = this.#waiting;
-    return oldest !== undefined && this.#options.clock.monotonic() - oldest.since >= MAX_WAIT_MS;
+    return oldest !== undefined &&
+      this.#options.clock.monotonic() - oldest.since >= MAX_WAIT_MS;
   }
 
   /**
@@ -152,17 +166,32 @@ export class RateLimit {
    */
   async #countBatch(batch: Batch): Promise<void> {
     try {
-      const areUnknown = batch.keys().every((clientKey) => this.#windows.get(clientKey) === undefined);
+      const areUnknown = batch.keys().every((clientKey) =>
+        this.#windows.get(clientKey) === undefined
+      );
       const found = new Set<string>();
-      const updates = [...batch].map(([clientKey, requests]) => this.#counting(clientKey, requests, found));
-      const contended = await this.#store(updates, areUnknown && this.#areClientsNew);
+      const updates = [...batch].map(([clientKey, requests]) =>
+        this.#counting(clientKey, requests, found)
+      );
+      const contended = await this.#store(
+        updates,
+        areUnknown && this.#areClientsNew,
+      );
       if (areUnknown) this.#areClientsNew = found.size === 0;
-      await Promise.all(contended.map(({ clientKey }) => this.#countAlone(clientKey, batch)));
+      await Promise.all(
+        contended.map(({ clientKey }) => this.#countAlone(clientKey, batch)),
+      );
     } catch (error) {
       if (error instanceof StoreUnavailableError) {
-        this.#settle(batch, ({ resolve }, clientKey) => resolve(this.#takeFromMemory(clientKey)));
-      } else if (batch.size > 1) await Promise.all(batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)));
-      else this.#settle(batch, ({ reject }) => reject(error));
+        this.#settle(
+          batch,
+          ({ resolve }, clientKey) => resolve(this.#takeFromMemory(clientKey)),
+        );
+      } else if (batch.size > 1) {
+        await Promise.all(
+          batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)),
+        );
+      } else this.#settle(batch, ({ reject }) => reject(error));
     }
   }
 
@@ -171,15 +200,28 @@ export class RateLimit {
   }
 
   /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
-  async #store(updates: readonly WindowUpdate[], areNew: boolean): Promise<readonly WindowUpdate[]> {
+  async #store(
+    updates: readonly WindowUpdate[],
+    areNew: boolean,
+  ): Promise<readonly WindowUpdate[]> {
     const { store, clock, random } = this.#options;
-    const contended = await updateEntries<PackedWindow, WindowUpdate>(store, updates, { clock, random, areNew });
-    for (const update of updates) if (!contended.includes(update)) update.onStored();
+    const contended = await updateEntries<PackedWindow, WindowUpdate>(
+      store,
+      updates,
+      { clock, random, areNew },
+    );
+    for (const update of updates) {
+      if (!contended.includes(update)) update.onStored();
+    }
     return contended;
   }
 
   /** @param found Collects the clients that have a window in the store. */
-  #counting(clientKey: string, requests: readonly PendingRequest[], found: Set<string>): WindowUpdate {
+  #counting(
+    clientKey: string,
+    requests: readonly PendingRequest[],
+    found: Set<string>,
+  ): WindowUpdate {
     let decisions: RateDecision[] = [];
     let window: Window = [];
     const update = (stored?: PackedWindow) => {
@@ -188,20 +230,28 @@ export class RateLimit {
       if (before.length > 0) this.#windows.set(clientKey, before); // if the commit fails, counting in memory starts from here
       decisions = requests.map(() => {
         const decision = this.#decide(window);
-        if (decision.isAllowed) window = addRequest(window, this.#options.clock.now());
+        if (decision.isAllowed) {
+          window = addRequest(window, this.#options.clock.now());
+        }
         return decision;
       });
       return window === before ? undefined : packWindow(window);
     };
     const onStored = () => {
       this.#windows.set(clientKey, window);
-      this.#settle(new Map([[clientKey, requests]]), ({ resolve }) => resolve(decisions.shift()!));
+      this.#settle(
+        new Map([[clientKey, requests]]),
+        ({ resolve }) => resolve(decisions.shift()!),
+      );
     };
     return { clientKey, key: windowKey(clientKey), update, onStored };
   }
 
   async #saveBatch(clients: readonly string[]): Promise<void> {
-    const contended = await this.#store(clients.map((clientKey) => this.#saving(clientKey)), false);
+    const contended = await this.#store(
+      clients.map((clientKey) => this.#saving(clientKey)),
+      false,
+    );
     for (const update of contended) await this.#store([update], false);
   }
 
@@ -210,10 +260,18 @@ export class RateLimit {
       const window = this.#merge(clientKey, stored);
       return window.length === 0 ? undefined : packWindow(window);
     };
-    return { clientKey, key: windowKey(clientKey), update, onStored: () => void this.#unsaved.delete(clientKey) };
+    return {
+      clientKey,
+      key: windowKey(clientKey),
+      update,
+      onStored: () => void this.#unsaved.delete(clientKey),
+    };
   }
 
-  #settle(batch: Batch, settle: (request: PendingRequest, clientKey: string) => void): void {
+  #settle(
+    batch: Batch,
+    settle: (request: PendingRequest, clientKey: string) => void,
+  ): void {
     for (const [clientKey, requests] of batch) {
       for (const request of requests) {
         this.#waiting.delete(request);
@@ -224,12 +282,18 @@ export class RateLimit {
 
   /** What this process knows of a client's window. */
   #known(clientKey: string): Window {
-    return keepRecent(this.#windows.get(clientKey) ?? [], this.#options.clock.now());
+    return keepRecent(
+      this.#windows.get(clientKey) ?? [],
+      this.#options.clock.now(),
+    );
   }
 
   /** Adds what this process has counted to the stored window. */
   #merge(clientKey: string, stored: PackedWindow): Window {
-    return mergeWindows(this.#known(clientKey), keepRecent(unpackWindow(stored), this.#options.clock.now()));
+    return mergeWindows(
+      this.#known(clientKey),
+      keepRecent(unpackWindow(stored), this.#options.clock.now()),
+    );
   }
 
   #decide(window: Window): RateDecision {

@@ -20,10 +20,20 @@ export interface RateDecision {
 export const WINDOW_MS = 60_000;
 
 /** Decides whether one more request is allowed. */
-export function decide(window: Window, now: number, limit: number): RateDecision {
-  if (window.length < limit) return { isAllowed: true, used: window.length + 1, retryAfterMs: 0 };
+export function decide(
+  window: Window,
+  now: number,
+  limit: number,
+): RateDecision {
+  if (window.length < limit) {
+    return { isAllowed: true, used: window.length + 1, retryAfterMs: 0 };
+  }
   const freedAt = (window.at(-limit) ?? now) + WINDOW_MS;
-  return { isAllowed: false, used: window.length, retryAfterMs: Math.max(1, freedAt - now) };
+  return {
+    isAllowed: false,
+    used: window.length,
+    retryAfterMs: Math.max(1, freedAt - now),
+  };
 }
 
 /** Adds a request. It may lie before others, which a clock that is ahead has recorded. */
@@ -49,7 +59,9 @@ export function mergeWindows(counted: Window, stored: Window): Window {
     if (stored[at] === time) at++;
     else missing.push(time);
   }
-  return missing.length === 0 ? stored : [...stored, ...missing].sort((a, b) => a - b);
+  return missing.length === 0
+    ? stored
+    : [...stored, ...missing].sort((a, b) => a - b);
 }
 
 /**

@@ -1,7 +1,12 @@
 import type { Entry, Key, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/slices.ts";
-import { keepRecent, type PackedWindow, unpackWindow, WINDOW_MS } from "./sliding_window.ts";
+import {
+  keepRecent,
+  type PackedWindow,
+  unpackWindow,
+  WINDOW_MS,
+} from "./sliding_window.ts";
 
 const KEY_PREFIX = "rate";
 /** When the store was last swept, and the lease of the process that does it. */
@@ -26,15 +31,31 @@ export async function sweepWindows(store: Store, clock: Clock): Promise<void> {
 /** Returns whether this process is the one that sweeps this time. */
 async function acquireLease(store: Store, clock: Clock): Promise<boolean> {
   const last = await store.get<number>(SWEPT_AT);
-  if (last !== undefined && Math.abs(clock.now() - last.value) < WINDOW_MS) return false;
+  if (last !== undefined && Math.abs(clock.now() - last.value) < WINDOW_MS) {
+    return false;
+  }
   const check = { key: SWEPT_AT, version: last?.version ?? null };
-  return await store.commit([check], [{ key: SWEPT_AT, value: clock.now() }]) !== undefined;
+  return await store.commit([check], [{
+    key: SWEPT_AT,
+    value: clock.now(),
+  }]) !== undefined;
 }
 
-async function sweepFrom(from: string, store: Store, clock: Clock): Promise<void> {
-  const entries = await store.list<PackedWindow>([KEY_PREFIX], { from, limit: PAGE_SIZE });
-  const expired = entries.filter(({ value }) => keepRecent(unpackWindow(value), clock.now()).length === 0);
-  for (const slice of slices(expired, store.maxChecks)) await remove(slice, store);
+async function sweepFrom(
+  from: string,
+  store: Store,
+  clock: Clock,
+): Promise<void> {
+  const entries = await store.list<PackedWindow>([KEY_PREFIX], {
+    from,
+    limit: PAGE_SIZE,
+  });
+  const expired = entries.filter(({ value }) =>
+    keepRecent(unpackWindow(value), clock.now()).length === 0
+  );
+  for (const slice of slices(expired, store.maxChecks)) {
+    await remove(slice, store);
+  }
   const last = entries.at(-1)?.key.at(-1);
   if (entries.length === PAGE_SIZE) await sweepFrom(`${last}\0`, store, clock);
 }

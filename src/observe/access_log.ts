@@ -18,7 +18,11 @@ const MAX_LENGTH = 1_000;
 /**
  * Logs a request at the moment its response begins. A stream of changes is logged when it is opened, not when it ends.
  */
-export function logAccess(entry: AccessEntry, response: Response, { log, clock }: { log: Log; clock: Clock }): void {
+export function logAccess(
+  entry: AccessEntry,
+  response: Response,
+  { log, clock }: { log: Log; clock: Clock },
+): void {
   log.info("rep.request", {
     method: entry.method.slice(0, MAX_LENGTH),
     path: entry.path?.slice(0, MAX_LENGTH),

@@ -39,11 +39,18 @@ export class ClientLimits<Name extends string> {
     this.#options = options;
     const { clock, log, event } = options;
     const summaryFields = (client: string) => this.#fieldsOf(client);
-    this.#rejections = new RejectionLog({ clock, log, summaryEvent: event, summaryFields });
+    this.#rejections = new RejectionLog({
+      clock,
+      log,
+      summaryEvent: event,
+      summaryFields,
+    });
   }
 
   /** Returns the limit because of which a client cannot have one more; `undefined` if it can. */
-  rejection({ address, clientKey }: CountedClient): Name | `${Name}_per_client` | undefined {
+  rejection(
+    { address, clientKey }: CountedClient,
+  ): Name | `${Name}_per_client` | undefined {
     const { name, max, maxPerClient } = this.#options;
     if (this.#countOf(clientKey) >= maxPerClient) {
       this.#report(clientKey, address);
@@ -75,7 +82,12 @@ export class ClientLimits<Name extends string> {
 
   #report(key: string, address = key): void {
     const fields = { ...this.#fieldsOf(address), rejected: 1 };
-    this.#rejections.report({ key, reason: "rejected", event: this.#options.event, fields });
+    this.#rejections.report({
+      key,
+      reason: "rejected",
+      event: this.#options.event,
+      fields,
+    });
   }
 
   #countOf(clientKey: string): number {
@@ -85,6 +97,8 @@ export class ClientLimits<Name extends string> {
   /** Returns the fields of a line of the log: which limit was reached, and by whom. */
   #fieldsOf(client: string): LogFields {
     const { name } = this.#options;
-    return client === ANY_CLIENT ? { limit: name } : { limit: `${name}_per_client`, client_ip: client };
+    return client === ANY_CLIENT
+      ? { limit: name }
+      : { limit: `${name}_per_client`, client_ip: client };
   }
 }

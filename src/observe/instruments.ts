@@ -11,28 +11,100 @@ export interface Instrument {
 
 /** All instruments of the gateway. `docs/operations.md` has a row for each. */
 export const INSTRUMENTS = {
-  "rep.build.info": { type: "gauge", help: "1; its labels say what is running", labels: "version runtime" },
-  "rep.requests": { type: "counter", help: "Requests to the public port", labels: "route status" },
+  "rep.build.info": {
+    type: "gauge",
+    help: "1; its labels say what is running",
+    labels: "version runtime",
+  },
+  "rep.requests": {
+    type: "counter",
+    help: "Requests to the public port",
+    labels: "route status",
+  },
   "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
-  "rep.streams.rejected": { type: "counter", help: "Streams that were told to reconnect later", labels: "reason" },
-  "rep.events.published": { type: "counter", help: "Changes that this process appended to the event log" },
-  "rep.events.delivered": { type: "counter", help: "Events sent to streams when they were published" },
-  "rep.events.replayed": { type: "counter", help: "Events sent to streams that were behind" },
-  "rep.session_keys.issued": { type: "counter", help: "Session keys that were issued", plot: true },
-  "rep.session_keys.rejected": { type: "counter", help: "Rejected requests for keys", labels: "reason", plot: true },
-  "rep.config.reloads": { type: "counter", help: "Reloads of the variables", labels: "outcome" },
-  "rep.config.last_reload_success": { type: "gauge", help: "Whether the last reload, or else the start, succeeded" },
-  "rep.config.last_reload_timestamp_seconds": { type: "gauge", help: "The time of the last reload, or else the start" },
-  "rep.tls.not_after_timestamp_seconds": { type: "gauge", help: "The end of the TLS certificate" },
-  "rep.health.problem": { type: "gauge", help: "Whether the health report has this problem", labels: "type" },
-  "rep.store.up": { type: "gauge", help: "Whether the last read and the last write of the store succeeded" },
-  "rep.store.errors": { type: "counter", help: "Store operations that failed or timed out", labels: "operation" },
-  "rep.store.duration": { type: "histogram", help: "Duration of the operations of the store", labels: "operation" },
-  "rep.rollout.active": { type: "gauge", help: "Whether the active configuration is its own", labels: "configuration" },
-  "rep.upstream.errors": { type: "counter", help: "Proxied requests that failed in the upstream", labels: "reason" },
-  "rep.upstream.duration": { type: "histogram", help: "Time until the headers of the upstream's response" },
-  "rep.pages.served": { type: "counter", help: "Pages that were served with the configuration, 304 included" },
+  "rep.streams.rejected": {
+    type: "counter",
+    help: "Streams that were told to reconnect later",
+    labels: "reason",
+  },
+  "rep.events.published": {
+    type: "counter",
+    help: "Changes that this process appended to the event log",
+  },
+  "rep.events.delivered": {
+    type: "counter",
+    help: "Events sent to streams when they were published",
+  },
+  "rep.events.replayed": {
+    type: "counter",
+    help: "Events sent to streams that were behind",
+  },
+  "rep.session_keys.issued": {
+    type: "counter",
+    help: "Session keys that were issued",
+    plot: true,
+  },
+  "rep.session_keys.rejected": {
+    type: "counter",
+    help: "Rejected requests for keys",
+    labels: "reason",
+    plot: true,
+  },
+  "rep.config.reloads": {
+    type: "counter",
+    help: "Reloads of the variables",
+    labels: "outcome",
+  },
+  "rep.config.last_reload_success": {
+    type: "gauge",
+    help: "Whether the last reload, or else the start, succeeded",
+  },
+  "rep.config.last_reload_timestamp_seconds": {
+    type: "gauge",
+    help: "The time of the last reload, or else the start",
+  },
+  "rep.tls.not_after_timestamp_seconds": {
+    type: "gauge",
+    help: "The end of the TLS certificate",
+  },
+  "rep.health.problem": {
+    type: "gauge",
+    help: "Whether the health report has this problem",
+    labels: "type",
+  },
+  "rep.store.up": {
+    type: "gauge",
+    help: "Whether the last read and the last write of the store succeeded",
+  },
+  "rep.store.errors": {
+    type: "counter",
+    help: "Store operations that failed or timed out",
+    labels: "operation",
+  },
+  "rep.store.duration": {
+    type: "histogram",
+    help: "Duration of the operations of the store",
+    labels: "operation",
+  },
+  "rep.rollout.active": {
+    type: "gauge",
+    help: "Whether the active configuration is its own",
+    labels: "configuration",
+  },
+  "rep.upstream.errors": {
+    type: "counter",
+    help: "Proxied requests that failed in the upstream",
+    labels: "reason",
+  },
+  "rep.upstream.duration": {
+    type: "histogram",
+    help: "Time until the headers of the upstream's response",
+  },
+  "rep.pages.served": {
+    type: "counter",
+    help: "Pages that were served with the configuration, 304 included",
+  },
 } as const satisfies Record<string, Instrument>;
 
 /** The OpenTelemetry name of an instrument. */
@@ -50,7 +122,9 @@ export type GaugeName = NameOf<"gauge">;
 export type HistogramName = NameOf<"histogram">;
 
 /** The values of labels, by instrument. They come from the code that counts, and make each series exist from the start. */
-export type LabelValues = Readonly<Partial<Record<InstrumentName, readonly string[]>>>;
+export type LabelValues = Readonly<
+  Partial<Record<InstrumentName, readonly string[]>>
+>;
 
 /** The names of all instruments. */
 export const INSTRUMENT_NAMES = Object.keys(INSTRUMENTS) as InstrumentName[];

@@ -3,7 +3,10 @@ import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/redact_url.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
-export type LogFields = Record<string, string | number | boolean | readonly string[] | undefined>;
+export type LogFields = Record<
+  string,
+  string | number | boolean | readonly string[] | undefined
+>;
 
 /**
  * A structured log. Each line has an event name, such as `rep.session_key.issued`, and fields. The names of audit
@@ -49,7 +52,8 @@ export function createLog(options: LogOptions = {}): Log {
   const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
   return {
     debug: (event, fields) => void logger.debug(event, fields),
-    info: (event, fields) => void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
+    info: (event, fields) =>
+      void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
     warn: (event, fields) => void logger.warn(event, fields),
     error: (event, fields) => void logger.error(event, fields),
   };
@@ -67,13 +71,17 @@ export function describeError(error: unknown): string {
 
 /** Returns a callback that logs an error of a recurring task as `rep.task.failed`. */
 export function logTaskError(log: Log, task: string): (error: unknown) => void {
-  return (error) => log.error("rep.task.failed", { task, detail: describeError(error) });
+  return (error) =>
+    log.error("rep.task.failed", { task, detail: describeError(error) });
 }
 
 class LineHandler extends BaseHandler {
   readonly #write: (line: string) => void;
 
-  constructor(write: (line: string) => void, formatter: (record: LogRecord) => string) {
+  constructor(
+    write: (line: string) => void,
+    formatter: (record: LogRecord) => string,
+  ) {
     super("NOTSET", { formatter }); // the logger filters by level
     this.#write = write;
   }
@@ -98,7 +106,12 @@ function getFields({ args }: LogRecord): LogFields {
 
 function formatJson(record: LogRecord): string {
   const { datetime, levelName, msg } = record;
-  return toSafeJson({ time: datetime, level: levelName, msg, ...getFields(record) });
+  return toSafeJson({
+    time: datetime,
+    level: levelName,
+    msg,
+    ...getFields(record),
+  });
 }
 
 function formatText(record: LogRecord): string {
@@ -106,7 +119,9 @@ function formatText(record: LogRecord): string {
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${formatField(value)}`);
   const { datetime, levelName, msg } = record;
-  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(" ");
+  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(
+    " ",
+  );
 }
 
 /** Quotes text that could be read as another field or another line. */
@@ -120,7 +135,10 @@ function formatField(value: LogFields[string]): string {
  * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
  */
 function toSafeJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escapeCodeUnit);
+  return JSON.stringify(value).replace(
+    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+    escapeCodeUnit,
+  );
 }
 
 /** Returns the escape sequence of JSON for a unit of UTF-16. */

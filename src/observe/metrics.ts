@@ -1,5 +1,10 @@
 import type { Clock } from "../values/clock.ts";
-import type { CounterName, GaugeName, HistogramName, Instrument } from "./instruments.ts";
+import type {
+  CounterName,
+  GaugeName,
+  HistogramName,
+  Instrument,
+} from "./instruments.ts";
 
 /** The value of a gauge, or its values by label; `undefined` if there is none. */
 export type GaugeValue = number | undefined | ReadonlyMap<string, number>;
@@ -41,20 +46,28 @@ export const noTelemetry: Telemetry = { metrics: noMetrics, nameSpan() {} };
 /** Returns metrics that pass every measurement on to others. */
 export function combineMetrics(...sinks: readonly MetricsSink[]): Metrics {
   return {
-    count: (name, amount, label) => sinks.forEach((sink) => sink.count(name, amount, label)),
-    record: (name, seconds, label) => sinks.forEach((sink) => sink.record(name, seconds, label)),
+    count: (name, amount, label) =>
+      sinks.forEach((sink) => sink.count(name, amount, label)),
+    record: (name, seconds, label) =>
+      sinks.forEach((sink) => sink.record(name, seconds, label)),
     observe: (name, read) => sinks.forEach((sink) => sink.observe(name, read)),
   };
 }
 
 /** Returns the labels of a series, each with its value. */
-export function labelPairs({ labels }: Instrument, values: string | undefined): [name: string, value: string][] {
+export function labelPairs(
+  { labels }: Instrument,
+  values: string | undefined,
+): [name: string, value: string][] {
   if (labels === undefined || values === undefined) return [];
   const names = labels.split(" ");
   return values.split(" ").map((value, index) => [names[index] ?? "", value]);
 }
 
 /** Returns the seconds since a time of the monotonic clock. */
-export function secondsSince(startedAt: number, clock: Pick<Clock, "monotonic">): number {
+export function secondsSince(
+  startedAt: number,
+  clock: Pick<Clock, "monotonic">,
+): number {
   return (clock.monotonic() - startedAt) / 1_000;
 }

@@ -8,7 +8,18 @@ const IMPLEMENTATION = Symbol.for("opentelemetry.js.api.1");
 const API: string = "npm:@opentelemetry/api@1.10.0";
 
 /** Any other method is `HTTP` in the name of a span (OpenTelemetry semantic conventions for HTTP spans). */
-const KNOWN_METHODS = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"];
+const KNOWN_METHODS = [
+  "CONNECT",
+  "DELETE",
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "PATCH",
+  "POST",
+  "PUT",
+  "QUERY",
+  "TRACE",
+];
 
 /**
  * Returns telemetry that exports through OpenTelemetry, configured by the `OTEL_…` variables; `undefined` unless
@@ -24,7 +35,9 @@ export async function openTelemetry(): Promise<Telemetry | undefined> {
     metrics: new OpenTelemetryMetrics(metrics.getMeter("rep")),
     nameSpan(method, route) {
       const span = trace.getActiveSpan();
-      span?.updateName(`${KNOWN_METHODS.includes(method) ? method : "HTTP"} ${route}`);
+      span?.updateName(
+        `${KNOWN_METHODS.includes(method) ? method : "HTTP"} ${route}`,
+      );
       span?.setAttribute("http.route", route);
     },
   };

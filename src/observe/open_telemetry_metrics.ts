@@ -1,9 +1,18 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
-import { BUCKETS, type Instrument, INSTRUMENT_NAMES, type InstrumentName, INSTRUMENTS } from "./instruments.ts";
+import {
+  BUCKETS,
+  type Instrument,
+  INSTRUMENT_NAMES,
+  type InstrumentName,
+  INSTRUMENTS,
+} from "./instruments.ts";
 import { type GaugeValue, labelPairs, type MetricsSink } from "./metrics.ts";
 
 /** The parts of a `Meter` that are used. */
-type MeterLike = Pick<api.Meter, "createCounter" | "createHistogram" | "createObservableGauge">;
+type MeterLike = Pick<
+  api.Meter,
+  "createCounter" | "createHistogram" | "createObservableGauge"
+>;
 
 /** Passes measurements on to a `Meter`. */
 export class OpenTelemetryMetrics implements MetricsSink {
@@ -12,7 +21,9 @@ export class OpenTelemetryMetrics implements MetricsSink {
   readonly #histograms = new Map<string, api.Histogram>();
 
   constructor(meter: MeterLike) {
-    for (const name of INSTRUMENT_NAMES) this.#create(name, INSTRUMENTS[name], meter);
+    for (const name of INSTRUMENT_NAMES) {
+      this.#create(name, INSTRUMENTS[name], meter);
+    }
   }
 
   count(name: string, amount: number, label?: string): void {
@@ -27,19 +38,37 @@ export class OpenTelemetryMetrics implements MetricsSink {
     this.#gauges.get(name)?.addCallback((result) => {
       const value = read();
       if (typeof value === "number") return result.observe(value);
-      for (const [label, one] of value ?? []) result.observe(one, attributesOf(name, label));
+      for (const [label, one] of value ?? []) {
+        result.observe(one, attributesOf(name, label));
+      }
     });
   }
 
-  #create(name: string, { type, help: description }: Instrument, meter: MeterLike): void {
-    if (type === "counter") this.#counters.set(name, meter.createCounter(name, { description }));
-    if (type === "gauge") this.#gauges.set(name, meter.createObservableGauge(name, { description }));
+  #create(
+    name: string,
+    { type, help: description }: Instrument,
+    meter: MeterLike,
+  ): void {
+    if (type === "counter") {
+      this.#counters.set(name, meter.createCounter(name, { description }));
+    }
+    if (type === "gauge") {
+      this.#gauges.set(
+        name,
+        meter.createObservableGauge(name, { description }),
+      );
+    }
     if (type !== "histogram") return;
     const advice = { explicitBucketBoundaries: [...BUCKETS] };
-    this.#histograms.set(name, meter.createHistogram(name, { description, unit: "s", advice }));
+    this.#histograms.set(
+      name,
+      meter.createHistogram(name, { description, unit: "s", advice }),
+    );
   }
 }
 
 function attributesOf(name: string, label: string | undefined): api.Attributes {
-  return Object.fromEntries(labelPairs(INSTRUMENTS[name as InstrumentName], label));
+  return Object.fromEntries(
+    labelPairs(INSTRUMENTS[name as InstrumentName], label),
+  );
 }

@@ -19,27 +19,50 @@ export interface Sample {
  * Returns the Prometheus name of an instrument: with underscores, its unit, and `_total` for a counter (OpenTelemetry
  * specification, "Prometheus and OpenMetrics Compatibility").
  */
-export function prometheusName(name: string, { type }: Pick<Instrument, "type">): string {
+export function prometheusName(
+  name: string,
+  { type }: Pick<Instrument, "type">,
+): string {
   const suffix = { counter: "_total", gauge: "", histogram: "_seconds" }[type];
   return name.replaceAll(".", "_") + suffix;
 }
 
 /** Formats an instrument and its samples in the text format of Prometheus, version 0.0.4; nothing without samples. */
-export function formatFamily(name: string, instrument: Instrument, samples: readonly Sample[]): string {
+export function formatFamily(
+  name: string,
+  instrument: Instrument,
+  samples: readonly Sample[],
+): string {
   if (samples.length === 0) return "";
   const full = prometheusName(name, instrument);
   const lines = samples.map((sample) => formatSample(full, instrument, sample));
-  return [`# HELP ${full} ${instrument.help}`, `# TYPE ${full} ${instrument.type}`, ...lines, ""].join("\n");
+  return [
+    `# HELP ${full} ${instrument.help}`,
+    `# TYPE ${full} ${instrument.type}`,
+    ...lines,
+    "",
+  ].join("\n");
 }
 
-function formatSample(name: string, instrument: Instrument, { value, label, suffix = "", le }: Sample): string {
+function formatSample(
+  name: string,
+  instrument: Instrument,
+  { value, label, suffix = "", le }: Sample,
+): string {
   const labels = [
-    ...labelPairs(instrument, label).map(([label, value]) => `${label}="${escapeLabel(value)}"`),
+    ...labelPairs(instrument, label).map(([label, value]) =>
+      `${label}="${escapeLabel(value)}"`
+    ),
     ...(le === undefined ? [] : [`le="${le}"`]),
   ];
-  return `${name}${suffix}${labels.length === 0 ? "" : `{${labels.join(",")}}`} ${value}`;
+  return `${name}${suffix}${
+    labels.length === 0 ? "" : `{${labels.join(",")}}`
+  } ${value}`;
 }
 
 function escapeLabel(value: string): string {
-  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll(
+    "\n",
+    "\\n",
+  );
 }

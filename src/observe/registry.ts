@@ -1,4 +1,10 @@
-import { BUCKETS, type Instrument, INSTRUMENT_NAMES, INSTRUMENTS, type LabelValues } from "./instruments.ts";
+import {
+  BUCKETS,
+  type Instrument,
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+  type LabelValues,
+} from "./instruments.ts";
 import type { GaugeValue, MetricsSink } from "./metrics.ts";
 import { formatFamily, type Sample } from "./prometheus.ts";
 
@@ -20,8 +26,15 @@ export class Registry implements MetricsSink {
     for (const name of INSTRUMENT_NAMES) {
       const { type }: Instrument = INSTRUMENTS[name];
       const labels = labelValues[name] ?? [undefined];
-      if (type === "counter") this.#counters.set(name, new Map(labels.map((label) => [label, 0])));
-      if (type === "histogram") this.#histograms.set(name, new Map(labels.map((label) => [label, new Distribution()])));
+      if (type === "counter") {
+        this.#counters.set(name, new Map(labels.map((label) => [label, 0])));
+      }
+      if (type === "histogram") {
+        this.#histograms.set(
+          name,
+          new Map(labels.map((label) => [label, new Distribution()])),
+        );
+      }
     }
   }
 
@@ -40,7 +53,9 @@ export class Registry implements MetricsSink {
 
   /** Returns all measurements in the text format of Prometheus. A gauge that nothing observes is left out. */
   format(): string {
-    return INSTRUMENT_NAMES.map((name) => formatFamily(name, INSTRUMENTS[name], this.#samples(name))).join("");
+    return INSTRUMENT_NAMES.map((name) =>
+      formatFamily(name, INSTRUMENTS[name], this.#samples(name))
+    ).join("");
   }
 
   /** Keeps what {@linkcode history} needs; called once a minute. */
@@ -53,22 +68,42 @@ export class Registry implements MetricsSink {
     const minutes = [...this.#minutes, this.#readTotals()];
     const series = this.#samples(name).map(({ label = "" }) => {
       const values = minutes.map((totals) => totals.get(name + label) ?? 0);
-      const increases = values.map((value, minute) => value - (values[minute - 1] ?? 0));
-      return [label, (this.#gauges.has(name) ? values : increases).slice(-MINUTES)];
+      const increases = values.map((value, minute) =>
+        value - (values[minute - 1] ?? 0)
+      );
+      return [
+        label,
+        (this.#gauges.has(name) ? values : increases).slice(-MINUTES),
+      ];
     });
     return Object.fromEntries(series);
   }
 
   #readTotals(): ReadonlyMap<string, number> {
-    const names = INSTRUMENT_NAMES.filter((name) => (INSTRUMENTS[name] as Instrument).plot);
-    return new Map(names.flatMap((name) => this.#samples(name).map(({ label = "", value }) => [name + label, value])));
+    const names = INSTRUMENT_NAMES.filter((name) =>
+      (INSTRUMENTS[name] as Instrument).plot
+    );
+    return new Map(
+      names.flatMap((name) =>
+        this.#samples(name).map((
+          { label = "", value },
+        ) => [name + label, value])
+      ),
+    );
   }
 
   #samples(name: string): Sample[] {
     const distributions = this.#histograms.get(name);
-    if (distributions) return [...distributions].flatMap(([label, distribution]) => distribution.samples(label));
-    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.() ?? new Map<Label, number>();
-    return typeof value === "number" ? [{ value }] : [...value].map(([label, value]) => ({ label, value }));
+    if (distributions) {
+      return [...distributions].flatMap(([label, distribution]) =>
+        distribution.samples(label)
+      );
+    }
+    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.() ??
+      new Map<Label, number>();
+    return typeof value === "number"
+      ? [{ value }]
+      : [...value].map(([label, value]) => ({ label, value }));
   }
 }
 
@@ -90,8 +125,17 @@ class Distribution {
     let count = 0;
     const buckets = this.#counts.map((value, index) => {
       count += value;
-      return { label, suffix: "_bucket", le: String(BUCKETS[index] ?? "+Inf"), value: count };
+      return {
+        label,
+        suffix: "_bucket",
+        le: String(BUCKETS[index] ?? "+Inf"),
+        value: count,
+      };
     });
-    return [...buckets, { label, suffix: "_sum", value: this.#sum }, { label, suffix: "_count", value: count }];
+    return [...buckets, { label, suffix: "_sum", value: this.#sum }, {
+      label,
+      suffix: "_count",
+      value: count,
+    }];
   }
 }

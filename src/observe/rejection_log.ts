@@ -47,10 +47,15 @@ export class RejectionLog {
 
   /** Logs or counts a rejection. */
   report({ key, reason, event, fields }: Rejection): void {
-    const group = this.#counts.has(key) || this.#counts.size < MAX_KEYS ? key : OTHERS;
+    const group = this.#counts.has(key) || this.#counts.size < MAX_KEYS
+      ? key
+      : OTHERS;
     const counts = this.#counts.get(group) ?? new Map<string, number>();
     const count = counts.get(reason);
-    this.#counts.set(group, counts.set(reason, count === undefined ? 0 : count + 1));
+    this.#counts.set(
+      group,
+      counts.set(reason, count === undefined ? 0 : count + 1),
+    );
     if (count !== undefined) return;
     this.#scheduleSummary();
     this.#options.log.warn(event, fields);
@@ -64,7 +69,11 @@ export class RejectionLog {
   }
 
   #scheduleSummary(): void {
-    this.#cancelSummary ??= this.#options.clock.after(SUMMARY_MS, () => this.#summarizeAll(), true);
+    this.#cancelSummary ??= this.#options.clock.after(
+      SUMMARY_MS,
+      () => this.#summarizeAll(),
+      true,
+    );
   }
 
   #summarizeAll(): void {
@@ -76,9 +85,14 @@ export class RejectionLog {
   /** Logs the counts of a key. The next rejection for a reason that had none is logged at once again. */
   #summarize(key: string): void {
     const { log, summaryEvent, summaryFields } = this.#options;
-    const counted = [...this.#counts.get(key) ?? []].filter(([, count]) => count > 0);
+    const counted = [...this.#counts.get(key) ?? []].filter(([, count]) =>
+      count > 0
+    );
     if (counted.length === 0) return void this.#counts.delete(key);
-    log.warn(summaryEvent, { ...summaryFields(key), ...Object.fromEntries(counted) });
+    log.warn(summaryEvent, {
+      ...summaryFields(key),
+      ...Object.fromEntries(counted),
+    });
     this.#counts.set(key, new Map(counted.map(([reason]) => [reason, 0])));
   }
 }

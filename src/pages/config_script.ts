@@ -20,14 +20,22 @@ const encoder = new TextEncoder();
  * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the
  * document, which is what the client reads, so `<` is escaped first.
  */
-export async function renderConfigScript(payload: Payload): Promise<ConfigScript> {
+export async function renderConfigScript(
+  payload: Payload,
+): Promise<ConfigScript> {
   const text = escapeForScript(JSON.stringify(payload));
   const attributes =
-    `type="application/json" data-rep-version="${PROTOCOL_VERSION}" data-rep-integrity="${await sriHash(text)}"`;
+    `type="application/json" data-rep-version="${PROTOCOL_VERSION}" data-rep-integrity="${await sriHash(
+      text,
+    )}"`;
   const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
-  const revision = await sriHash(`${publicValues}|${payload._meta.hot_reload === undefined}`);
+  const revision = await sriHash(
+    `${publicValues}|${payload._meta.hot_reload === undefined}`,
+  );
   return {
-    bytes: encoder.encode(`<script id="__rep__" ${attributes}>${text}</script>`),
+    bytes: encoder.encode(
+      `<script id="__rep__" ${attributes}>${text}</script>`,
+    ),
     revision: revision.replace(/^sha256-/, "").slice(0, 16),
     isSecret: payload.sensitive !== undefined,
   };
@@ -38,5 +46,8 @@ export async function renderConfigScript(payload: Payload): Promise<ConfigScript
  * so the same in a page of any encoding.
  */
 export function escapeForScript(json: string): string {
-  return json.replace(/[<\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return json.replace(
+    /[<\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

@@ -34,7 +34,9 @@ interface CacheKey extends PageConfiguration {
  */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
-  #cached: { key: CacheKey; script: ConfigScript | Promise<ConfigScript> } | undefined;
+  #cached:
+    | { key: CacheKey; script: ConfigScript | Promise<ConfigScript> }
+    | undefined;
 
   constructor(options: ConfigScriptCacheOptions) {
     this.#options = options;
@@ -44,14 +46,19 @@ export class ConfigScriptCache {
   get(): ConfigScript | Promise<ConfigScript> {
     const { snapshot, cursor } = this.#options.activeConfiguration();
     const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
-    if (this.#cached === undefined || !isSame(this.#cached.key, key)) return this.#renderAndKeep(key);
+    if (this.#cached === undefined || !isSame(this.#cached.key, key)) {
+      return this.#renderAndKeep(key);
+    }
     this.#cached.key = key; // the next comparison is with the same snapshot
     return this.#cached.script;
   }
 
   async #renderAndKeep(key: CacheKey): Promise<ConfigScript> {
     const script = this.#render(key);
-    const cached = this.#cached = { key, script: script as ConfigScript | Promise<ConfigScript> };
+    const cached = this.#cached = {
+      key,
+      script: script as ConfigScript | Promise<ConfigScript>,
+    };
     return cached.script = await script;
   }
 
@@ -66,7 +73,9 @@ export class ConfigScriptCache {
       now: clock.now(),
       basePath,
     };
-    return renderConfigScript(await makePayload({ ...input, cursor: hotReload ? cursor : undefined }));
+    return renderConfigScript(
+      await makePayload({ ...input, cursor: hotReload ? cursor : undefined }),
+    );
   }
 
   /** Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. */
@@ -76,7 +85,9 @@ export class ConfigScriptCache {
       return await epochs.keys(epoch);
     } catch (error) {
       this.#cached = undefined; // so that the next page tries again
-      log.error("rep.page.without_sensitive", { detail: `the master key is unavailable: ${messageOf(error)}` });
+      log.error("rep.page.without_sensitive", {
+        detail: `the master key is unavailable: ${messageOf(error)}`,
+      });
       return undefined;
     }
   }
@@ -85,11 +96,16 @@ export class ConfigScriptCache {
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
-  return hasSameValues(a.snapshot, b.snapshot) && a.cursor === b.cursor && a.epoch === b.epoch;
+  return hasSameValues(a.snapshot, b.snapshot) && a.cursor === b.cursor &&
+    a.epoch === b.epoch;
 }
 
-function hasSameValues(a: CacheKey["snapshot"], b: CacheKey["snapshot"]): boolean {
-  return a === b || (isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive));
+function hasSameValues(
+  a: CacheKey["snapshot"],
+  b: CacheKey["snapshot"],
+): boolean {
+  return a === b ||
+    (isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive));
 }
 
 /** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */

@@ -19,7 +19,10 @@ interface HtmlFileOptions {
 export class HtmlFile {
   readonly #options: HtmlFileOptions;
   readonly #fragment: Representations;
-  #page: { readonly script: ConfigScript; readonly representations: Representations } | undefined;
+  #page: {
+    readonly script: ConfigScript;
+    readonly representations: Representations;
+  } | undefined;
 
   constructor(options: HtmlFileOptions) {
     this.#options = options;
@@ -30,20 +33,31 @@ export class HtmlFile {
   maxBytes(scriptBytes: number): number {
     const { body } = this.#options;
     const length = body instanceof Uint8Array ? body.length : 0;
-    return length + 2 * this.#fragment.maxBytes + (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
+    return length + 2 * this.#fragment.maxBytes +
+      (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
   }
 
   /** Returns the page with a config script; without one, the file as a fragment. */
   represent(script: ConfigScript | undefined): Representations {
     if (script === undefined) return this.#fragment;
-    if (this.#page?.script !== script) this.#page = { script, representations: this.#represent(script) };
+    if (this.#page?.script !== script) {
+      this.#page = { script, representations: this.#represent(script) };
+    }
     return this.#page.representations;
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { body: original, compressor, log, headers: originalHeaders } = this.#options;
-    const { isPage, headers, validators: { etag } } = pageHead(originalHeaders, script);
-    const resource = { isPage, headers: Object.fromEntries(headers), compressor };
+    const { body: original, compressor, log, headers: originalHeaders } =
+      this.#options;
+    const { isPage, headers, validators: { etag } } = pageHead(
+      originalHeaders,
+      script,
+    );
+    const resource = {
+      isPage,
+      headers: Object.fromEntries(headers),
+      compressor,
+    };
     const body = script ? withScript(original, script, log) : original;
     return new Representations(resource, { coding: "identity", body, etag });
   }

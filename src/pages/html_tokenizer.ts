@@ -34,12 +34,18 @@ const decoder = new TextDecoder("latin1");
 const SPACE = String.raw`[\t\n\f\r ]`;
 
 const NAME = String.raw`[^\t\n\f\r />][^\t\n\f\r />=]*`;
-const VALUE = String.raw`"[^"]*"|'[^']*'|[^\t\n\f\r >"'][^\t\n\f\r >]*(?=[\t\n\f\r >])|(?=>)`;
+const VALUE = String
+  .raw`"[^"]*"|'[^']*'|[^\t\n\f\r >"'][^\t\n\f\r >]*(?=[\t\n\f\r >])|(?=>)`;
 
 /** An attribute can be matched in one way only: else a long tag that does not end would take exponential time. */
-const ATTRIBUTE = String.raw`${NAME}(?:${SPACE}*=${SPACE}*(?:${VALUE})|(?=[\t\n\f\r />])(?!${SPACE}*=))`;
+const ATTRIBUTE = String
+  .raw`${NAME}(?:${SPACE}*=${SPACE}*(?:${VALUE})|(?=[\t\n\f\r />])(?!${SPACE}*=))`;
 
-const TAG = new RegExp(String.raw`^<(/?)([a-z][^\t\n\f\r />]*)(?=[\t\n\f\r />])(?:[\t\n\f\r /]|${ATTRIBUTE})*>`, "i");
+const TAG = new RegExp(
+  String
+    .raw`^<(/?)([a-z][^\t\n\f\r />]*)(?=[\t\n\f\r />])(?:[\t\n\f\r /]|${ATTRIBUTE})*>`,
+  "i",
+);
 
 /** A doctype ends at the first `>`, even within quotes. */
 const COMMENT = /^<(?:!--(?:-?>|[^]*?--!?>)|(?:!(?!--)|\?|\/(?![a-z]))[^>]*>)/i;
@@ -84,23 +90,34 @@ export class HtmlTokenizer {
   /** Reads the next chunk, and returns the tokens that it completes. */
   *read(chunk: Uint8Array): Generator<Token, void> {
     const text = decoder.decode(chunk);
-    const isIncomplete = this.#rest.length > MAX_UNDECIDED && !text.includes(">");
+    const isIncomplete = this.#rest.length > MAX_UNDECIDED &&
+      !text.includes(">");
     this.#rest += text;
     if (isIncomplete) return; // so that a long token that arrives in small chunks is not read again with each of them
     for (let token = this.#next(); token !== undefined; token = this.#next()) {
       yield token;
       this.#skip(token.end - this.#start);
-      this.#textOf = token.kind === "startTag" && TEXT_ELEMENTS.has(token.name) ? token.name : "";
+      this.#textOf = token.kind === "startTag" && TEXT_ELEMENTS.has(token.name)
+        ? token.name
+        : "";
       if (token.kind === "utf16") this.#textOf = "plaintext";
     }
   }
 
   #next(): Token | undefined {
     if (this.#textOf === "plaintext") return undefined;
-    if (this.#textOf !== "") return this.#tag(endOfText(this.#rest, this.#textOf));
-    if (this.#start === 0 && PART_OF_BYTE_ORDER_MARK.test(this.#rest)) return undefined;
-    const [mark] = this.#start === 0 ? BYTE_ORDER_MARK.exec(this.#rest) ?? [] : [];
-    if (mark !== undefined) return this.#token(mark.length === 2 ? "utf16" : "comment", mark);
+    if (this.#textOf !== "") {
+      return this.#tag(endOfText(this.#rest, this.#textOf));
+    }
+    if (this.#start === 0 && PART_OF_BYTE_ORDER_MARK.test(this.#rest)) {
+      return undefined;
+    }
+    const [mark] = this.#start === 0
+      ? BYTE_ORDER_MARK.exec(this.#rest) ?? []
+      : [];
+    if (mark !== undefined) {
+      return this.#token(mark.length === 2 ? "utf16" : "comment", mark);
+    }
     this.#skip(this.#rest.search(NOT_SPACE));
     return this.#tag(0) ?? this.#textOrComment(); // most are tags
   }
@@ -110,7 +127,10 @@ export class HtmlTokenizer {
     if (text !== undefined) return this.#token("text", text);
     const [comment] = COMMENT.exec(this.#rest) ?? [];
     if (comment === undefined) return undefined;
-    return this.#token(comment.startsWith("<![") ? "cdata" : "comment", comment);
+    return this.#token(
+      comment.startsWith("<![") ? "cdata" : "comment",
+      comment,
+    );
   }
 
   /** Returns the tag at an index, if it is complete. */
@@ -119,7 +139,12 @@ export class HtmlTokenizer {
     const [tag, slash, name = ""] = TAG.exec(this.#rest.slice(index)) ?? [];
     if (tag === undefined) return undefined;
     const start = this.#start + index;
-    return { kind: slash ? "endTag" : "startTag", name: name.toLowerCase(), start, end: start + tag.length };
+    return {
+      kind: slash ? "endTag" : "startTag",
+      name: name.toLowerCase(),
+      start,
+      end: start + tag.length,
+    };
   }
 
   #token(kind: Token["kind"], { length }: string): Token {
@@ -138,7 +163,9 @@ export class HtmlTokenizer {
  */
 function endOfText(text: string, element: string): number | undefined {
   let depth: 0 | 1 | 2 = 0; // the states "script data", "script data escaped" and "script data double escaped"
-  for (const { 0: found, 1: slash, 2: name = "", index } of text.matchAll(IN_TEXT)) {
+  for (
+    const { 0: found, 1: slash, 2: name = "", index } of text.matchAll(IN_TEXT)
+  ) {
     const isOwn = name.toLowerCase() === element;
     if (isOwn && slash && depth < 2) return index;
     if (element !== "script") continue;

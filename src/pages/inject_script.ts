@@ -36,7 +36,10 @@ export function injectScript(
       if (done) return controller.close();
     }
   }
-  return new ReadableStream({ pull, cancel: (reason) => reader.cancel(reason) }, { highWaterMark: 0 });
+  return new ReadableStream(
+    { pull, cancel: (reason) => reader.cancel(reason) },
+    { highWaterMark: 0 },
+  );
 }
 
 /**
@@ -74,7 +77,9 @@ class Splice {
     this.#held.push(chunk);
     this.#finder.read(chunk);
     const { insertionPoint, fallback } = this.#finder;
-    return insertionPoint === undefined ? this.#releaseUpTo(fallback) : this.#finish(insertionPoint);
+    return insertionPoint === undefined
+      ? this.#releaseUpTo(fallback)
+      : this.#finish(insertionPoint);
   }
 
   /** Returns the rest of the document. */

@@ -27,7 +27,12 @@ const HEAD_CONTENT: ReadonlySet<string> = new Set([
 const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
 
 /** Elements in which browsers parse the tags of {@linkcode TEXT_ELEMENTS}, and CDATA, differently. */
-const AMBIGUOUS: ReadonlySet<string> = new Set(["col", "math", "select", "svg"]);
+const AMBIGUOUS: ReadonlySet<string> = new Set([
+  "col",
+  "math",
+  "select",
+  "svg",
+]);
 
 /**
  * Finds the insertion point of REP-RFC-0001 §4.3 in an HTML document, without building a tree.
@@ -59,8 +64,13 @@ export class InsertionPointFinder {
 
   /** Reads a chunk, in growing parts until the insertion point is known: to decode what follows would take longer. */
   read(chunk: Uint8Array): void {
-    for (let start = 0, end; start < chunk.length && this.#insertionPoint === undefined; start = end) {
-      end = start + Math.min(Math.max(this.#tokenizer.end, MIN_PART_BYTES), MAX_HEAD_BYTES);
+    for (
+      let start = 0, end;
+      start < chunk.length && this.#insertionPoint === undefined;
+      start = end
+    ) {
+      end = start +
+        Math.min(Math.max(this.#tokenizer.end, MIN_PART_BYTES), MAX_HEAD_BYTES);
       this.#readPart(chunk.subarray(start, end));
     }
   }
@@ -71,7 +81,9 @@ export class InsertionPointFinder {
       else this.#readToken(token);
       if (this.#insertionPoint !== undefined) return;
     }
-    if (this.#tokenizer.end - this.fallback >= MAX_HEAD_BYTES) this.#useFallback();
+    if (this.#tokenizer.end - this.fallback >= MAX_HEAD_BYTES) {
+      this.#useFallback();
+    }
   }
 
   #readToken(token: Token): void {
@@ -79,7 +91,9 @@ export class InsertionPointFinder {
     else if (token.kind === "startTag") this.#startTag(token);
     else if (token.kind === "endTag") this.#endTag(token);
     else if (token.kind === "cdata") this.#useFallbackIfAmbiguous();
-    else if (token.kind === "text" && this.#openTemplates === 0) this.#useFallback();
+    else if (token.kind === "text" && this.#openTemplates === 0) {
+      this.#useFallback();
+    }
   }
 
   #useFallback(): void {
@@ -94,12 +108,16 @@ export class InsertionPointFinder {
     this.#firstTag ??= tag.start;
     if (this.#openTemplates > 0) this.#startTagInTemplate(tag);
     else if (!HEAD_CONTENT.has(tag.name)) this.#useFallback();
-    if (tag.name === "head" && this.#openTemplates === 0) this.#afterHeadTag ??= tag.end;
+    if (tag.name === "head" && this.#openTemplates === 0) {
+      this.#afterHeadTag ??= tag.end;
+    }
     if (tag.name === "template") this.#openTemplates += 1;
   }
 
   #startTagInTemplate({ name }: Token): void {
-    if (name === "template" || TEXT_ELEMENTS.has(name)) this.#useFallbackIfAmbiguous();
+    if (name === "template" || TEXT_ELEMENTS.has(name)) {
+      this.#useFallbackIfAmbiguous();
+    }
     if (AMBIGUOUS.has(name)) this.#isAmbiguous = true;
   }
 

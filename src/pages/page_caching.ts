@@ -27,16 +27,25 @@ const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
  * no destination any more, but it still has the mode `navigate`, which no other script can set (Fetch §5.4).
  */
 export function isFragmentRequest(headers: Headers): boolean {
-  return headers.get("sec-fetch-dest") === "empty" && headers.get("sec-fetch-mode") !== "navigate";
+  return headers.get("sec-fetch-dest") === "empty" &&
+    headers.get("sec-fetch-mode") !== "navigate";
 }
 
 /** Destinations of documents (Fetch §2.2.5). */
-const DOCUMENTS: ReadonlySet<string> = new Set(["document", "embed", "fencedframe", "frame", "iframe", "object"]);
+const DOCUMENTS: ReadonlySet<string> = new Set([
+  "document",
+  "embed",
+  "fencedframe",
+  "frame",
+  "iframe",
+  "object",
+]);
 
 /** Returns whether the response may become a page: not if the browser says that it is for a part of one. */
 export function mayExpectPage(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
-  return destination === null || DOCUMENTS.has(destination) || headers.get("sec-fetch-mode") === "navigate";
+  return destination === null || DOCUMENTS.has(destination) ||
+    headers.get("sec-fetch-mode") === "navigate";
 }
 
 /**
@@ -46,16 +55,27 @@ export function mayExpectPage(headers: Headers): boolean {
  *
  * @param omitted Names of further headers that are not copied. To copy takes less time than to delete.
  */
-export function withCachingHeaders(original: Headers, isSecret: boolean, omitted = NO_NAMES): Headers {
-  const headers = copyHeaders(original, (name) => !isCachingHeader(name) && !omitted.has(name));
-  headers.append("cache-control", cacheControl(original.get("cache-control") ?? "", isSecret));
+export function withCachingHeaders(
+  original: Headers,
+  isSecret: boolean,
+  omitted = NO_NAMES,
+): Headers {
+  const headers = copyHeaders(
+    original,
+    (name) => !isCachingHeader(name) && !omitted.has(name),
+  );
+  headers.append(
+    "cache-control",
+    cacheControl(original.get("cache-control") ?? "", isSecret),
+  );
   headers.append("vary", withDecidingHeaders(original.get("vary")));
   return headers;
 }
 
 /** Whether a header is removed or replaced. */
 function isCachingHeader(name: string): boolean {
-  return CACHING_HEADERS.has(name) || name.endsWith(TARGETED_SUFFIX) || name === "cache-control" || name === "vary";
+  return CACHING_HEADERS.has(name) || name.endsWith(TARGETED_SUFFIX) ||
+    name === "cache-control" || name === "vary";
 }
 
 function cacheControl(original: string, isSecret: boolean): string {
@@ -64,8 +84,12 @@ function cacheControl(original: string, isSecret: boolean): string {
 }
 
 function withDecidingHeaders(vary: string | null): string {
-  const names = (vary ?? "").split(",").map((name) => name.trim().toLowerCase());
+  const names = (vary ?? "").split(",").map((name) =>
+    name.trim().toLowerCase()
+  );
   if (vary !== null && names.includes("*")) return vary;
-  const missing = DECIDING_HEADERS.filter((name) => !names.includes(name.toLowerCase()));
+  const missing = DECIDING_HEADERS.filter((name) =>
+    !names.includes(name.toLowerCase())
+  );
   return (vary ? [vary, ...missing] : missing).join(", ");
 }

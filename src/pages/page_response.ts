@@ -1,6 +1,14 @@
 import { isEncoded } from "../coding/content_coding.ts";
-import type { BodyContent, CodedBody, Representation, StreamedBody } from "../coding/representations.ts";
-import { createResponse, type ResponseContent } from "../coding/response_content.ts";
+import type {
+  BodyContent,
+  CodedBody,
+  Representation,
+  StreamedBody,
+} from "../coding/representations.ts";
+import {
+  createResponse,
+  type ResponseContent,
+} from "../coding/response_content.ts";
 import { send, type SendRequest } from "../coding/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
 import { andThen } from "../values/and_then.ts";
@@ -46,30 +54,45 @@ export async function injectPage(
     if (isHtml(response) && !isFragment) warnOfEncoding(log);
     return createResponse(response);
   }
-  if (isFragment) return send(request, representationOf(response, undefined, log));
+  if (isFragment) {
+    return send(request, representationOf(response, undefined, log));
+  }
   const page = await decodeIfEncoded(response);
   if (isEncoded(page.headers)) return withoutScript(createResponse(page), log);
   return send(request, representationOf(page, await getConfigScript(), log));
 }
 
 /** Inserts the config script into a page: at once if it is in memory, else when it is read. */
-export function withScript(body: CodedBody["body"], { bytes }: ConfigScript, log: Log): CodedBody["body"] {
+export function withScript(
+  body: CodedBody["body"],
+  { bytes }: ConfigScript,
+  log: Log,
+): CodedBody["body"] {
   const warn = () => warnOfEncoding(log);
   if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
   const insert = (content: BodyContent) =>
     content instanceof Uint8Array
       ? insertScript(content, bytes, warn)
       : injectScript(content ?? new Blob([]).stream(), bytes, warn);
-  return { ...body, length: undefined, read: () => andThen(body.read(), insert) };
+  return {
+    ...body,
+    length: undefined,
+    read: () => andThen(body.read(), insert),
+  };
 }
 
 /** Logs that a page in UTF-16 has no script. */
 function warnOfEncoding(log: Log): void {
-  log.warn("rep.page.not_injected", { detail: "expected UTF-8, or another encoding that extends ASCII; got UTF-16" });
+  log.warn("rep.page.not_injected", {
+    detail:
+      "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
+  });
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
-async function decodeIfEncoded(response: ResponseContent): Promise<ResponseContent> {
+async function decodeIfEncoded(
+  response: ResponseContent,
+): Promise<ResponseContent> {
   if (!isEncoded(response.headers)) return response;
   const { decodeContent } = await import("../coding/decode_content.ts");
   return decodeContent(createResponse(response), response.toDecodingError);
@@ -78,15 +101,27 @@ async function decodeIfEncoded(response: ResponseContent): Promise<ResponseConte
 /** A page without the script is better than none. */
 function withoutScript(response: Response, log: Log): Response {
   const coding = response.headers.get("content-encoding")?.slice(0, 100);
-  log.warn("rep.page.not_injected", { detail: "expected a single content coding: gzip, deflate or br", coding });
+  log.warn("rep.page.not_injected", {
+    detail: "expected a single content coding: gzip, deflate or br",
+    coding,
+  });
   return response;
 }
 
 /** Returns the representation of a page with the config script; without one, that of a fragment. */
-function representationOf(response: ResponseContent, script: ConfigScript | undefined, log: Log): Representation {
+function representationOf(
+  response: ResponseContent,
+  script: ConfigScript | undefined,
+  log: Log,
+): Representation {
   const { status, statusText = "", headers } = response;
   const body = bodyOf(response);
-  return { ...pageHead(headers, script), status, statusText, body: script ? withScript(body, script, log) : body };
+  return {
+    ...pageHead(headers, script),
+    status,
+    statusText,
+    body: script ? withScript(body, script, log) : body,
+  };
 }
 
 function bodyOf({ body }: ResponseContent): StreamedBody {
@@ -98,16 +133,22 @@ function bodyOf({ body }: ResponseContent): StreamedBody {
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */
 function isPage(response: Pick<Response, "status" | "headers">): boolean {
-  return isHtml(response) && !contentType(response.headers).parameters.some(isUtf16);
+  return isHtml(response) &&
+    !contentType(response.headers).parameters.some(isUtf16);
 }
 
 /** Returns whether a response is a complete HTML page. */
-function isHtml({ status, headers }: Pick<Response, "status" | "headers">): boolean {
-  return !INCOMPLETE_BODY_STATUSES.includes(status) && contentType(headers).type === "text/html";
+function isHtml(
+  { status, headers }: Pick<Response, "status" | "headers">,
+): boolean {
+  return !INCOMPLETE_BODY_STATUSES.includes(status) &&
+    contentType(headers).type === "text/html";
 }
 
 function contentType(headers: Headers): { type: string; parameters: string[] } {
-  const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";");
+  const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(
+    ";",
+  );
   return { type: type.trim().toLowerCase(), parameters };
 }
 
@@ -115,7 +156,8 @@ function contentType(headers: Headers): { type: string; parameters: string[] } {
 function isUtf16(parameter: string): boolean {
   const [, label] = /^\s*charset\s*=\s*["']?([^"'\s]+)/i.exec(parameter) ?? [];
   try {
-    return label !== undefined && new TextDecoder(label).encoding.startsWith("utf-16");
+    return label !== undefined &&
+      new TextDecoder(label).encoding.startsWith("utf-16");
   } catch {
     return false; // browsers ignore a label that they do not know
   }
@@ -123,11 +165,23 @@ function isUtf16(parameter: string): boolean {
 
 /** Returns the headers and the validators of a page, without the size of its body; without a script, of a fragment. */
 export function pageHead(original: Headers, script: ConfigScript | undefined) {
-  const headers = script ? pageHeaders(original, script) : withCachingHeaders(original, false);
-  return { isPage: true, headers, validators: { etag: headers.get("etag") ?? undefined, lastModified: undefined } };
+  const headers = script
+    ? pageHeaders(original, script)
+    : withCachingHeaders(original, false);
+  return {
+    isPage: true,
+    headers,
+    validators: {
+      etag: headers.get("etag") ?? undefined,
+      lastModified: undefined,
+    },
+  };
 }
 
-function pageHeaders(original: Headers, { revision, isSecret }: ConfigScript): Headers {
+function pageHeaders(
+  original: Headers,
+  { revision, isSecret }: ConfigScript,
+): Headers {
   const headers = withCachingHeaders(original, isSecret, ORIGINAL_BODY_HEADERS);
   const etag = isSecret ? undefined : combinedEtag(original, revision);
   if (etag !== undefined) headers.append("etag", etag);
@@ -141,7 +195,9 @@ const ETAG_PREFIX = 'W/"rep-';
 function combinedEtag(headers: Headers, revision: string): string | undefined {
   const validator = headers.get("etag") ?? headers.get("last-modified");
   if (validator === null) return undefined;
-  return `${ETAG_PREFIX}${revision}-${encodeURIComponent(validator.replace(/^W\//, ""))}"`; // no quotes, no commas
+  return `${ETAG_PREFIX}${revision}-${
+    encodeURIComponent(validator.replace(/^W\//, ""))
+  }"`; // no quotes, no commas
 }
 
 /**
@@ -150,12 +206,18 @@ function combinedEtag(headers: Headers, revision: string): string | undefined {
  * They are omitted only if the request may be for a page.
  */
 export function headersToOmit(request: SendRequest): readonly string[] {
-  const hasOurEtag = request.headers.get("if-none-match")?.includes(ETAG_PREFIX.slice("W/".length)) === true;
-  return hasOurEtag || isNavigation(request) ? ["if-none-match", "if-modified-since", "range"] : [];
+  const hasOurEtag = request.headers.get("if-none-match")?.includes(
+    ETAG_PREFIX.slice("W/".length),
+  ) === true;
+  return hasOurEtag || isNavigation(request)
+    ? ["if-none-match", "if-modified-since", "range"]
+    : [];
 }
 
 /** Returns whether a browser sends such a request for a document, and hardly for anything else. */
 function isNavigation({ method, headers }: SendRequest): boolean {
-  if ((method !== "GET" && method !== "HEAD") || isFragmentRequest(headers)) return false;
+  if ((method !== "GET" && method !== "HEAD") || isFragmentRequest(headers)) {
+    return false;
+  }
   return headers.get("accept")?.includes("text/html") === true;
 }

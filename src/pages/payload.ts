@@ -46,19 +46,35 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
   const isSecret = sensitive.size > 0;
   return {
     public: Object.fromEntries(input.public),
-    ...(isSecret ? { sensitive: await encryptSensitive(sensitive, { key: keys.blobKey, integrity }) } : {}),
+    ...(isSecret
+      ? {
+        sensitive: await encryptSensitive(sensitive, {
+          key: keys.blobKey,
+          integrity,
+        }),
+      }
+      : {}),
     _meta: {
       version: PROTOCOL_VERSION,
       injected_at: new Date(now).toISOString(),
       integrity,
-      ...(isSecret ? { key_endpoint: `${basePath}/rep/session-key?kid=${keys.kid}` } : {}),
-      ...(cursor === undefined ? {} : { hot_reload: await streamPath(cursor, input) }),
+      ...(isSecret
+        ? { key_endpoint: `${basePath}/rep/session-key?kid=${keys.kid}` }
+        : {}),
+      ...(cursor === undefined
+        ? {}
+        : { hot_reload: await streamPath(cursor, input) }),
       ttl: 0,
     },
   };
 }
 
 /** Returns the path of a stream that begins after a cursor. The hash says which values the page has. */
-async function streamPath(cursor: number, { basePath, public: values }: PayloadInput): Promise<string> {
-  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${shortHash(await configurationHash(values))}`;
+async function streamPath(
+  cursor: number,
+  { basePath, public: values }: PayloadInput,
+): Promise<string> {
+  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${
+    shortHash(await configurationHash(values))
+  }`;
 }

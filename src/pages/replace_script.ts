@@ -19,7 +19,10 @@ export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
 ): Uint8Array<ArrayBuffer> | undefined {
-  const without = removeRanges(document, findConfigScripts(document).map(({ element }) => element));
+  const without = removeRanges(
+    document,
+    findConfigScripts(document).map(({ element }) => element),
+  );
   const result = insertScript(without, script);
   return result === without ? undefined : result;
 }
@@ -27,7 +30,10 @@ export function replaceScript(
 /** Returns the text of the script element that was injected into a document earlier, if there is one. */
 export function readConfigScript(document: Uint8Array): string | undefined {
   const [found] = findConfigScripts(document);
-  return found && new TextDecoder().decode(document.subarray(found.text.start, found.text.end));
+  return found &&
+    new TextDecoder().decode(
+      document.subarray(found.text.start, found.text.end),
+    );
 }
 
 interface ConfigScriptRange {
@@ -40,8 +46,16 @@ function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
   let open: Token | undefined;
   for (const token of new HtmlTokenizer().read(document)) {
     const { kind, name, start, end } = token;
-    if (open) found.push({ element: { start: open.start, end }, text: { start: open.end, end: start } });
-    open = kind === "startTag" && name === "script" && hasConfigId(document, token) ? token : undefined;
+    if (open) {
+      found.push({
+        element: { start: open.start, end },
+        text: { start: open.end, end: start },
+      });
+    }
+    open =
+      kind === "startTag" && name === "script" && hasConfigId(document, token)
+        ? token
+        : undefined;
   }
   return found;
 }
@@ -51,8 +65,13 @@ function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
   return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
 }
 
-function removeRanges(document: Uint8Array<ArrayBuffer>, ranges: readonly Range[]): Uint8Array<ArrayBuffer> {
+function removeRanges(
+  document: Uint8Array<ArrayBuffer>,
+  ranges: readonly Range[],
+): Uint8Array<ArrayBuffer> {
   const starts = [0, ...ranges.map(({ end }) => end)];
   const ends = [...ranges.map(({ start }) => start), document.length];
-  return concat(starts.map((start, index) => document.subarray(start, ends[index])));
+  return concat(
+    starts.map((start, index) => document.subarray(start, ends[index])),
+  );
 }

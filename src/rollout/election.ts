@@ -1,4 +1,11 @@
-import { isDead, isLive, isOnTime, isRemovable, type Member, type Observation } from "./observation.ts";
+import {
+  isDead,
+  isLive,
+  isOnTime,
+  isRemovable,
+  type Member,
+  type Observation,
+} from "./observation.ts";
 
 /** A configuration and its rank. */
 export type Ranked = Pick<Member, "hash" | "rank">;
@@ -46,22 +53,36 @@ export const MAX_REPRESENTATIVES = 8;
 const MAX_CLEAN_UPS = 8;
 
 /** Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. */
-export function elect(input: ElectionInput, maxRepresentatives: number): ElectionResult {
+export function elect(
+  input: ElectionInput,
+  maxRepresentatives: number,
+): ElectionResult {
   const { id, hash, observations } = input;
   const others = observations.filter((other) => other.id !== id);
-  const predecessors = others.filter((other) => isDeadPredecessor(other, input));
-  const live = others.filter((other) => isLive(other) && !predecessors.includes(other));
+  const predecessors = others.filter((other) =>
+    isDeadPredecessor(other, input)
+  );
+  const live = others.filter((other) =>
+    isLive(other) && !predecessors.includes(other)
+  );
   const peers = live.filter(({ member }) => member.hash === hash);
-  const rankSource = input.rank === undefined ? findRankSource(peers, input) : undefined;
+  const rankSource = input.rank === undefined
+    ? findRankSource(peers, input)
+    : undefined;
   const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
   const isNew = input.rank === undefined && rankSource === undefined;
   return {
     rank,
     isNew,
     rankSource,
-    isRepresentative: isNew || peers.filter((peer) => peer.id < id && isOnTime(peer)).length < maxRepresentatives,
+    isRepresentative: isNew ||
+      peers.filter((peer) => peer.id < id && isOnTime(peer)).length <
+        maxRepresentatives,
     active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
-    ...cleanUp(live.every((other) => other.id > id) ? others : [], predecessors),
+    ...cleanUp(
+      live.every((other) => other.id > id) ? others : [],
+      predecessors,
+    ),
   };
 }
 
@@ -69,9 +90,13 @@ export function elect(input: ElectionInput, maxRepresentatives: number): Electio
  * A process with an instance ID should be the only one with it. Its predecessors are dead once they are late, and not
  * at once: if two living processes have the same instance ID by mistake, an older configuration would win.
  */
-function isDeadPredecessor(other: Observation, { instanceId }: ElectionInput): boolean {
+function isDeadPredecessor(
+  other: Observation,
+  { instanceId }: ElectionInput,
+): boolean {
   const { member } = other;
-  return instanceId !== undefined && member.instanceId === instanceId && !member.hasLeft && !isOnTime(other);
+  return instanceId !== undefined && member.instanceId === instanceId &&
+    !member.hasLeft && !isOnTime(other);
 }
 
 /**
@@ -79,29 +104,46 @@ function isDeadPredecessor(other: Observation, { instanceId }: ElectionInput): b
  * one. A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may
  * restart while the new ones start.
  */
-function findRankSource(peers: readonly Observation[], { observations, hash }: ElectionInput): Observation | undefined {
-  return lowestRanked(peers) ?? lowestRanked(observations.filter(({ member }) => member.hash === hash));
+function findRankSource(
+  peers: readonly Observation[],
+  { observations, hash }: ElectionInput,
+): Observation | undefined {
+  return lowestRanked(peers) ??
+    lowestRanked(observations.filter(({ member }) => member.hash === hash));
 }
 
 /** The lowest rank counts, so that a process that assigned a new one because it saw no other returns to the old one. */
-function lowestRanked(members: readonly Observation[]): Observation | undefined {
+function lowestRanked(
+  members: readonly Observation[],
+): Observation | undefined {
   return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
 }
 
-function resolveRank({ rank, observations, highestRank }: ElectionInput, peer: Observation | undefined): number {
+function resolveRank(
+  { rank, observations, highestRank }: ElectionInput,
+  peer: Observation | undefined,
+): number {
   if (peer !== undefined) return Math.min(peer.member.rank, rank ?? Infinity);
-  return rank ?? Math.max(highestRank, ...observations.map(({ member }) => member.rank)) + 1;
+  return rank ??
+    Math.max(highestRank, ...observations.map(({ member }) => member.rank)) + 1;
 }
 
 /** Returns the configuration with the highest rank among those with a living process. */
 function activeHash(live: readonly Ranked[]): string {
   const ranks = new Map<string, number>();
-  for (const { hash, rank } of live) ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
-  return [...ranks].reduce((best, ranked) => isAbove(ranked, best) ? ranked : best)[0];
+  for (const { hash, rank } of live) {
+    ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
+  }
+  return [...ranks].reduce((best, ranked) =>
+    isAbove(ranked, best) ? ranked : best
+  )[0];
 }
 
 /** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
-function isAbove([hash, rank]: readonly [string, number], [other, otherRank]: readonly [string, number]): boolean {
+function isAbove(
+  [hash, rank]: readonly [string, number],
+  [other, otherRank]: readonly [string, number],
+): boolean {
   return rank === otherRank ? hash > other : rank > otherRank;
 }
 
@@ -110,7 +152,15 @@ function cleanUp(
   others: readonly Observation[],
   predecessors: readonly Observation[],
 ): Pick<ElectionResult, "dead" | "removed"> {
-  const found = others.filter((other) => isDead(other) && !other.member.hasLeft);
-  const dead = [...new Set([...predecessors, ...found])].slice(0, MAX_CLEAN_UPS);
-  return { dead, removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length) };
+  const found = others.filter((other) =>
+    isDead(other) && !other.member.hasLeft
+  );
+  const dead = [...new Set([...predecessors, ...found])].slice(
+    0,
+    MAX_CLEAN_UPS,
+  );
+  return {
+    dead,
+    removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length),
+  };
 }

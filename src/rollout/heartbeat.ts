@@ -9,7 +9,8 @@ const MEMBERS = ["member"];
 const HIGHEST_RANK = ["rollout"];
 
 /** The process that sends a heartbeat. */
-interface HeartbeatSender extends Pick<ElectionInput, "id" | "hash" | "rank" | "instanceId"> {
+interface HeartbeatSender
+  extends Pick<ElectionInput, "id" | "hash" | "rank" | "instanceId"> {
   /** The previous observations of the process. */
   readonly previous: ReadonlyMap<string, Observation>;
   /** Whether this is the scheduled heartbeat of a period. */
@@ -44,30 +45,65 @@ export async function tryHeartbeat(
   const reading = await read(store, sender, clock);
   const observations = [...reading.observations.values()];
   const highestRank = reading.highestRank?.value ?? 0;
-  const decision = elect({ ...sender, observations, highestRank }, sender.maxRepresentatives);
+  const decision = elect(
+    { ...sender, observations, highestRank },
+    sender.maxRepresentatives,
+  );
   const { checks, writes } = commitOf(sender, decision, reading, clock.now());
-  if (writes.length > 0 && await store.commit(checks, writes) === undefined) return undefined;
+  if (writes.length > 0 && await store.commit(checks, writes) === undefined) {
+    return undefined;
+  }
   return { observations: reading.observations, decision };
 }
 
 /** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
-async function read(store: Store, { rank, previous, isScheduled }: HeartbeatSender, clock: Clock): Promise<Reading> {
-  const highestRank = rank === undefined ? await store.get<number>(HIGHEST_RANK) : undefined;
+async function read(
+  store: Store,
+  { rank, previous, isScheduled }: HeartbeatSender,
+  clock: Clock,
+): Promise<Reading> {
+  const highestRank = rank === undefined
+    ? await store.get<number>(HIGHEST_RANK)
+    : undefined;
   const now = clock.now();
-  const observations = observe(await store.list<Member>(MEMBERS), { previous, now, isScheduled });
+  const observations = observe(await store.list<Member>(MEMBERS), {
+    previous,
+    now,
+    isScheduled,
+  });
   return { observations, highestRank };
 }
 
-function commitOf(sender: HeartbeatSender, decision: ElectionResult, reading: Reading, heartbeatAt: number) {
+function commitOf(
+  sender: HeartbeatSender,
+  decision: ElectionResult,
+  reading: Reading,
+  heartbeatAt: number,
+) {
   const { id, hash, instanceId } = sender;
   const { rank, isRepresentative, isNew, rankSource, dead, removed } = decision;
-  const checks = [...dead, ...removed, ...rankSource === undefined ? [] : [rankSource]].map(checkOf);
-  const writes: Write[] = [...dead.map(markDead), ...removed.map(({ id }) => ({ key: keyOf(id) }))];
+  const checks = [
+    ...dead,
+    ...removed,
+    ...rankSource === undefined ? [] : [rankSource],
+  ].map(checkOf);
+  const writes: Write[] = [
+    ...dead.map(markDead),
+    ...removed.map(({ id }) => ({ key: keyOf(id) })),
+  ];
   const own = reading.observations.get(id);
   if (isRepresentative || own !== undefined) {
-    const member: Member = { hash, rank, heartbeatAt, ...instanceId === undefined ? {} : { instanceId } };
+    const member: Member = {
+      hash,
+      rank,
+      heartbeatAt,
+      ...instanceId === undefined ? {} : { instanceId },
+    };
     checks.push({ key: keyOf(id), version: own?.version ?? null });
-    writes.push({ key: keyOf(id), value: isRepresentative ? member : undefined });
+    writes.push({
+      key: keyOf(id),
+      value: isRepresentative ? member : undefined,
+    });
   }
   if (isNew) {
     checks.push(rankCheck(reading.highestRank));
@@ -87,12 +123,17 @@ export async function readFencingCheck(store: Store): Promise<Check> {
  *
  * @returns `undefined` if the entry changed in the meantime, so that this has to be repeated.
  */
-export async function tryMarkLeft(store: Store, id: string): Promise<true | undefined> {
+export async function tryMarkLeft(
+  store: Store,
+  id: string,
+): Promise<true | undefined> {
   const entry = await store.get<Member>(keyOf(id));
   if (entry === undefined) return true; // others represent it
   const { key, version } = entry;
   const value: Member = { ...entry.value, hasLeft: true };
-  return await store.commit([{ key, version }], [{ key, value }]) === undefined ? undefined : true;
+  return await store.commit([{ key, version }], [{ key, value }]) === undefined
+    ? undefined
+    : true;
 }
 
 function keyOf(id: string): string[] {
@@ -108,5 +149,8 @@ function rankCheck(highestRank: Entry<number> | undefined): Check {
 }
 
 function markDead({ id, member }: Observation): Write {
-  return { key: keyOf(id), value: { ...member, hasLeft: true, wasFoundDead: true } };
+  return {
+    key: keyOf(id),
+    value: { ...member, hasLeft: true, wasFoundDead: true },
+  };
 }

@@ -55,18 +55,28 @@ const OLD_MS = 600_000;
  * Clocks matter only for the first observation, and only by minutes: a process that starts alone must not wait for
  * members that died long ago.
  */
-export function observe(entries: readonly Entry<Member>[], options: ObserveOptions): Map<string, Observation> {
+export function observe(
+  entries: readonly Entry<Member>[],
+  options: ObserveOptions,
+): Map<string, Observation> {
   return new Map(entries.map((entry) => {
     const id = String(entry.key.at(-1));
     return [id, observeOne(id, entry, options)];
   }));
 }
 
-function observeOne(id: string, { value: member, version }: Entry<Member>, options: ObserveOptions): Observation {
+function observeOne(
+  id: string,
+  { value: member, version }: Entry<Member>,
+  options: ObserveOptions,
+): Observation {
   const { isScheduled, now } = options;
   const previous = options.previous.get(id);
   if (previous?.version === version) {
-    return { ...previous, unchangedPeriods: previous.unchangedPeriods + (isScheduled ? 1 : 0) };
+    return {
+      ...previous,
+      unchangedPeriods: previous.unchangedPeriods + (isScheduled ? 1 : 0),
+    };
   }
   const isOld = previous === undefined && member.heartbeatAt < now - OLD_MS;
   return { id, member, version, unchangedPeriods: isScheduled ? 0 : -1, isOld };
@@ -74,7 +84,8 @@ function observeOne(id: string, { value: member, version }: Entry<Member>, optio
 
 /** Returns whether the member is presumed alive. */
 export function isLive(observation: Observation): boolean {
-  return !observation.member.hasLeft && !observation.isOld && !isDead(observation);
+  return !observation.member.hasLeft && !observation.isOld &&
+    !isDead(observation);
 }
 
 /** Returns whether the member has been without a heartbeat for so long that it is dead. */
@@ -84,7 +95,8 @@ export function isDead({ unchangedPeriods }: Observation): boolean {
 
 /** Returns whether the member is presumed alive and its heartbeats are on time. */
 export function isOnTime(observation: Observation): boolean {
-  return isLive(observation) && observation.unchangedPeriods < LATE_AFTER_PERIODS;
+  return isLive(observation) &&
+    observation.unchangedPeriods < LATE_AFTER_PERIODS;
 }
 
 /** Names the state of a member, for operators. */
@@ -96,6 +108,8 @@ export function stateOf(observation: Observation): string {
 }
 
 /** Returns whether the member left so long ago that it does not need its rank for a restart any more. */
-export function isRemovable({ member, unchangedPeriods }: Observation): boolean {
+export function isRemovable(
+  { member, unchangedPeriods }: Observation,
+): boolean {
   return member.hasLeft === true && unchangedPeriods >= REMOVED_AFTER_PERIODS;
 }

@@ -1,6 +1,10 @@
 import { type Log, logTaskError } from "../observe/log.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
-import { type Check, type Store, StoreUnavailableError } from "../store/store.ts";
+import {
+  type Check,
+  type Store,
+  StoreUnavailableError,
+} from "../store/store.ts";
 import type { Ranked } from "./election.ts";
 import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation, stateOf } from "./observation.ts";
@@ -66,8 +70,13 @@ export class Rollout {
   /** The members that this process knows, without a read of the store. */
   get members() {
     return [...this.#observations.values()].map((observation) => {
-      const { id, member: { hash, rank, instanceId: place = id, heartbeatAt } } = observation;
-      const state = id === this.#options.processId ? "this process" : stateOf(observation);
+      const {
+        id,
+        member: { hash, rank, instanceId: place = id, heartbeatAt },
+      } = observation;
+      const state = id === this.#options.processId
+        ? "this process"
+        : stateOf(observation);
       return { hash, rank, place, state, heartbeatAt };
     });
   }
@@ -83,7 +92,9 @@ export class Rollout {
       const isAlone = this.#isAlone();
       this.#hash = hash;
       this.#cancelHeartbeat ??= this.#schedule();
-      if (!await this.#heartbeat({ isScheduled: false }) && isAlone) this.#setActive(hash);
+      if (!await this.#heartbeat({ isScheduled: false }) && isAlone) {
+        this.#setActive(hash);
+      }
     });
   }
 
@@ -93,7 +104,9 @@ export class Rollout {
    * @returns Whether this process's configuration is active; if the store is unavailable, whether it was.
    */
   async refresh(): Promise<boolean> {
-    await this.#enqueueUnlessLeft(async () => void await this.#heartbeat({ isScheduled: false }));
+    await this.#enqueueUnlessLeft(async () =>
+      void await this.#heartbeat({ isScheduled: false })
+    );
     return this.isActive;
   }
 
@@ -108,7 +121,9 @@ export class Rollout {
     const check = await readFencingCheck(this.#options.store); // first, so that it covers the heartbeat
     const isActive = await this.refresh();
     if (this.#hasLeft) return undefined;
-    if (this.#announced?.hash !== this.#hash) throw new StoreUnavailableError("Cannot announce the configuration");
+    if (this.#announced?.hash !== this.#hash) {
+      throw new StoreUnavailableError("Cannot announce the configuration");
+    }
     return isActive ? [check] : undefined;
   }
 
@@ -118,7 +133,9 @@ export class Rollout {
     this.#cancelHeartbeat?.();
     if (this.#hash === undefined) return Promise.resolve(); // never joined
     return this.#enqueue(async () => {
-      await this.#unlessUnavailable(() => tryMarkLeft(this.#options.store, this.#options.processId));
+      await this.#unlessUnavailable(() =>
+        tryMarkLeft(this.#options.store, this.#options.processId)
+      );
     });
   }
 
@@ -127,17 +144,24 @@ export class Rollout {
     const others = [...this.#observations.values()].filter((member) =>
       member.id !== this.#options.processId && isLive(member)
     );
-    return this.#active === this.#hash && others.every(({ member }) => member.hash !== this.#hash);
+    return this.#active === this.#hash &&
+      others.every(({ member }) => member.hash !== this.#hash);
   }
 
   #schedule(): () => void {
     const { clock, random } = this.#options;
-    return clock.after(MEMBER_HEARTBEAT_MS * (1 - JITTER * random()), () => void this.#scheduledHeartbeat(), true);
+    return clock.after(
+      MEMBER_HEARTBEAT_MS * (1 - JITTER * random()),
+      () => void this.#scheduledHeartbeat(),
+      true,
+    );
   }
 
   async #scheduledHeartbeat(): Promise<void> {
     try {
-      await this.#enqueueUnlessLeft(async () => void await this.#heartbeat({ isScheduled: true }));
+      await this.#enqueueUnlessLeft(async () =>
+        void await this.#heartbeat({ isScheduled: true })
+      );
     } catch (error) {
       logTaskError(this.#options.log, "rollout")(error);
     } finally {
@@ -159,10 +183,14 @@ export class Rollout {
   }
 
   /** @returns Whether the store is available. */
-  async #heartbeat({ isScheduled }: { isScheduled: boolean }): Promise<boolean> {
+  async #heartbeat(
+    { isScheduled }: { isScheduled: boolean },
+  ): Promise<boolean> {
     const hash = this.#hash;
     if (hash === undefined) return false;
-    const result = await this.#unlessUnavailable(() => this.#tryHeartbeat(hash, isScheduled));
+    const result = await this.#unlessUnavailable(() =>
+      this.#tryHeartbeat(hash, isScheduled)
+    );
     if (result === undefined) return false;
     this.#observations = result.observations;
     this.#announced = { hash, rank: result.decision.rank };
@@ -171,14 +199,27 @@ export class Rollout {
   }
 
   #tryHeartbeat(hash: string, isScheduled: boolean) {
-    const { store, clock, processId: id, instanceId, maxRepresentatives } = this.#options;
-    const rank = this.#announced?.hash === hash ? this.#announced.rank : undefined;
-    const sender = { id, hash, rank, instanceId, previous: this.#observations, isScheduled, maxRepresentatives };
+    const { store, clock, processId: id, instanceId, maxRepresentatives } =
+      this.#options;
+    const rank = this.#announced?.hash === hash
+      ? this.#announced.rank
+      : undefined;
+    const sender = {
+      id,
+      hash,
+      rank,
+      instanceId,
+      previous: this.#observations,
+      isScheduled,
+      maxRepresentatives,
+    };
     return tryHeartbeat(store, sender, clock);
   }
 
   /** Retries conflicts. @returns `undefined` if the store is unavailable, which the circuit breaker reports. */
-  async #unlessUnavailable<T>(work: () => Promise<T | undefined>): Promise<T | undefined> {
+  async #unlessUnavailable<T>(
+    work: () => Promise<T | undefined>,
+  ): Promise<T | undefined> {
     try {
       return await retryConflicts(work, this.#options);
     } catch (error) {

@@ -26,23 +26,37 @@ export class BackgroundTasks {
     try {
       await task();
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) logTaskError(this.#options.log, name)(error);
+      if (!(error instanceof StoreUnavailableError)) {
+        logTaskError(this.#options.log, name)(error);
+      }
     }
   }
 
   /** Runs a task every `ms` milliseconds, and in {@linkcode runAll}, but never twice at the same time. */
-  repeat(ms: number, name: string, task: () => Promise<unknown>, { needsStore = true } = {}): void {
+  repeat(
+    ms: number,
+    name: string,
+    task: () => Promise<unknown>,
+    { needsStore = true } = {},
+  ): void {
     const { clock, log, signal } = this.#options;
     let running: Promise<void> | undefined;
-    const run = () => running ??= this.run(name, task).finally(() => running = undefined);
+    const run = () =>
+      running ??= this.run(name, task).finally(() => running = undefined);
     if (needsStore) this.#repeated.push(run);
-    signal.addEventListener("abort", every(ms, run, { clock, onError: logTaskError(log, name) }));
+    signal.addEventListener(
+      "abort",
+      every(ms, run, { clock, onError: logTaskError(log, name) }),
+    );
   }
 
   /** Runs a task when the store hints that a key may have been written. */
   runOnHint(key: Key, name: string, task: () => Promise<unknown>): void {
     const { store, signal } = this.#options;
-    signal.addEventListener("abort", store.watch(key, () => void this.run(name, task)));
+    signal.addEventListener(
+      "abort",
+      store.watch(key, () => void this.run(name, task)),
+    );
   }
 
   /**

@@ -22,7 +22,8 @@ export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
   let [bytes, keyBytes] = [Infinity, Infinity];
   for (const change of changes) {
     const size = sizeOf(change);
-    const isFull = (all.at(-1)?.length ?? 0) >= MAX_CHANGES || bytes + size.bytes > MAX_BYTES ||
+    const isFull = (all.at(-1)?.length ?? 0) >= MAX_CHANGES ||
+      bytes + size.bytes > MAX_BYTES ||
       keyBytes + size.keyBytes > MAX_KEY_BYTES;
     if (isFull) {
       all.push([]);
@@ -34,7 +35,9 @@ export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
   return all;
 }
 
-function sizeOf({ name, value = "" }: SizedChange): { bytes: number; keyBytes: number } {
+function sizeOf(
+  { name, value = "" }: SizedChange,
+): { bytes: number; keyBytes: number } {
   const keyBytes = encoder.encode(name).length + OVERHEAD_BYTES;
   return { keyBytes, bytes: 2 * (encoder.encode(value).length + keyBytes) };
 }

@@ -61,14 +61,21 @@ export class CircuitBreaker implements Store {
 
   /** Since when it has been available or unavailable, in milliseconds since the Unix epoch, and why. */
   get state() {
-    return { engine: this.#store.engine, isAvailable: this.isAvailable, ...this.#change };
+    return {
+      engine: this.#store.engine,
+      isAvailable: this.isAvailable,
+      ...this.#change,
+    };
   }
 
-  readonly get: Store["get"] = (key) => this.#run("read", () => this.#store.get(key));
+  readonly get: Store["get"] = (key) =>
+    this.#run("read", () => this.#store.get(key));
 
-  readonly getMany: Store["getMany"] = (keys) => this.#run("read", () => this.#store.getMany(keys));
+  readonly getMany: Store["getMany"] = (keys) =>
+    this.#run("read", () => this.#store.getMany(keys));
 
-  readonly list: Store["list"] = (prefix, options) => this.#run("read", () => this.#store.list(prefix, options));
+  readonly list: Store["list"] = (prefix, options) =>
+    this.#run("read", () => this.#store.list(prefix, options));
 
   readonly commit: Store["commit"] = (checks, writes) =>
     this.#run("write", () => this.#store.commit(checks, writes), writes);
@@ -81,26 +88,40 @@ export class CircuitBreaker implements Store {
    * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
    */
   async probe(): Promise<void> {
-    const due = this.#pausedUntil.keys().filter((kind) => !this.#isPaused(kind));
+    const due = this.#pausedUntil.keys().filter((kind) =>
+      !this.#isPaused(kind)
+    );
     await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome
   }
 
-  async #run<T>(kind: Operation, operation: () => Promise<T>, writes: readonly Write[] = []): Promise<T> {
+  async #run<T>(
+    kind: Operation,
+    operation: () => Promise<T>,
+    writes: readonly Write[] = [],
+  ): Promise<T> {
     if (this.#isPaused(kind)) throw pausedError(this.#change.failure);
     if (this.#pausedUntil.has(kind)) await this.#probe(kind);
     try {
       return await this.#attempt(kind, operation);
     } catch (error) {
-      this.#failedBytes = Math.max(this.#failedBytes, JSON.stringify(writes).length);
+      this.#failedBytes = Math.max(
+        this.#failedBytes,
+        JSON.stringify(writes).length,
+      );
       throw error;
     }
   }
 
   /** After the pause, one probe runs while all others still pause. */
   async #probe(kind: Operation): Promise<void> {
-    this.#pausedUntil.set(kind, this.#options.clock.monotonic() + OPERATION_TIMEOUT_MS + PAUSE_MS);
+    this.#pausedUntil.set(
+      kind,
+      this.#options.clock.monotonic() + OPERATION_TIMEOUT_MS + PAUSE_MS,
+    );
     await this.#attempt<unknown>(kind, () => {
-      return kind === "read" ? this.#store.get(PROBE) : this.#store.commit([], probeWrites(this.#failedBytes));
+      return kind === "read"
+        ? this.#store.get(PROBE)
+        : this.#store.commit([], probeWrites(this.#failedBytes));
     });
     this.#recordRecovery(kind);
   }
@@ -114,7 +135,11 @@ export class CircuitBreaker implements Store {
       metrics.count("rep.store.errors", 1, kind);
       throw this.#recordFailure(kind, error);
     } finally {
-      metrics.record("rep.store.duration", secondsSince(startedAt, clock), kind);
+      metrics.record(
+        "rep.store.duration",
+        secondsSince(startedAt, clock),
+        kind,
+      );
     }
   }
 
@@ -124,7 +149,9 @@ export class CircuitBreaker implements Store {
 
   #recordRecovery(kind: Operation): void {
     if (kind === "write") this.#failedBytes = 0;
-    if (this.#pausedUntil.delete(kind) && this.isAvailable) this.#changeTo(undefined);
+    if (this.#pausedUntil.delete(kind) && this.isAvailable) {
+      this.#changeTo(undefined);
+    }
   }
 
   #recordFailure(kind: Operation, error: unknown): Error {
@@ -144,7 +171,10 @@ export class CircuitBreaker implements Store {
 
 function pausedError(cause: Error | undefined): StoreUnavailableError {
   const reason = cause?.message.replace(/^Cannot use the store: /, "");
-  return new StoreUnavailableError(`Cannot use the store: it has just failed: ${reason}`, { cause });
+  return new StoreUnavailableError(
+    `Cannot use the store: it has just failed: ${reason}`,
+    { cause },
+  );
 }
 
 /** Writes about as much as the commit that failed, which no store can compress, and deletes it again. */
@@ -152,7 +182,10 @@ function probeWrites(bytes: number): Write[] {
   const size = Math.min(bytes, MAX_COMMIT_BYTES);
   const parts = Math.ceil(size / MAX_VALUE_BYTES);
   const writes = Array.from({ length: parts }, (_, part): Write => {
-    return { key: [...PROBE, part], value: crypto.getRandomValues(new Uint8Array(Math.ceil(size / parts))) };
+    return {
+      key: [...PROBE, part],
+      value: crypto.getRandomValues(new Uint8Array(Math.ceil(size / parts))),
+    };
   });
   return [...writes, ...writes.map(({ key }) => ({ key }))];
 }

@@ -44,7 +44,11 @@ export interface KvOperation {
   /** Adds a value. */
   set(key: Key, value: unknown): unknown;
   /** Commits all of it, or nothing if a check fails. */
-  commit(): Promise<{ readonly ok: true; readonly versionstamp: string } | { readonly ok: false }>;
+  commit(): Promise<
+    { readonly ok: true; readonly versionstamp: string } | {
+      readonly ok: false;
+    }
+  >;
 }
 
 /** The parts of `Deno.Kv` that {@linkcode kvStore} uses. The package `@deno/kv` has them for other runtimes. */
@@ -67,7 +71,10 @@ export interface KvDatabase {
 }
 
 /** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
-export function kvStore(kv: KvDatabase, { maxChecks = 10 }: KvStoreOptions = {}): Store {
+export function kvStore(
+  kv: KvDatabase,
+  { maxChecks = 10 }: KvStoreOptions = {},
+): Store {
   return new KvStore(kv, maxChecks);
 }
 
@@ -86,31 +93,52 @@ class KvStore implements Store {
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return (await Promise.all(slices(keys, MAX_KEYS).map((slice) => this.#getSlice<T>(slice)))).flat();
+    return (await Promise.all(
+      slices(keys, MAX_KEYS).map((slice) => this.#getSlice<T>(slice)),
+    )).flat();
   }
 
   async #getSlice<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
     const found = await this.#kv.getMany(keys.map((key) => [PREFIX, ...key]));
-    return found.map((entry) => toEntry<T>(entry.key.slice(1) as (string | number)[], entry));
+    return found.map((entry) =>
+      toEntry<T>(entry.key.slice(1) as (string | number)[], entry)
+    );
   }
 
-  async list<T>(under: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
+  async list<T>(
+    under: Key,
+    { from, limit = Infinity, reverse = false }: ListOptions = {},
+  ): Promise<Entry<T>[]> {
     const prefix = [PREFIX, ...under];
-    const selector = from === undefined ? { prefix } : { prefix, start: [...prefix, from] };
+    const selector = from === undefined
+      ? { prefix }
+      : { prefix, start: [...prefix, from] };
     const entries: Entry<T>[] = [];
     if (limit < 1) return entries;
-    const found = this.#kv.list(selector, { reverse, batchSize: Math.min(limit, MAX_BATCH) });
+    const found = this.#kv.list(selector, {
+      reverse,
+      batchSize: Math.min(limit, MAX_BATCH),
+    });
     for await (const { key, value, versionstamp } of found) {
       if (key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
-      entries.push({ key: key.slice(1) as (string | number)[], value: value as T, version: versionstamp as string });
+      entries.push({
+        key: key.slice(1) as (string | number)[],
+        value: value as T,
+        version: versionstamp as string,
+      });
       if (entries.length >= limit) break;
     }
     return entries;
   }
 
-  async commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
+  async commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined> {
     const atomic = this.#kv.atomic();
-    for (const { key, version } of checks) atomic.check({ key: [PREFIX, ...key], versionstamp: version });
+    for (const { key, version } of checks) {
+      atomic.check({ key: [PREFIX, ...key], versionstamp: version });
+    }
     for (const { key, value } of writes) {
       if (value === undefined) atomic.delete([PREFIX, ...key]);
       else atomic.set([PREFIX, ...key], value);
@@ -135,18 +163,27 @@ class KvStore implements Store {
   }
 }
 
-function toEntry<T>(key: Key, { value, versionstamp }: KvEntry): Entry<T> | undefined {
-  return versionstamp === null ? undefined : { key, value: value as T, version: versionstamp };
+function toEntry<T>(
+  key: Key,
+  { value, versionstamp }: KvEntry,
+): Entry<T> | undefined {
+  return versionstamp === null
+    ? undefined
+    : { key, value: value as T, version: versionstamp };
 }
 
 /**
  * With two connections to one SQLite file, the commit that loses the race gets this error instead of a failed check.
  */
 function isLocked(error: unknown): boolean {
-  return error instanceof TypeError && error.message.includes("database is locked");
+  return error instanceof TypeError &&
+    error.message.includes("database is locked");
 }
 
-async function callOnRead(reader: ReadableStreamDefaultReader<unknown>, hint: () => void): Promise<void> {
+async function callOnRead(
+  reader: ReadableStreamDefaultReader<unknown>,
+  hint: () => void,
+): Promise<void> {
   try {
     while (!(await reader.read()).done) hint();
   } catch {

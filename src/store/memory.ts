@@ -22,7 +22,9 @@ class MemoryStore implements Store {
   }
 
   getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return Promise.resolve(keys.map((key) => this.#find(key) as Entry<T> | undefined));
+    return Promise.resolve(
+      keys.map((key) => this.#find(key) as Entry<T> | undefined),
+    );
   }
 
   list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
@@ -30,12 +32,19 @@ class MemoryStore implements Store {
     return Promise.resolve(entries as Entry<T>[]);
   }
 
-  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    const isCurrent = checks.every(({ key, version }) => (this.#find(key)?.version ?? null) === version);
+  commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined> {
+    const isCurrent = checks.every(({ key, version }) =>
+      (this.#find(key)?.version ?? null) === version
+    );
     if (!isCurrent) return Promise.resolve(undefined);
     const version = String(++this.#commits);
     for (const write of writes) this.#write(write, version);
-    for (const { key } of writes) this.#watchers.get(idOf(key))?.forEach((hint) => queueMicrotask(hint));
+    for (const { key } of writes) {
+      this.#watchers.get(idOf(key))?.forEach((hint) => queueMicrotask(hint));
+    }
     return Promise.resolve(version);
   }
 

@@ -41,11 +41,20 @@ export async function openStore(
 }
 
 async function openDefault(log: Log): Promise<Store> {
-  if (globalThis.Deno?.openKv === undefined) return fallBackToMemory(log, NO_KV);
+  if (globalThis.Deno?.openKv === undefined) {
+    return fallBackToMemory(log, NO_KV);
+  }
   try {
-    return kvStore(await withPrivateUmask(() => Deno.openKv()), { maxChecks: MAX_CHECKS });
+    return kvStore(await withPrivateUmask(() => Deno.openKv()), {
+      maxChecks: MAX_CHECKS,
+    });
   } catch (error) {
-    return fallBackToMemory(log, `no database could be opened (${messageOf(error)}); name one with storePath`);
+    return fallBackToMemory(
+      log,
+      `no database could be opened (${
+        messageOf(error)
+      }); name one with storePath`,
+    );
   }
 }
 

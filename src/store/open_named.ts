@@ -15,54 +15,102 @@ const MAX_SERVER_CHECKS = 10;
 /** The event of a database file that other users may read. The database is used all the same. */
 export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
-const EXPECTED = "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
+const EXPECTED =
+  "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
 
 /** Opens the file or the server that a path names; see {@linkcode openStore}. */
-export async function openNamedStore(path: string, log: Log, options: RetryOptions): Promise<Store> {
+export async function openNamedStore(
+  path: string,
+  log: Log,
+  options: RetryOptions,
+): Promise<Store> {
   if (isPostgresUrl(path)) return await openPostgres(path, log, options);
-  if (namesNoStore(path)) throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
-  if (globalThis.Deno?.openKv === undefined) throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
-  return isUrl(path) ? await openServer(path, log, options) : await openFile(path, log);
+  if (namesNoStore(path)) {
+    throw new TypeError(`${cannotOpen(path)}: ${EXPECTED}`);
+  }
+  if (globalThis.Deno?.openKv === undefined) {
+    throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
+  }
+  return isUrl(path)
+    ? await openServer(path, log, options)
+    : await openFile(path, log);
 }
 
 /** Opens a file. It contains the master key, so that nobody but its owner may read it. */
 function openFile(path: string, log: Log): Promise<Store> {
   return orCannotOpen(path, async () => {
     const problem = await restrictToOwner(path);
-    if (problem !== undefined) log.warn(FILE_NOT_PRIVATE, { detail: `other users may read "${path}": ${problem}` });
+    if (problem !== undefined) {
+      log.warn(FILE_NOT_PRIVATE, {
+        detail: `other users may read "${path}": ${problem}`,
+      });
+    }
     return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
   });
 }
 
-async function openServer(url: string, log: Log, options: RetryOptions): Promise<Store> {
+async function openServer(
+  url: string,
+  log: Log,
+  options: RetryOptions,
+): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
-  const open = () => orCannotOpen(url, async () => kvStore(await Deno.openKv(url), { maxChecks }));
-  return await openRemoteStore({ open, isTransient: logIf(isOutage, log), maxChecks, engine: "Deno KV", ...options });
+  const open = () =>
+    orCannotOpen(
+      url,
+      async () => kvStore(await Deno.openKv(url), { maxChecks }),
+    );
+  return await openRemoteStore({
+    open,
+    isTransient: logIf(isOutage, log),
+    maxChecks,
+    engine: "Deno KV",
+    ...options,
+  });
 }
 
-async function openPostgres(url: string, log: Log, options: RetryOptions): Promise<Store> {
+async function openPostgres(
+  url: string,
+  log: Log,
+  options: RetryOptions,
+): Promise<Store> {
   const target = parsePostgresUrl(url);
-  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } = await orCannotOpen(url, loadPostgres);
-  const open = () => orCannotOpen(url, () => openPostgresStore(target, options));
+  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } =
+    await orCannotOpen(url, loadPostgres);
+  const open = () =>
+    orCannotOpen(url, () => openPostgresStore(target, options));
   const isTransient = logIf(isUnavailable, log);
-  return await openRemoteStore({ open, isTransient, maxChecks, engine: "PostgreSQL", ...options });
+  return await openRemoteStore({
+    open,
+    isTransient,
+    maxChecks,
+    engine: "PostgreSQL",
+    ...options,
+  });
 }
 
 /**
  * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than
  * connecting may.
  */
-async function loadPostgres(): Promise<typeof import("./postgres/postgres.ts")> {
+async function loadPostgres(): Promise<
+  typeof import("./postgres/postgres.ts")
+> {
   const postgres = await import("./postgres/postgres.ts");
   await loadPostgresDriver();
   return postgres;
 }
 
 /** Logs an error of the first connection if it is an outage. */
-function logIf(isOutage: (error: unknown) => boolean, log: Log): (error: unknown) => boolean {
+function logIf(
+  isOutage: (error: unknown) => boolean,
+  log: Log,
+): (error: unknown) => boolean {
   return (error) => {
     if (!isOutage(error)) return false;
-    log.warn("rep.store.unreachable", { detail: `retrying in the background: ${messageOf(error)}` });
+    log.warn("rep.store.unreachable", {
+      detail: `retrying in the background: ${messageOf(error)}`,
+    });
     return true;
   };
 }
@@ -74,20 +122,30 @@ function isUnavailable(error: unknown): boolean {
 /** Deno throws the same class for all failures, so only the message distinguishes them. */
 function isOutage(error: unknown): boolean {
   if (isUnavailable(error)) return true; // timed out
-  return /failed to connect to|timed out|responded with status (429|5\d\d)/.test(messageOf(error));
+  return /failed to connect to|timed out|responded with status (429|5\d\d)/
+    .test(messageOf(error));
 }
 
-async function orCannotOpen<T>(path: string, open: () => Promise<T>): Promise<T> {
+async function orCannotOpen<T>(
+  path: string,
+  open: () => Promise<T>,
+): Promise<T> {
   const missing = missingPermission(path);
-  if (missing !== undefined) throw new TypeError(`${cannotOpen(path)}: expected ${missing}`);
+  if (missing !== undefined) {
+    throw new TypeError(`${cannotOpen(path)}: expected ${missing}`);
+  }
   try {
     return await open();
   } catch (error) {
     // The error itself is not kept as the cause, since its message may contain the URL.
     const message = `${cannotOpen(path)}: ${
-      redactCredentials(messageOf(error).replaceAll(path, formatStorePath(path)))
+      redactCredentials(
+        messageOf(error).replaceAll(path, formatStorePath(path)),
+      )
     }`;
-    throw error instanceof StoreUnavailableError ? new StoreUnavailableError(message) : new TypeError(message);
+    throw error instanceof StoreUnavailableError
+      ? new StoreUnavailableError(message)
+      : new TypeError(message);
   }
 }
 
@@ -109,15 +167,21 @@ export function missingPermission(path: string): string | undefined {
   if (isUrl(path)) return missingForServer(path);
   if (namesNoStore(path)) return undefined; // openNamedStore() says so
   if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
-  return isGranted({ name: "write", path }) ? undefined : `--allow-write=${path}`;
+  return isGranted({ name: "write", path })
+    ? undefined
+    : `--allow-write=${path}`;
 }
 
 function missingForServer(url: string): string | undefined {
-  if (!isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })) return "--allow-env=DENO_KV_ACCESS_TOKEN";
+  if (!isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })) {
+    return "--allow-env=DENO_KV_ACCESS_TOKEN";
+  }
   const address = URL.parse(url);
   if (address === null) return undefined; // Deno says what is wrong with it
   const { hostname, port, protocol } = address;
-  return missingNet(`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`);
+  return missingNet(
+    `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`,
+  );
 }
 
 function missingForPostgres(url: string): string | undefined {
@@ -126,7 +190,9 @@ function missingForPostgres(url: string): string | undefined {
   const files = [passwordFile, caFile].filter((path) => path !== undefined);
   const missing = files.find((path) => !isGranted({ name: "read", path }));
   if (missing !== undefined) return `--allow-read=${missing}`;
-  return hosts.map((host) => missingNet(formatHost(host))).find((flag) => flag !== undefined);
+  return hosts.map((host) => missingNet(formatHost(host))).find((flag) =>
+    flag !== undefined
+  );
 }
 
 function missingNet(host: string): string | undefined {

@@ -34,7 +34,9 @@ const BACKOFF_MS = [250, 2_000] as const;
  * operations immediately while disconnected, and retries only the connection itself, which fails without leaving
  * anything behind.
  */
-export async function openRemoteStore(options: RemoteStoreOptions): Promise<Store> {
+export async function openRemoteStore(
+  options: RemoteStoreOptions,
+): Promise<Store> {
   const store = new RemoteStore(options);
   await store.start();
   return store;
@@ -54,7 +56,9 @@ class RemoteStore implements Store {
   readonly #watches = new Set<Watch>();
   #connection: Store | undefined;
   /** Why there is no connection. */
-  #failure = new StoreUnavailableError("Cannot use the store: it is not connected yet");
+  #failure = new StoreUnavailableError(
+    "Cannot use the store: it is not connected yet",
+  );
 
   constructor(options: RemoteStoreOptions) {
     this.#options = options;
@@ -72,16 +76,24 @@ class RemoteStore implements Store {
     }
   }
 
-  readonly get: Store["get"] = (key) => this.#run((connection) => connection.get(key));
+  readonly get: Store["get"] = (key) =>
+    this.#run((connection) => connection.get(key));
 
-  readonly getMany: Store["getMany"] = (keys) => this.#run((connection) => connection.getMany(keys));
+  readonly getMany: Store["getMany"] = (keys) =>
+    this.#run((connection) => connection.getMany(keys));
 
-  readonly list: Store["list"] = (prefix, options) => this.#run((connection) => connection.list(prefix, options));
+  readonly list: Store["list"] = (prefix, options) =>
+    this.#run((connection) => connection.list(prefix, options));
 
-  readonly commit: Store["commit"] = (checks, writes) => this.#run((connection) => connection.commit(checks, writes));
+  readonly commit: Store["commit"] = (checks, writes) =>
+    this.#run((connection) => connection.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
-    const watch: Watch = { key, hint, stop: this.#connection?.watch(key, hint) ?? (() => {}) };
+    const watch: Watch = {
+      key,
+      hint,
+      stop: this.#connection?.watch(key, hint) ?? (() => {}),
+    };
     this.#watches.add(watch);
     return () => {
       this.#watches.delete(watch);
@@ -98,9 +110,15 @@ class RemoteStore implements Store {
     const connection = this.#connection;
     if (connection === undefined) throw this.#failure;
     try {
-      return await withTimeout(operation(connection), OPERATION_TIMEOUT_MS, this.#options.clock);
+      return await withTimeout(
+        operation(connection),
+        OPERATION_TIMEOUT_MS,
+        this.#options.clock,
+      );
     } catch (error) {
-      if (!keepsConnection(error) && connection === this.#connection) this.#reconnect(error);
+      if (!keepsConnection(error) && connection === this.#connection) {
+        this.#reconnect(error);
+      }
       throw error;
     }
   }
@@ -120,7 +138,10 @@ class RemoteStore implements Store {
   async #retryOpening(): Promise<void> {
     const { clock, random } = this.#options;
     const { signal } = this.#closed;
-    for (let backoff: number = BACKOFF_MS[0];; backoff = Math.min(2 * backoff, BACKOFF_MS[1])) {
+    for (
+      let backoff: number = BACKOFF_MS[0];;
+      backoff = Math.min(2 * backoff, BACKOFF_MS[1])
+    ) {
       await sleep(backoff * (0.5 + 0.5 * random()), clock, { signal });
       if (signal.aborted) return;
       try {
@@ -145,7 +166,9 @@ class RemoteStore implements Store {
   #use(connection: Store): void {
     if (this.#closed.signal.aborted) return connection.close();
     this.#connection = connection;
-    for (const watch of this.#watches) watch.stop = connection.watch(watch.key, watch.hint);
+    for (const watch of this.#watches) {
+      watch.stop = connection.watch(watch.key, watch.hint);
+    }
   }
 }
 

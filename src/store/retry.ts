@@ -29,7 +29,12 @@ export async function retryConflicts<T>(
     const result = await attempt();
     if (result !== undefined) return result;
     if (attempts === MAX_ATTEMPTS) break;
-    await sleep(random() * Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1)), clock);
+    await sleep(
+      random() * Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1)),
+      clock,
+    );
   }
-  throw new StoreUnavailableError(`Cannot commit to the store: ${MAX_ATTEMPTS} attempts conflicted with other writers`);
+  throw new StoreUnavailableError(
+    `Cannot commit to the store: ${MAX_ATTEMPTS} attempts conflicted with other writers`,
+  );
 }

@@ -40,13 +40,20 @@ export class SortedEntries {
 
   /** Returns the selected entries in order. */
   list({ from, limit = Infinity, reverse = false }: ListOptions = {}): Entry[] {
-    const first = from === undefined ? { block: 0, index: 0 } : this.#locate(from);
-    const found = (block: number) => this.#blocks[block]?.slice(block === first.block ? first.index : 0) ?? [];
+    const first = from === undefined
+      ? { block: 0, index: 0 }
+      : this.#locate(from);
+    const found = (block: number) =>
+      this.#blocks[block]?.slice(block === first.block ? first.index : 0) ?? [];
     const selected: Entry[] = [];
     const count = this.#blocks.length - first.block;
     for (let offset = 0; offset < count && selected.length < limit; offset++) {
-      const entries = reverse ? found(this.#blocks.length - 1 - offset).reverse() : found(first.block + offset);
-      for (const entry of entries.slice(0, limit - selected.length)) selected.push(entry);
+      const entries = reverse
+        ? found(this.#blocks.length - 1 - offset).reverse()
+        : found(first.block + offset);
+      for (const entry of entries.slice(0, limit - selected.length)) {
+        selected.push(entry);
+      }
     }
     return selected;
   }
@@ -54,15 +61,25 @@ export class SortedEntries {
   /** Appended entries fill a block and then begin a new one. */
   #split(block: number): void {
     const isLast = block === this.#blocks.length - 1;
-    const rest = this.#blocks[block]?.splice(isLast ? MAX_BLOCK : MAX_BLOCK / 2) ?? [];
+    const rest =
+      this.#blocks[block]?.splice(isLast ? MAX_BLOCK : MAX_BLOCK / 2) ?? [];
     this.#blocks.splice(block + 1, 0, rest);
   }
 
   /** Returns the position of a name, or the position at which to insert it. */
   #locate(name: Name): { block: number; index: number } {
-    const after = firstIndex(this.#blocks, (entries) => isBefore(name, nameOf(entries[0]) ?? ""));
+    const after = firstIndex(
+      this.#blocks,
+      (entries) => isBefore(name, nameOf(entries[0]) ?? ""),
+    );
     const block = Math.max(0, after - 1);
-    return { block, index: firstIndex(this.#blocks[block] ?? [], (entry) => !isBefore(nameOf(entry) ?? "", name)) };
+    return {
+      block,
+      index: firstIndex(
+        this.#blocks[block] ?? [],
+        (entry) => !isBefore(nameOf(entry) ?? "", name),
+      ),
+    };
   }
 }
 
@@ -71,7 +88,10 @@ function nameOf(entry: Entry | undefined): Name | undefined {
 }
 
 /** Returns the index of the first item with a property that all items after it have as well. */
-function firstIndex<T>(items: readonly T[], hasProperty: (item: T) => boolean): number {
+function firstIndex<T>(
+  items: readonly T[],
+  hasProperty: (item: T) => boolean,
+): number {
   let low = 0;
   let high = items.length;
   while (low < high) {

@@ -65,7 +65,10 @@ export interface Store {
    *
    * @returns The version of the written entries, or `undefined` if a check failed and the caller has to retry.
    */
-  commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined>;
+  commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined>;
   /**
    * Calls `hint` when the key may have been written. The call may come late, twice or, after a write by another
    * process, never; callers poll as well.
@@ -94,7 +97,10 @@ export class StoreFullError extends StoreUnavailableError {
 /** Returns the error itself if it is a {@linkcode StoreUnavailableError}, else a new one with it as the cause. */
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
-  return new StoreUnavailableError(`Cannot use the store: ${messageOf(error)}`, { cause: error });
+  return new StoreUnavailableError(
+    `Cannot use the store: ${messageOf(error)}`,
+    { cause: error },
+  );
 }
 
 /** How long an operation may take, and connecting: for the database, its driver, and those who wait for either. */
@@ -105,7 +111,16 @@ export const OPERATION_TIMEOUT_MS = 5_000;
  *
  * @throws {StoreUnavailableError} If the operation takes longer than `timeoutMs`.
  */
-export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
+export function withTimeout<T>(
+  promise: Promise<T>,
+  timeoutMs: number,
+  clock: Clock,
+): Promise<T> {
   const message = `Cannot use the store: no answer within ${timeoutMs} ms`;
-  return withDeadline(promise, timeoutMs, clock, () => new StoreUnavailableError(message));
+  return withDeadline(
+    promise,
+    timeoutMs,
+    clock,
+    () => new StoreUnavailableError(message),
+  );
 }

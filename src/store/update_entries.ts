@@ -41,10 +41,18 @@ export async function updateEntries<T, U extends EntryUpdate<T>>(
   const contended: U[] = [];
   let rest = updates.map((update): Read<U> => ({ update, version: undefined }));
   await retryConflicts(async () => {
-    const entries = await store.getMany<T>(rest.map(({ update }) => update.key));
-    const reads = rest.map(({ update, version: before }, index) => toRead(update, before, entries[index]));
-    if (updates.length > 1) contended.push(...reads.filter(isChanged).map(({ update }) => update));
-    rest = updates.length > 1 ? reads.filter((read) => !isChanged(read)) : reads;
+    const entries = await store.getMany<T>(
+      rest.map(({ update }) => update.key),
+    );
+    const reads = rest.map(({ update, version: before }, index) =>
+      toRead(update, before, entries[index])
+    );
+    if (updates.length > 1) {
+      contended.push(...reads.filter(isChanged).map(({ update }) => update));
+    }
+    rest = updates.length > 1
+      ? reads.filter((read) => !isChanged(read))
+      : reads;
     return await commit(store, rest) || undefined;
   }, options);
   return contended;
@@ -63,7 +71,10 @@ async function areCommittedAsNew<T>(
 ): Promise<boolean> {
   const startedAt = clock.monotonic();
   try {
-    return await commit(store, updates.map((update) => ({ update, version: null })));
+    return await commit(
+      store,
+      updates.map((update) => ({ update, version: null })),
+    );
   } catch (error) {
     if (clock.monotonic() - startedAt < MAX_FAILURE_MS) return false;
     throw error;
@@ -79,15 +90,27 @@ interface Read<U> {
   readonly value?: unknown;
 }
 
-function toRead<U>(update: U, before: Read<U>["before"], entry: Entry | undefined): Read<U> {
-  return { update, before, version: entry?.version ?? null, value: entry?.value };
+function toRead<U>(
+  update: U,
+  before: Read<U>["before"],
+  entry: Entry | undefined,
+): Read<U> {
+  return {
+    update,
+    before,
+    version: entry?.version ?? null,
+    value: entry?.value,
+  };
 }
 
 function isChanged({ version, before }: Read<unknown>): boolean {
   return before !== undefined && before !== version;
 }
 
-async function commit<T>(store: Store, reads: readonly Read<EntryUpdate<T>>[]): Promise<boolean> {
+async function commit<T>(
+  store: Store,
+  reads: readonly Read<EntryUpdate<T>>[],
+): Promise<boolean> {
   const changes = reads
     .map(({ update: { key, update }, version = null, value }) => ({
       key,

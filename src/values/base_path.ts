@@ -10,7 +10,9 @@ export const EXPECTED_BASE_PATH = "a path such as /app";
 export function parseBasePath(text: string): string | undefined {
   const path = text.replace(/\/$/, "");
   if (path === "") return "";
-  const isNormalized = path.startsWith("/") && !path.includes("//") && !path.endsWith("/") &&
-    URL.parse(path, "http://host")?.href === `http://host${path}` && !/[?#]/.test(path);
+  const isNormalized = path.startsWith("/") && !path.includes("//") &&
+    !path.endsWith("/") &&
+    URL.parse(path, "http://host")?.href === `http://host${path}` &&
+    !/[?#]/.test(path);
   return isNormalized ? path : undefined;
 }

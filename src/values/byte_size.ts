@@ -7,11 +7,16 @@ const UNITS = { GiB: 1_073_741_824, MiB: 1_048_576, KiB: 1_024 } as const;
  */
 export function parseByteSize(text: string): number | undefined {
   const [, amount, unit] = /^(\d{1,12})(KiB|MiB|GiB)?$/.exec(text) ?? [];
-  return amount === undefined ? undefined : Number(amount) * (unit ? UNITS[unit as keyof typeof UNITS] : 1);
+  return amount === undefined
+    ? undefined
+    : Number(amount) * (unit ? UNITS[unit as keyof typeof UNITS] : 1);
 }
 
 /** Formats bytes in the largest unit in which they are a whole number: 67108864 is `64MiB`. */
 export function formatByteSize(bytes: number): string {
-  const [unit, size] = Object.entries(UNITS).find(([, size]) => bytes >= size && bytes % size === 0) ?? ["", 1];
+  const [unit, size] =
+    Object.entries(UNITS).find(([, size]) =>
+      bytes >= size && bytes % size === 0
+    ) ?? ["", 1];
   return `${bytes / size}${unit}`;
 }

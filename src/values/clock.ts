@@ -43,7 +43,11 @@ interface RecurringTaskOptions {
  *
  * @returns A function that stops the task.
  */
-export function every(ms: number, task: () => unknown, { clock, onError }: RecurringTaskOptions): () => void {
+export function every(
+  ms: number,
+  task: () => unknown,
+  { clock, onError }: RecurringTaskOptions,
+): () => void {
   let cancel = clock.after(ms, run, true);
   function run() {
     cancel = clock.after(ms, run, true); // first, so that the task can stop itself
@@ -61,7 +65,11 @@ interface SleepOptions {
 }
 
 /** Resolves after `ms` milliseconds. It never rejects. */
-export function sleep(ms: number, clock: Clock, { signal, isBackground = false }: SleepOptions = {}): Promise<void> {
+export function sleep(
+  ms: number,
+  clock: Clock,
+  { signal, isBackground = false }: SleepOptions = {},
+): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const cancel = clock.after(ms, done, isBackground);
@@ -75,8 +83,13 @@ export function sleep(ms: number, clock: Clock, { signal, isBackground = false }
 }
 
 /** Waits until a promise is settled, but no longer than `ms` milliseconds. It never rejects. */
-export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
-  await withDeadline(work, ms, clock, () => new Error("Cannot wait any longer")).catch(() => {});
+export async function waitAtMost(
+  ms: number,
+  work: Promise<unknown>,
+  clock: Clock,
+): Promise<void> {
+  await withDeadline(work, ms, clock, () => new Error("Cannot wait any longer"))
+    .catch(() => {});
 }
 
 /**
@@ -84,7 +97,12 @@ export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Cloc
  *
  * @param createError Returns the error of which the promise rejects then.
  */
-export function withDeadline<T>(work: Promise<T>, ms: number, clock: Clock, createError: () => Error): Promise<T> {
+export function withDeadline<T>(
+  work: Promise<T>,
+  ms: number,
+  clock: Clock,
+  createError: () => Error,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(ms, () => reject(createError()));
     work.then(resolve, reject).finally(cancel);

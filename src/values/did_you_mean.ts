@@ -8,14 +8,20 @@ import { levenshteinDistance } from "@std/text/levenshtein-distance";
  * @returns An empty text if none of them differs from the word by a typing error only.
  */
 export function didYouMean(word: string, words: readonly string[]): string {
-  const closest = closestString(word, words, { caseSensitive: true, compareFn: countErrors });
+  const closest = closestString(word, words, {
+    caseSensitive: true,
+    compareFn: countErrors,
+  });
   const maxErrors = word.length < 4 ? 1 : 2;
-  return countErrors(word, closest) <= maxErrors ? `; did you mean ${closest}?` : "";
+  return countErrors(word, closest) <= maxErrors
+    ? `; did you mean ${closest}?`
+    : "";
 }
 
 /** Swapped letters are one error. */
 function countErrors(word: string, candidate: string): number {
-  const isSwapped = word !== candidate && sortLetters(word) === sortLetters(candidate);
+  const isSwapped = word !== candidate &&
+    sortLetters(word) === sortLetters(candidate);
   return isSwapped ? 1 : levenshteinDistance(word, candidate);
 }
 

@@ -8,7 +8,11 @@ const UNITS = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as const;
 export function parseDuration(text: string): number | undefined {
   if (!/^(\d{1,9}(h|ms|m|s))+$/.test(text)) return undefined;
   const parts = text.matchAll(/(\d+)(h|ms|m|s)/g);
-  return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * UNITS[unit as keyof typeof UNITS], 0);
+  return parts.reduce(
+    (sum, [, amount, unit]) =>
+      sum + Number(amount) * UNITS[unit as keyof typeof UNITS],
+    0,
+  );
 }
 
 /** Formats milliseconds in the largest units that fit: 5400000 is `1h30m`. */

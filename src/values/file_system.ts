@@ -2,7 +2,9 @@ import { isGranted } from "./permissions.ts";
 
 /** What is read of local files, in the same way on Deno and on Node.js. Errors are those of the runtime. */
 export interface FileSystem {
-  stat(path: string): Promise<{ readonly isFile: boolean; readonly isDirectory: boolean }>;
+  stat(
+    path: string,
+  ): Promise<{ readonly isFile: boolean; readonly isDirectory: boolean }>;
   /** Returns the names of a directory's entries. */
   names(directory: string): Promise<string[]>;
   /** Reads a file until its end, or until the buffer is full, and returns the number of bytes. */
@@ -24,12 +26,17 @@ export interface FileSystem {
 /** Local files by the functions of Deno, since importing those of Node.js would cost it 20 ms. */
 export const denoFileSystem: FileSystem = {
   stat: (path) => Deno.stat(path),
-  names: async (directory) => (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name),
+  names: async (directory) =>
+    (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name),
   async readInto(buffer, path) {
     const file = await Deno.open(path); // without `using`, which Node.js 22 cannot parse
     try {
       let size = 0;
-      for (let count: number | null = 0; count !== null && size < buffer.length; size += count ?? 0) {
+      for (
+        let count: number | null = 0;
+        count !== null && size < buffer.length;
+        size += count ?? 0
+      ) {
         count = await file.read(buffer.subarray(size));
       }
       return size;
@@ -54,7 +61,10 @@ export const denoFileSystem: FileSystem = {
   },
 };
 
-async function readEvents(watcher: Deno.FsWatcher, onChange: (paths: readonly string[]) => void): Promise<void> {
+async function readEvents(
+  watcher: Deno.FsWatcher,
+  onChange: (paths: readonly string[]) => void,
+): Promise<void> {
   for await (const { kind, paths } of watcher) {
     if (kind !== "access") onChange(paths);
   }
@@ -62,5 +72,7 @@ async function readEvents(watcher: Deno.FsWatcher, onChange: (paths: readonly st
 
 /** Without the permission, watching would prompt. */
 function requireRead(path: string): void {
-  if (!isGranted({ name: "read", path })) throw new Deno.errors.NotCapable(`expected --allow-read=${path}`);
+  if (!isGranted({ name: "read", path })) {
+    throw new Deno.errors.NotCapable(`expected --allow-read=${path}`);
+  }
 }

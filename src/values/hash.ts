@@ -4,7 +4,9 @@ const encoder = new TextEncoder();
 
 /** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
 export async function sriHash(text: string): Promise<string> {
-  return `sha256-${encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))}`;
+  return `sha256-${
+    encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))
+  }`;
 }
 
 /** Serializes a map as canonical JSON: names sorted by code units, no whitespace (REP-RFC-0001 §8.3). */
@@ -16,11 +18,16 @@ export function canonicalJson(map: ReadonlyMap<string, string>): string {
 }
 
 /** Returns the hash of a configuration: that of its PUBLIC values, equal on all replicas that have them. */
-export function configurationHash(publicValues: ReadonlyMap<string, string>): Promise<string> {
+export function configurationHash(
+  publicValues: ReadonlyMap<string, string>,
+): Promise<string> {
   return sriHash(canonicalJson(publicValues));
 }
 
 /** Returns the beginning of a hash, with which logs, metrics and URLs name a configuration. */
 export function shortHash(hash: string): string {
-  return hash.slice("sha256-".length, "sha256-".length + 12).replaceAll("+", "-").replaceAll("/", "_");
+  return hash.slice("sha256-".length, "sha256-".length + 12).replaceAll(
+    "+",
+    "-",
+  ).replaceAll("/", "_");
 }

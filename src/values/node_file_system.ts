@@ -8,7 +8,8 @@ export const nodeFileSystem: FileSystem = {
     const info = await stat(path);
     return { isFile: info.isFile(), isDirectory: info.isDirectory() };
   },
-  isDirectory: (path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false,
+  isDirectory: (path) =>
+    statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false,
   names: (directory) => readdir(directory),
   async readInto(buffer, path) {
     const file = await open(path);
@@ -24,7 +25,9 @@ export const nodeFileSystem: FileSystem = {
   },
   watch(directories, onChange, onError) {
     // On some systems the name is unknown: then anything may have changed.
-    const watchers = directories.map((directory) => watch(directory, (_event, name) => onChange([name ?? ".."])));
+    const watchers = directories.map((directory) =>
+      watch(directory, (_event, name) => onChange([name ?? ".."]))
+    );
     for (const watcher of watchers) watcher.on("error", onError);
     return () => watchers.forEach((watcher) => watcher.close());
   },

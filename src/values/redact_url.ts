@@ -5,7 +5,10 @@
 export function redactUrl(url: URL | string): string {
   return String(url)
     .replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, "$1…@") // up to the last @: a malformed password may contain any character
-    .replace(/^([a-z][a-z0-9+.-]*:\/\/[^\s/:@[]*):(?!\d{1,5}(?:[/?#,]|$))[^/]*/i, "$1:…")
+    .replace(
+      /^([a-z][a-z0-9+.-]*:\/\/[^\s/:@[]*):(?!\d{1,5}(?:[/?#,]|$))[^/]*/i,
+      "$1:…",
+    )
     .replace(/[?#].*$/s, "?…");
 }
 

@@ -10,5 +10,7 @@ export const EXPECTED_UPSTREAM =
 export function parseUpstream(upstream: URL | string): URL | undefined {
   const url = URL.parse(upstream);
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined;
-  return url.username + url.password + url.search + url.hash === "" ? url : undefined;
+  return url.username + url.password + url.search + url.hash === ""
+    ? url
+    : undefined;
 }

@@ -7,12 +7,18 @@ import { parseIp } from "../http/ip_address.ts";
  *
  * @param allowedHosts Vite's option; `true` allows any host.
  */
-export function allowedHostRule(allowedHosts: readonly string[] | true | undefined = []): (host: string) => boolean {
+export function allowedHostRule(
+  allowedHosts: readonly string[] | true | undefined = [],
+): (host: string) => boolean {
   if (allowedHosts === true) return () => true;
-  const patterns = allowedHosts.flatMap((host) => host.startsWith(".") ? [host.slice(1), `*${host}`] : [host]);
+  const patterns = allowedHosts.flatMap((host) =>
+    host.startsWith(".") ? [host.slice(1), `*${host}`] : [host]
+  );
   const isAllowed = hostRule(["localhost", "*.localhost", ...patterns]);
   return (host) => {
     const url = URL.parse(`http://${host}`);
-    return url !== null && (parseIp(url.hostname.replace(/^\[|\]$/g, "")) !== undefined || isAllowed(url.origin));
+    return url !== null &&
+      (parseIp(url.hostname.replace(/^\[|\]$/g, "")) !== undefined ||
+        isAllowed(url.origin));
   };
 }

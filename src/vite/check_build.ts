@@ -13,11 +13,18 @@ const MIN_VALUE_LENGTH = 8;
  *
  * @throws {Error} If there are any: with the file and the name of the variable, but not the value.
  */
-export async function checkBuild(files: readonly ViteOutput[], envFiles: readonly string[]): Promise<void> {
+export async function checkBuild(
+  files: readonly ViteOutput[],
+  envFiles: readonly string[],
+): Promise<void> {
   const secrets = (await Promise.all(envFiles.map(secretsIn))).flat();
-  const findings = files.flatMap((file) => findIn(textOf(file), secrets).map((what) => `${file.fileName}: ${what}`));
+  const findings = files.flatMap((file) =>
+    findIn(textOf(file), secrets).map((what) => `${file.fileName}: ${what}`)
+  );
   if (findings.length === 0) return;
-  throw new Error(`Cannot build: the output contains secrets\n${findings.join("\n")}`);
+  throw new Error(
+    `Cannot build: the output contains secrets\n${findings.join("\n")}`,
+  );
 }
 
 async function secretsIn(path: string): Promise<Variable[]> {
@@ -36,10 +43,15 @@ function findIn(text: string, secrets: readonly Variable[]): string[] {
   const values = secrets.filter(({ value }) =>
     text.includes(value) || text.includes(JSON.stringify(value).slice(1, -1))
   );
-  return [...(format ? [format.detail] : []), ...values.map(({ name }) => `the value of ${name}`)];
+  return [
+    ...(format ? [format.detail] : []),
+    ...values.map(({ name }) => `the value of ${name}`),
+  ];
 }
 
 function textOf(file: ViteOutput): string {
   if (file.type === "chunk") return file.code;
-  return typeof file.source === "string" ? file.source : new TextDecoder().decode(file.source);
+  return typeof file.source === "string"
+    ? file.source
+    : new TextDecoder().decode(file.source);
 }

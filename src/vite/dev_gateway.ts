@@ -6,7 +6,12 @@ import { parseManifest } from "../config/manifest.ts";
 import { watchFiles } from "../config/sources.ts";
 import { ConfigurationError } from "../config/snapshot.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
-import { type NodeHandler, type NodeRequest, type NodeResponse, toNodeHandler } from "../http/node_handler.ts";
+import {
+  type NodeHandler,
+  type NodeRequest,
+  type NodeResponse,
+  toNodeHandler,
+} from "../http/node_handler.ts";
 import { createLog, type Log, messageOf, silentLog } from "../observe/log.ts";
 import { memoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
@@ -65,14 +70,18 @@ export class DevGateway {
   readonly handler: NodeHandler = (request, response, next) => {
     if (this.#handle === undefined || !this.#isOwn(request)) return next?.();
     forbidOtherOrigins(response);
-    if (this.#isAllowedHost(hostOf(request))) return this.#handle(request, response, next);
+    if (this.#isAllowedHost(hostOf(request))) {
+      return this.#handle(request, response, next);
+    }
     response.writeHead(421, {});
     response.end();
   };
 
   /** Inserts the configuration into a page. */
   async insert(html: string): Promise<string> {
-    const page = new Response(html, { headers: { "content-type": "text/html; charset=utf-8" } });
+    const page = new Response(html, {
+      headers: { "content-type": "text/html; charset=utf-8" },
+    });
     return await (await this.#gateway?.inject(page))?.text() ?? html;
   }
 
@@ -92,7 +101,9 @@ export class DevGateway {
       this.#sensitive.served = read;
       this.#showValid(isStart ? this.#mistake !== undefined : read !== served);
     } catch (error) {
-      const issues = error instanceof ConfigurationError ? error.issues : [messageOf(error)];
+      const issues = error instanceof ConfigurationError
+        ? error.issues
+        : [messageOf(error)];
       this.#report(issues.map((issue) => this.#locate(issue)).join("\n"));
     }
   }
@@ -103,7 +114,9 @@ export class DevGateway {
     stores.set(root, store);
     this.#gateway = await createGateway({
       variables: () => this.#readVariables(),
-      manifest: manifest === undefined ? undefined : () => readManifest(manifest),
+      manifest: manifest === undefined
+        ? undefined
+        : () => readManifest(manifest),
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       hotReload: true,
       basePath: base.startsWith("/") ? base.replace(/\/$/, "") : "",
@@ -116,7 +129,9 @@ export class DevGateway {
   async #readVariables(): Promise<Environment> {
     const { variables, places } = await readVariables(this.#options.envFiles);
     this.#places = places;
-    this.#sensitive.read = JSON.stringify(classify(variables).variables.filter(({ tier }) => tier === "sensitive"));
+    this.#sensitive.read = JSON.stringify(
+      classify(variables).variables.filter(({ tier }) => tier === "sensitive"),
+    );
     return variables;
   }
 
@@ -132,7 +147,10 @@ export class DevGateway {
     const { manifest: path, types, config: { logger, root } } = this.#options;
     if (path === undefined || types === undefined) return;
     const options = { path: relative(root, path), readSettings: undefined };
-    const { manifest, issues } = parseManifest(await readManifest(path), options);
+    const { manifest, issues } = parseManifest(
+      await readManifest(path),
+      options,
+    );
     if (issues.length > 0) throw new ConfigurationError(issues);
     const text = generateTypes(manifest.variables);
     if (await readFile(types, "utf8").catch(() => undefined) === text) return;
@@ -143,15 +161,24 @@ export class DevGateway {
   async #watch(): Promise<void> {
     const { manifest, envFiles, config: { logger } } = this.#options;
     const paths = manifest === undefined ? envFiles : [...envFiles, manifest];
-    const reload = () => void (this.#reloading = this.#reloading.then(() => this.#load()));
-    const onError = (error: unknown) => logger.error(`[rep] cannot watch ${paths.join(", ")}: ${messageOf(error)}`);
+    const reload = () =>
+      void (this.#reloading = this.#reloading.then(() => this.#load()));
+    const onError = (error: unknown) =>
+      logger.error(
+        `[rep] cannot watch ${paths.join(", ")}: ${messageOf(error)}`,
+      );
     this.#watcher = await watchFiles(paths, reload, { onError });
   }
 
   #report(mistake: string): void {
     this.#mistake = mistake;
-    const rest = this.#gateway === undefined ? "pages have no configuration" : "the last valid configuration stays";
-    this.#options.config.logger.error(`[rep] ${mistake}\n[rep] ${rest} until that is corrected`, { timestamp: true });
+    const rest = this.#gateway === undefined
+      ? "pages have no configuration"
+      : "the last valid configuration stays";
+    this.#options.config.logger.error(
+      `[rep] ${mistake}\n[rep] ${rest} until that is corrected`,
+      { timestamp: true },
+    );
     this.#showMistake();
   }
 
@@ -160,7 +187,11 @@ export class DevGateway {
     const { pages, config: { logger } } = this.#options;
     const wasInvalid = this.#mistake !== undefined;
     this.#mistake = undefined;
-    if (wasInvalid) logger.info("[rep] the configuration is valid again", { timestamp: true });
+    if (wasInvalid) {
+      logger.info("[rep] the configuration is valid again", {
+        timestamp: true,
+      });
+    }
     if (isOutdated) pages?.send({ type: "full-reload" });
     else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
@@ -168,20 +199,32 @@ export class DevGateway {
   #showMistake(): void {
     const { pages } = this.#options;
     // Vite keeps an error for the next page if none is open, but so does `#mistake`.
-    if (this.#mistake === undefined || pages === undefined || pages.clients.size === 0) return;
+    if (
+      this.#mistake === undefined || pages === undefined ||
+      pages.clients.size === 0
+    ) return;
     // A page whose first update finds an overlay is reloaded, so that has to be an update before the overlay.
     pages.send({ type: "update", updates: [] });
-    pages.send({ type: "error", err: { message: this.#mistake, stack: "", plugin: "rep" } });
+    pages.send({
+      type: "error",
+      err: { message: this.#mistake, stack: "", plugin: "rep" },
+    });
   }
 
   #isOwn({ url = "" }: NodeRequest): boolean {
-    return url.startsWith(`${this.#options.config.base.replace(/\/$/, "")}/rep/`);
+    return url.startsWith(
+      `${this.#options.config.base.replace(/\/$/, "")}/rep/`,
+    );
   }
 }
 
 /** Vite permits other origins on this computer to read what it serves. */
-function forbidOtherOrigins(response: NodeResponse & { removeHeader?(name: string): void }): void {
-  for (const name of ["access-control-allow-origin", "vary"]) response.removeHeader?.(name);
+function forbidOtherOrigins(
+  response: NodeResponse & { removeHeader?(name: string): void },
+): void {
+  for (const name of ["access-control-allow-origin", "vary"]) {
+    response.removeHeader?.(name);
+  }
 }
 
 function hostOf({ headers }: NodeRequest): string {
@@ -190,7 +233,9 @@ function hostOf({ headers }: NodeRequest): string {
 
 async function readManifest(path: string): Promise<string> {
   return await readFile(path, "utf8").catch((error) => {
-    throw error.code === "ENOENT" ? new Error(`${path}: expected the manifest, or no option "manifest"`) : error;
+    throw error.code === "ENOENT"
+      ? new Error(`${path}: expected the manifest, or no option "manifest"`)
+      : error;
   });
 }
 
@@ -202,12 +247,16 @@ async function readManifest(path: string): Promise<string> {
 function viteLog(logger: ViteLogger): Log {
   const write = (line: string) => {
     const [, level, message] = /^\S+ (\S+) +(.*)$/s.exec(line) ?? [];
-    logger[level === "ERROR" ? "error" : "warn"](`[rep] ${message}`, { timestamp: true });
+    logger[level === "ERROR" ? "error" : "warn"](`[rep] ${message}`, {
+      timestamp: true,
+    });
   };
   const log = createLog({ format: "text", level: "warn", write });
   return {
     ...silentLog,
-    warn: (event, fields) => event === "rep.start.warning" ? undefined : log.warn(event, fields),
-    error: (event, fields) => event === "rep.config.rejected" ? undefined : log.error(event, fields),
+    warn: (event, fields) =>
+      event === "rep.start.warning" ? undefined : log.warn(event, fields),
+    error: (event, fields) =>
+      event === "rep.config.rejected" ? undefined : log.error(event, fields),
   };
 }

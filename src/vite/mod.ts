@@ -16,7 +16,12 @@ import { requireRuntime } from "../config/require_runtime.ts";
 import { checkBuild } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
-import type { ViteConfig, ViteDevServer, ViteOutput, VitePreviewServer } from "./vite.ts";
+import type {
+  ViteConfig,
+  ViteDevServer,
+  ViteOutput,
+  VitePreviewServer,
+} from "./vite.ts";
 
 export type {
   ViteConfig,
@@ -28,7 +33,12 @@ export type {
   VitePreviewServer,
   ViteWebSocket,
 } from "./vite.ts";
-export type { NodeHandler, NodeNext, NodeRequest, NodeResponse } from "../http/node_handler.ts";
+export type {
+  NodeHandler,
+  NodeNext,
+  NodeRequest,
+  NodeResponse,
+} from "../http/node_handler.ts";
 
 /** Options of {@linkcode rep}. Paths are relative to the root of the project. */
 export interface RepOptions {
@@ -55,7 +65,13 @@ export interface RepPlugin {
   /** Inserts the configuration into the pages of the development server. */
   transformIndexHtml: { order: "post"; handler(html: string): Promise<string> };
   /** Fails a build that contains a secret. */
-  generateBundle: { order: "post"; handler(options: unknown, bundle: Record<string, ViteOutput>): Promise<void> };
+  generateBundle: {
+    order: "post";
+    handler(
+      options: unknown,
+      bundle: Record<string, ViteOutput>,
+    ): Promise<void>;
+  };
   /** Closes the gateway. */
   closeBundle(): Promise<void>;
 }
@@ -65,12 +81,17 @@ export interface RepPlugin {
  *
  * @throws {Error} If Node.js is too old.
  */
-export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions = {}): RepPlugin {
+export function rep(
+  { manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions =
+    {},
+): RepPlugin {
   requireRuntime();
   let config: ViteConfig;
   let gateway: DevGateway | undefined;
   const paths = () => ({
-    manifest: manifest === undefined ? undefined : resolve(config.root, manifest),
+    manifest: manifest === undefined
+      ? undefined
+      : resolve(config.root, manifest),
     envFiles: [envFile].flat().map((path) => resolve(config.root, path)),
     types: types === false ? undefined : resolve(config.root, types),
   });
@@ -81,13 +102,24 @@ export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = tru
     },
     async configureServer({ config, middlewares, ws }) {
       const { allowedHosts } = config.server;
-      gateway = await DevGateway.start({ ...paths(), config, allowedHosts, pages: ws });
+      gateway = await DevGateway.start({
+        ...paths(),
+        config,
+        allowedHosts,
+        pages: ws,
+      });
       middlewares.use(gateway.handler);
     },
     async configurePreviewServer({ config, middlewares, httpServer }) {
-      const started = await DevGateway.start({ ...paths(), config, allowedHosts: config.preview.allowedHosts });
+      const started = await DevGateway.start({
+        ...paths(),
+        config,
+        allowedHosts: config.preview.allowedHosts,
+      });
       middlewares.use(started.handler);
-      middlewares.use(insertIntoBuiltPages(config, (page) => started.insert(page)));
+      middlewares.use(
+        insertIntoBuiltPages(config, (page) => started.insert(page)),
+      );
       httpServer.on("close", () => void started.close());
     },
     transformIndexHtml: {
@@ -97,7 +129,10 @@ export function rep({ manifest, envFile = [], types = "src/rep.d.ts", lint = tru
     },
     generateBundle: {
       order: "post",
-      handler: async (_options, bundle) => lint ? await checkBuild(Object.values(bundle), paths().envFiles) : undefined,
+      handler: async (_options, bundle) =>
+        lint
+          ? await checkBuild(Object.values(bundle), paths().envFiles)
+          : undefined,
     },
     async closeBundle() {
       await gateway?.close();

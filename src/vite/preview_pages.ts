@@ -9,7 +9,10 @@ import type { ViteConfig } from "./vite.ts";
  *
  * @param insert Inserts the configuration into a page.
  */
-export function insertIntoBuiltPages(config: ViteConfig, insert: (html: string) => Promise<string>): NodeHandler {
+export function insertIntoBuiltPages(
+  config: ViteConfig,
+  insert: (html: string) => Promise<string>,
+): NodeHandler {
   return (request, response, next = () => {}) => {
     const isPage = ["GET", "HEAD"].includes(request.method ?? "") &&
       String(request.headers.accept).includes("text/html");
@@ -28,7 +31,10 @@ export function insertIntoBuiltPages(config: ViteConfig, insert: (html: string) 
   };
 }
 
-async function findPage({ url = "/" }: NodeRequest, config: ViteConfig): Promise<string | undefined> {
+async function findPage(
+  { url = "/" }: NodeRequest,
+  config: ViteConfig,
+): Promise<string | undefined> {
   const { root, base, appType, build } = config;
   const path = URL.parse(url, "http://localhost")?.pathname;
   if (!path?.startsWith(base)) return undefined;
@@ -37,7 +43,9 @@ async function findPage({ url = "/" }: NodeRequest, config: ViteConfig): Promise
   const fallback = appType === "spa" ? ["index.html"] : [];
   for (const candidate of [...candidatesFor(name), ...fallback]) {
     const file = resolve(folder, candidate);
-    const html = file.startsWith(folder + sep) ? await readFile(file, "utf8").catch(() => undefined) : undefined;
+    const html = file.startsWith(folder + sep)
+      ? await readFile(file, "utf8").catch(() => undefined)
+      : undefined;
     if (html !== undefined) return html;
   }
   return undefined;

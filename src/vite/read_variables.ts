@@ -16,18 +16,34 @@ interface LocatedVariables {
  *
  * @throws {ConfigurationError} If a file cannot be read or is invalid: with its path and the line of each issue.
  */
-export async function readVariables(paths: readonly string[]): Promise<LocatedVariables> {
+export async function readVariables(
+  paths: readonly string[],
+): Promise<LocatedVariables> {
   const files = await readEnvFiles(paths).catch(rejectWithLinks);
   const places = new Map(
-    files.flatMap(({ lines }, index) => [...lines].map(([name, line]) => [name, `${paths[index]}:${line}`] as const)),
+    files.flatMap(({ lines }, index) =>
+      [...lines].map(([name, line]) =>
+        [name, `${paths[index]}:${line}`] as const
+      )
+    ),
   );
   const environment = readEnvironment();
   for (const name of Object.keys(environment)) places.delete(name);
-  return { variables: Object.assign({}, ...files.map(({ variables }) => variables), environment), places };
+  return {
+    variables: Object.assign(
+      {},
+      ...files.map(({ variables }) => variables),
+      environment,
+    ),
+    places,
+  };
 }
 
 /** Terminals and editors open `path:line` at a click if it is not within quotes. */
 function rejectWithLinks(error: unknown): never {
   if (!(error instanceof ConfigurationError)) throw error;
-  throw new ConfigurationError(error.issues.map((issue) => issue.replace(/^"(.*?)":/, "$1:")), { cause: error });
+  throw new ConfigurationError(
+    error.issues.map((issue) => issue.replace(/^"(.*?)":/, "$1:")),
+    { cause: error },
+  );
 }

@@ -25,9 +25,13 @@ export interface ViteConfig {
   /** Where a build is. */
   readonly build: { readonly outDir: string };
   /** Options of the development server. */
-  readonly server: { readonly allowedHosts?: readonly string[] | true | undefined };
+  readonly server: {
+    readonly allowedHosts?: readonly string[] | true | undefined;
+  };
   /** Options of the preview server. */
-  readonly preview: { readonly allowedHosts?: readonly string[] | true | undefined };
+  readonly preview: {
+    readonly allowedHosts?: readonly string[] | true | undefined;
+  };
   /** Where to print. */
   readonly logger: ViteLogger;
 }
@@ -54,7 +58,10 @@ export interface ViteWebSocket {
   readonly clients: { readonly size: number };
   /** Sends a message to all open pages. */
   send(
-    message: { type: "error"; err: ViteError } | { type: "update"; updates: [] } | { type: "full-reload" },
+    message:
+      | { type: "error"; err: ViteError }
+      | { type: "update"; updates: [] }
+      | { type: "full-reload" },
   ): void;
   /** Calls back when a page has connected. */
   on(event: "connection", listener: () => void): void;
@@ -83,4 +90,8 @@ export interface VitePreviewServer {
 /** A file of a build. */
 export type ViteOutput =
   | { readonly type: "chunk"; readonly fileName: string; readonly code: string }
-  | { readonly type: "asset"; readonly fileName: string; readonly source: string | Uint8Array };
+  | {
+    readonly type: "asset";
+    readonly fileName: string;
+    readonly source: string | Uint8Array;
+  };

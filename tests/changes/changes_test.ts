@@ -18,24 +18,39 @@ function superseded(lines: readonly Record<string, unknown>[]): number {
 }
 
 Deno.test("a replica logs that another configuration is active, and publishes its own again afterwards", async () => {
-  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
+  const options = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+  };
   await using own = await setUp({ REP_PUBLIC_A: "own" }, options);
   const stream = await own.listen();
   await stream.pull();
   const other = await setUp({ REP_PUBLIC_A: "other" }, options);
   await options.clock.tick(PERIOD_MS);
   assertEquals([superseded(own.lines), superseded(other.lines)], [1, 0]);
-  const { configuration, active } = own.lines.find(({ msg }) => msg === "rep.rollout.superseded") ?? {};
-  assertEquals([configuration, active], [await hashOf({ A: "own" }), await hashOf({ A: "other" })]);
+  const { configuration, active } =
+    own.lines.find(({ msg }) => msg === "rep.rollout.superseded") ?? {};
+  assertEquals([configuration, active], [
+    await hashOf({ A: "own" }),
+    await hashOf({ A: "other" }),
+  ]);
   await other.gateway.close();
   await options.clock.tick(PERIOD_MS);
-  assertEquals((await stream.take(2)).map(({ data }) => data.value), ["other", "own"]);
+  assertEquals((await stream.take(2)).map(({ data }) => data.value), [
+    "other",
+    "own",
+  ]);
   assertEquals(superseded(own.lines), 1);
   await stream.close();
 });
 
 Deno.test("a replica logs once that another configuration is active if it is already when it joins", async () => {
-  const options = { store: memoryStore(), clock: new FakeClock(), random: () => 0 };
+  const options = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+  };
   await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
   await using _next = await setUp({ REP_PUBLIC_A: "next" }, options);
   await using again = await setUp({ REP_PUBLIC_A: "old" }, options);
@@ -44,22 +59,38 @@ Deno.test("a replica logs once that another configuration is active if it is alr
 
 /** Returns the lines about which configuration is active. */
 function standing(lines: readonly Record<string, unknown>[]): unknown[] {
-  const events = ["rep.rollout.active", "rep.rollout.superseded", "rep.config.not_published"];
-  return lines.filter(({ msg, level }) => events.includes(String(msg)) && level !== "DEBUG")
+  const events = [
+    "rep.rollout.active",
+    "rep.rollout.superseded",
+    "rep.config.not_published",
+  ];
+  return lines.filter(({ msg, level }) =>
+    events.includes(String(msg)) && level !== "DEBUG"
+  )
     .map(({ msg, configuration, active }) => [msg, configuration, active]);
 }
 
 /** Returns the problems in the health report, and the metric of the active configuration. */
-async function statusOf({ gateway }: Pick<TestGateway, "gateway">): Promise<unknown[]> {
-  const ask = async (path: string) => await gateway.fetchHealth(new Request(`http://health.test${path}`));
+async function statusOf(
+  { gateway }: Pick<TestGateway, "gateway">,
+): Promise<unknown[]> {
+  const ask = async (path: string) =>
+    await gateway.fetchHealth(new Request(`http://health.test${path}`));
   const { problems } = await (await ask("/rep/health")).json();
-  return [problems, /^rep_rollout_active.*$/m.exec(await (await ask("/metrics")).text())?.[0]];
+  return [
+    problems,
+    /^rep_rollout_active.*$/m.exec(await (await ask("/metrics")).text())?.[0],
+  ];
 }
 
 Deno.test("a replica does not say that a new configuration is superseded while the store is unavailable, but that the previous one stays active", async () => {
   const clock = new FakeClock();
   let isDown = false;
-  const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
+  const options = {
+    store: fallibleStore(memoryStore(), () => isDown),
+    clock,
+    random: () => 0,
+  };
   await using other = await setUp({ REP_PUBLIC_A: "old" }, options);
   await using gate = await setUp({ REP_PUBLIC_A: "old" }, options);
   const [old, next] = [await hashOf({ A: "old" }), await hashOf({ A: "new" })];
@@ -70,21 +101,43 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   const before = ["rep.rollout.active", old, undefined];
   const failure = ["rep.config.not_published", next, old];
   assertEquals(standing(gate.lines), [before, failure]);
-  const { detail } = gate.lines.find(({ msg }) => msg === "rep.config.not_published") ?? {};
-  assertMatch(String(detail), /^the previous configuration stays active until this succeeds; Cannot use the store: /);
-  assertEquals(await statusOf(gate), [["store_unavailable"], `rep_rollout_active{configuration="${old}"} 0`]);
+  const { detail } =
+    gate.lines.find(({ msg }) => msg === "rep.config.not_published") ?? {};
+  assertMatch(
+    String(detail),
+    /^the previous configuration stays active until this succeeds; Cannot use the store: /,
+  );
+  assertEquals(await statusOf(gate), [
+    ["store_unavailable"],
+    `rep_rollout_active{configuration="${old}"} 0`,
+  ]);
 
   isDown = false;
   await clock.tick(2 * PERIOD_MS);
-  assertEquals(standing(gate.lines), [before, failure, ["rep.rollout.active", next, undefined]]);
-  assertEquals(standing(other.lines), [before, ["rep.rollout.superseded", old, next]]);
-  assertEquals(await statusOf(gate), [undefined, `rep_rollout_active{configuration="${next}"} 1`]);
+  assertEquals(standing(gate.lines), [before, failure, [
+    "rep.rollout.active",
+    next,
+    undefined,
+  ]]);
+  assertEquals(standing(other.lines), [before, [
+    "rep.rollout.superseded",
+    old,
+    next,
+  ]]);
+  assertEquals(await statusOf(gate), [
+    undefined,
+    `rep_rollout_active{configuration="${next}"} 1`,
+  ]);
 });
 
 Deno.test("a replica says that a configuration is superseded once it could be announced", async () => {
   const clock = new FakeClock();
   let isDown = false;
-  const options = { store: fallibleStore(memoryStore(), () => isDown), clock, random: () => 0 };
+  const options = {
+    store: fallibleStore(memoryStore(), () => isDown),
+    clock,
+    random: () => 0,
+  };
   await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
   await using _newer = await setUp({ REP_PUBLIC_A: "newer" }, options);
   await using gate = await setUp({ REP_PUBLIC_A: "newer" }, options);
@@ -94,7 +147,10 @@ Deno.test("a replica says that a configuration is superseded once it could be an
   await gate.set({ REP_PUBLIC_A: "old" });
   isDown = false;
   await clock.tick(2 * PERIOD_MS);
-  const [old, newer] = [await hashOf({ A: "old" }), await hashOf({ A: "newer" })];
+  const [old, newer] = [
+    await hashOf({ A: "old" }),
+    await hashOf({ A: "newer" }),
+  ];
   assertEquals(standing(gate.lines), [
     ["rep.rollout.active", newer, undefined],
     ["rep.config.not_published", old, newer],
@@ -103,8 +159,12 @@ Deno.test("a replica says that a configuration is superseded once it could be an
 });
 
 Deno.test("a replica warns that its configuration replaces a newer one whose processes are dead, but not of one that was stopped", async () => {
-  const [old, newer] = [await hashOf({ A: "old" }), await hashOf({ A: "newer" })];
-  const reason = "the processes of the configuration that it replaces no longer send heartbeats: vm 127.0.0.1:18080";
+  const [old, newer] = [
+    await hashOf({ A: "old" }),
+    await hashOf({ A: "newer" }),
+  ];
+  const reason =
+    "the processes of the configuration that it replaces no longer send heartbeats: vm 127.0.0.1:18080";
   for (
     const [ending, expected] of [
       ["stop", ["INFO", old, undefined, undefined]],
@@ -124,8 +184,11 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
     if (ending === "stop") await other.gateway.close();
     isCutOff = true;
     for (let periods = 0; periods < 6; periods++) await clock.tick(PERIOD_MS);
-    const lines = gate.lines.filter(({ msg }) => msg === "rep.rollout.active").slice(1);
-    const found = lines.map(({ level, configuration, replaces, detail }) => [level, configuration, replaces, detail]);
+    const lines = gate.lines.filter(({ msg }) => msg === "rep.rollout.active")
+      .slice(1);
+    const found = lines.map((
+      { level, configuration, replaces, detail },
+    ) => [level, configuration, replaces, detail]);
     assertEquals(found, [[...expected]], ending);
   }
 });
@@ -133,7 +196,11 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
 Deno.test("a replica announces its instance ID, if it has one", async () => {
   for (const instanceId of ["host:8080", undefined]) {
     const store = memoryStore();
-    await using _gate = await setUp({}, { store, clock: new FakeClock(), instanceId });
+    await using _gate = await setUp({}, {
+      store,
+      clock: new FakeClock(),
+      instanceId,
+    });
     const members = await store.list<Member>(["member"]);
     assertEquals(members.map(({ value }) => value.instanceId), [instanceId]);
   }
@@ -147,7 +214,10 @@ Deno.test("a replica logs an unexpected error of a heartbeat", async () => {
     const entries = await inner.list<never>(prefix, options);
     return isBroken && prefix[0] === "member" ? [undefined as never] : entries;
   };
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...delegate(inner), list }, clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...delegate(inner), list },
+    clock,
+  });
   isBroken = true;
   await clock.tick(PERIOD_MS);
   isBroken = false;

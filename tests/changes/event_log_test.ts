@@ -1,5 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { commitDifference, difference, type PublicTarget } from "../../src/changes/commit_difference.ts";
+import {
+  commitDifference,
+  difference,
+  type PublicTarget,
+} from "../../src/changes/commit_difference.ts";
 import type { EventLog } from "../../src/changes/event_log.ts";
 import type { LogEvent } from "../../src/changes/log_event.ts";
 import { kvStore } from "../../src/store/kv.ts";
@@ -16,16 +20,36 @@ const STORES: Record<string, () => Promise<Store>> = {
   kv: async () => kvStore(await Deno.openKv(":memory:")),
 };
 
-function target(values: Record<string, string>, other: Partial<PublicTarget> = {}): PublicTarget {
-  return { public: new Map(Object.entries(values)), sensitive: new Map(), server: new Set(), ...other };
+function target(
+  values: Record<string, string>,
+  other: Partial<PublicTarget> = {},
+): PublicTarget {
+  return {
+    public: new Map(Object.entries(values)),
+    sensitive: new Map(),
+    server: new Set(),
+    ...other,
+  };
 }
 
 /** Commits the difference to a target, and returns the new events. */
-async function commitTo(log: EventLog, to: PublicTarget): Promise<readonly LogEvent[]> {
+async function commitTo(
+  log: EventLog,
+  to: PublicTarget,
+): Promise<readonly LogEvent[]> {
   const committed: LogEvent[] = [];
-  const onCommit = (events: readonly LogEvent[]) => void committed.push(...events);
-  const options = { checks: [], delivered: [], unpublished: new Set<string>(), onCommit };
-  await retryConflicts(() => commitDifference(to, log, options), { clock: systemClock, random: () => 0 });
+  const onCommit = (events: readonly LogEvent[]) =>
+    void committed.push(...events);
+  const options = {
+    checks: [],
+    delivered: [],
+    unpublished: new Set<string>(),
+    onCommit,
+  };
+  await retryConflicts(() => commitDifference(to, log, options), {
+    clock: systemClock,
+    random: () => 0,
+  });
   return committed;
 }
 
@@ -38,15 +62,26 @@ interface TestLog {
 }
 
 /** Registers a test for each store. */
-function testLog(name: string, keep: number, run: (context: TestLog) => Promise<void>): void {
+function testLog(
+  name: string,
+  keep: number,
+  run: (context: TestLog) => Promise<void>,
+): void {
   for (const [kind, open] of Object.entries(STORES)) {
     Deno.test(`${name} (${kind})`, async () => {
       const store = await open();
       const clock = new FakeClock(1000);
       const log = createEventLog(store, clock, keep);
-      const put = async (to: PublicTarget) => (await commitTo(log, to)).map(saidBy);
+      const put = async (to: PublicTarget) =>
+        (await commitTo(log, to)).map(saidBy);
       try {
-        await run({ store, log, clock, put, all: async () => (await log.after(0, 100_000)).map(saidBy) });
+        await run({
+          store,
+          log,
+          clock,
+          put,
+          all: async () => (await log.after(0, 100_000)).map(saidBy),
+        });
       } finally {
         store.close();
       }
@@ -54,23 +89,35 @@ function testLog(name: string, keep: number, run: (context: TestLog) => Promise<
   }
 }
 
-testLog("commitDifference() appends new, changed and removed variables once", 100, async ({ put, all, clock }) => {
-  assertEquals(await put(target({ B: "1", A: "1" })), [{ id: 1_000_000, name: "A", value: "1" }, {
-    id: 1_001_000,
-    name: "B",
-    value: "1",
-  }]);
-  assertEquals(await put(target({ B: "1", A: "1" })), []);
-  await clock.tick(500);
-  assertEquals(await put(target({ B: "2" })), [{ id: 1_500_000, name: "B", value: "2" }, { id: 1_501_000, name: "A" }]);
-  assertEquals(await put(target({ B: "2" })), []);
-  assertEquals(await all(), [
-    { id: 1_000_000, name: "A", value: "1" },
-    { id: 1_001_000, name: "B", value: "1" },
-    { id: 1_500_000, name: "B", value: "2" },
-    { id: 1_501_000, name: "A" },
-  ]);
-});
+testLog(
+  "commitDifference() appends new, changed and removed variables once",
+  100,
+  async ({ put, all, clock }) => {
+    assertEquals(await put(target({ B: "1", A: "1" })), [{
+      id: 1_000_000,
+      name: "A",
+      value: "1",
+    }, {
+      id: 1_001_000,
+      name: "B",
+      value: "1",
+    }]);
+    assertEquals(await put(target({ B: "1", A: "1" })), []);
+    await clock.tick(500);
+    assertEquals(await put(target({ B: "2" })), [{
+      id: 1_500_000,
+      name: "B",
+      value: "2",
+    }, { id: 1_501_000, name: "A" }]);
+    assertEquals(await put(target({ B: "2" })), []);
+    assertEquals(await all(), [
+      { id: 1_000_000, name: "A", value: "1" },
+      { id: 1_001_000, name: "B", value: "1" },
+      { id: 1_500_000, name: "B", value: "2" },
+      { id: 1_501_000, name: "A" },
+    ]);
+  },
+);
 
 testLog(
   "commitDifference() assigns increasing ids when the clock stands still or goes back",
@@ -80,7 +127,11 @@ testLog(
     await put(target({ A: "2" }));
     const slow = createEventLog(store, new FakeClock(5));
     await commitTo(slow, target({ A: "3" }));
-    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [1_000_000, 1_001_000, 1_002_000]);
+    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [
+      1_000_000,
+      1_001_000,
+      1_002_000,
+    ]);
   },
 );
 
@@ -90,26 +141,56 @@ testLog(
   async ({ log, put, all }) => {
     const state = await log.state();
     await put(target({ A: "1" }));
-    assertEquals(await appendUpdates(log, [{ name: "A", value: "2" }], state), undefined);
+    assertEquals(
+      await appendUpdates(log, [{ name: "A", value: "2" }], state),
+      undefined,
+    );
     assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
   },
 );
 
-testLog("commitDifference() appends a change once if several processes publish it", 100, async ({ put, all }) => {
-  const results = await Promise.all([put(target({ A: "1" })), put(target({ A: "1" })), put(target({ A: "1" }))]);
-  assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
-  assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
-});
+testLog(
+  "commitDifference() appends a change once if several processes publish it",
+  100,
+  async ({ put, all }) => {
+    const results = await Promise.all([
+      put(target({ A: "1" })),
+      put(target({ A: "1" })),
+      put(target({ A: "1" })),
+    ]);
+    assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
+    assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
+  },
+);
 
-testLog("commitDifference() splits changes that exceed one commit", 10_000, async ({ put, all }) => {
-  const many = Object.fromEntries(Array.from({ length: 450 }, (_, i) => [`N${String(i).padStart(3, "0")}`, "x"]));
-  const long = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`M${i}`.padEnd(1_024, "m"), "z"]));
-  const large = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]));
-  await put(target({ ...many, ...long, ...large }));
-  const events = await all() as { id: number; name: string; value: string }[];
-  assertEquals(events.map(({ id }) => id), Array.from({ length: 562 }, (_, i) => (1_000 + i) * 1_000));
-  assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), { ...many, ...long, ...large });
-});
+testLog(
+  "commitDifference() splits changes that exceed one commit",
+  10_000,
+  async ({ put, all }) => {
+    const many = Object.fromEntries(
+      Array.from(
+        { length: 450 },
+        (_, i) => [`N${String(i).padStart(3, "0")}`, "x"],
+      ),
+    );
+    const long = Object.fromEntries(
+      Array.from({ length: 100 }, (_, i) => [`M${i}`.padEnd(1_024, "m"), "z"]),
+    );
+    const large = Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [`L${i}`, "y".repeat(64_000)]),
+    );
+    await put(target({ ...many, ...long, ...large }));
+    const events = await all() as { id: number; name: string; value: string }[];
+    assertEquals(
+      events.map(({ id }) => id),
+      Array.from({ length: 562 }, (_, i) => (1_000 + i) * 1_000),
+    );
+    assertEquals(
+      Object.fromEntries(events.map(({ name, value }) => [name, value])),
+      { ...many, ...long, ...large },
+    );
+  },
+);
 
 testLog(
   "EventLog keeps the newest events and compacts older ones to the newest per variable",
@@ -117,10 +198,19 @@ testLog(
   async ({ put, all, log }) => {
     await put(target({ OLD: "stays", GONE: "goes", HOT: "0" }));
     await put(target({ OLD: "stays", HOT: "0" }));
-    for (let i = 1; i <= 60; i++) await put(target({ OLD: "stays", HOT: String(i) }));
-    const events = await all() as { id: number; name: string; value?: string }[];
+    for (let i = 1; i <= 60; i++) {
+      await put(target({ OLD: "stays", HOT: String(i) }));
+    }
+    const events = await all() as {
+      id: number;
+      name: string;
+      value?: string;
+    }[];
     const recent = events.filter(({ name }) => name === "HOT");
-    assert(recent.length >= 20 && recent.length <= 22, `${recent.length} events are kept`);
+    assert(
+      recent.length >= 20 && recent.length <= 22,
+      `${recent.length} events are kept`,
+    );
     assertEquals(recent.at(-1)?.value, "60");
     assertEquals(events.filter(({ name }) => name !== "HOT"), [
       { id: 1_002_000, name: "OLD", value: "stays" },
@@ -130,35 +220,51 @@ testLog(
   },
 );
 
-testLog("EventLog is bounded by the number of variables, however often they change", 10, async ({ put, store }) => {
-  for (let round = 0; round < 30; round++) {
-    await put(target(Object.fromEntries(["A", "B", "C", "D", "E"].map((name) => [name, String(round)]))));
-  }
-  assert((await store.list(["event"])).length <= 10 + 1 + 5);
-  assertEquals((await store.list(["state"])).length, 5);
-});
-
-testLog("EventLog.after() leads from any cursor to the current state", 15, async ({ put, all, log }) => {
-  const random = seeded(42);
-  const names = ["A", "B", "C", "D", "E", "F"];
-  const histories = new Map<number, Record<string, string>>([[0, {}]]);
-  let state: Record<string, string> = {};
-  for (let step = 0; step < 150; step++) {
-    const name = names[Math.floor(random() * names.length)] ?? "A";
-    const { [name]: _, ...others } = state;
-    state = random() < 0.3 ? others : { ...others, [name]: `v${step}` };
-    for (const { id } of await put(target(state)) as { id: number }[]) histories.set(id, state);
-  }
-  for (const [cursor, stateThen] of histories) {
-    const replayed = { ...stateThen };
-    for (const { name, value } of await log.after(cursor, 100_000)) {
-      if (value === undefined) delete replayed[name];
-      else replayed[name] = value;
+testLog(
+  "EventLog is bounded by the number of variables, however often they change",
+  10,
+  async ({ put, store }) => {
+    for (let round = 0; round < 30; round++) {
+      await put(
+        target(
+          Object.fromEntries(
+            ["A", "B", "C", "D", "E"].map((name) => [name, String(round)]),
+          ),
+        ),
+      );
     }
-    assertEquals(replayed, state, `from ${cursor}`);
-  }
-  assert((await all()).length < 30);
-});
+    assert((await store.list(["event"])).length <= 10 + 1 + 5);
+    assertEquals((await store.list(["state"])).length, 5);
+  },
+);
+
+testLog(
+  "EventLog.after() leads from any cursor to the current state",
+  15,
+  async ({ put, all, log }) => {
+    const random = seeded(42);
+    const names = ["A", "B", "C", "D", "E", "F"];
+    const histories = new Map<number, Record<string, string>>([[0, {}]]);
+    let state: Record<string, string> = {};
+    for (let step = 0; step < 150; step++) {
+      const name = names[Math.floor(random() * names.length)] ?? "A";
+      const { [name]: _, ...others } = state;
+      state = random() < 0.3 ? others : { ...others, [name]: `v${step}` };
+      for (
+        const { id } of await put(target(state)) as { id: number }[]
+      ) histories.set(id, state);
+    }
+    for (const [cursor, stateThen] of histories) {
+      const replayed = { ...stateThen };
+      for (const { name, value } of await log.after(cursor, 100_000)) {
+        if (value === undefined) delete replayed[name];
+        else replayed[name] = value;
+      }
+      assertEquals(replayed, state, `from ${cursor}`);
+    }
+    assert((await all()).length < 30);
+  },
+);
 
 testLog(
   "commitDifference() deletes old values of a variable that leaves the PUBLIC tier",
@@ -166,55 +272,95 @@ testLog(
   async ({ put, all, store }) => {
     await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
     await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
-    await put(target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }));
+    await put(
+      target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }),
+    );
     assertEquals(await all(), [
       { id: 1_000_000, name: "OTHER", value: "1" },
       { id: 1_003_000, name: "OTHER", value: "2" },
       { id: 1_004_000, name: "TOKEN", leavesPublic: true },
     ]);
-    const entries = await Promise.all([["event"], ["state"]].map((prefix) => store.list(prefix)));
+    const entries = await Promise.all(
+      [["event"], ["state"]].map((prefix) => store.list(prefix)),
+    );
     const decoder = new TextDecoder();
-    const values = entries.flat().map(({ value }) => decoder.decode((value as { value?: Uint8Array }).value));
+    const values = entries.flat().map(({ value }) =>
+      decoder.decode((value as { value?: Uint8Array }).value)
+    );
     assertEquals(values.filter((value) => value.includes("leaked")), []);
   },
 );
 
-testLog("commitDifference() keeps the history of a variable that is only removed", 100, async ({ put, all }) => {
-  await put(target({ A: "1" }));
-  await put(target({}));
-  assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }, { id: 1_001_000, name: "A" }]);
-});
+testLog(
+  "commitDifference() keeps the history of a variable that is only removed",
+  100,
+  async ({ put, all }) => {
+    await put(target({ A: "1" }));
+    await put(target({}));
+    assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }, {
+      id: 1_001_000,
+      name: "A",
+    }]);
+  },
+);
 
 testLog("commitDifference() preserves values", 100, async ({ put, all }) => {
-  const values = { BOM: "\uFEFFx", NUL: "\0", EMPTY: "", LINES: "\r\n\u2028", EMOJI: "👩‍👧".repeat(2_000) };
+  const values = {
+    BOM: "\uFEFFx",
+    NUL: "\0",
+    EMPTY: "",
+    LINES: "\r\n\u2028",
+    EMOJI: "👩‍👧".repeat(2_000),
+  };
   await put(target(values));
   const events = await all() as { name: string; value: string }[];
-  assertEquals(Object.fromEntries(events.map(({ name, value }) => [name, value])), values);
+  assertEquals(
+    Object.fromEntries(events.map(({ name, value }) => [name, value])),
+    values,
+  );
 });
 
 Deno.test("difference() treats a deleted variable that is set again as an update", () => {
-  const events = new Map([["A", { id: 1, name: "A", value: undefined, leavesPublic: false }]]);
-  assertEquals(difference({ head: undefined, events }, target({ A: "" })).map(saidBy), [{ name: "A", value: "" }]);
+  const events = new Map([["A", {
+    id: 1,
+    name: "A",
+    value: undefined,
+    leavesPublic: false,
+  }]]);
+  assertEquals(
+    difference({ head: undefined, events }, target({ A: "" })).map(saidBy),
+    [{ name: "A", value: "" }],
+  );
   assertEquals(difference({ head: undefined, events }, target({})), []);
 });
 
 Deno.test("EventLog does not read its state to compact thousands of events, and once to redact them", async () => {
   const store = countedStore(memoryStore());
   const log = createEventLog(store, new FakeClock(1_000), 100);
-  const values = (round: number) => Array.from({ length: 2_500 }, (_, i) => ({ name: `V${i}`, value: `${round}` }));
+  const values = (round: number) =>
+    Array.from(
+      { length: 2_500 },
+      (_, i) => ({ name: `V${i}`, value: `${round}` }),
+    );
   await appendUpdates(log, values(1));
   const appended = (await appendUpdates(log, values(2)))!;
   assertEquals(appended, await log.state());
   store.reset();
   await log.compact(appended);
-  assertEquals([store.counts.list, store.counts.get], [Math.ceil(4_900 / 500), 0]); // only the events, in portions
+  assertEquals([store.counts.list, store.counts.get], [
+    Math.ceil(4_900 / 500),
+    0,
+  ]); // only the events, in portions
 
   const names = new Set(values(1).map(({ name }) => name));
   await appendUpdates(log, values(3));
   const state = await log.state();
   store.reset();
   assertEquals(await log.redact(names, state), true);
-  assertEquals([store.counts.list, (await store.list(["event"])).length], [1, 2_500]);
+  assertEquals([store.counts.list, (await store.list(["event"])).length], [
+    1,
+    2_500,
+  ]);
 });
 
 function seeded(seed: number): () => number {

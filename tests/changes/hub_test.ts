@@ -22,10 +22,21 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   const { log, lines } = captureLog();
   const tail = new Tail(createEventLog(memoryStore(), clock), () => {});
   await tail.readNew();
-  const limits = { maxStreams: 1, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
-  const hub = new Hub(tail, { clock, log, random: () => 0, metrics: noMetrics, ...limits });
+  const limits = {
+    maxStreams: 1,
+    maxStreamsPerClient: 1,
+    maxStreamAgeMs: 60_000,
+  };
+  const hub = new Hub(tail, {
+    clock,
+    log,
+    random: () => 0,
+    metrics: noMetrics,
+    ...limits,
+  });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
-  const reader = hub.subscribe(client, { cursor: 0, skipsOutdated: false }).pipeThrough(new TextDecoderStream())
+  const reader = hub.subscribe(client, { cursor: 0, skipsOutdated: false })
+    .pipeThrough(new TextDecoderStream())
     .getReader();
   await reader.read();
   await clock.tick(0);
@@ -36,7 +47,10 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
   clock.isBroken = false;
   await clock.tick(15_000);
   assertEquals((await heartbeat).value, ": heartbeat\nid: 0\n\n");
-  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.task.failed"]]);
+  assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
+    "ERROR",
+    "rep.task.failed",
+  ]]);
 
   await hub.close(0);
   await reader.cancel();
@@ -45,7 +59,10 @@ Deno.test("Hub logs an error of its timer and sends the next heartbeat", async (
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock, maxStreamAgeMs: 1_800_000 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    clock,
+    maxStreamAgeMs: 1_800_000,
+  });
   for (const jump of [3_600_000, -7_200_000]) {
     const stream = await gate.listen();
     await stream.pull();
@@ -53,21 +70,39 @@ Deno.test("Hub ends no stream and sends no heartbeat because the system's clock 
     clock.jump(jump);
     await clock.tick(2_000);
     await gate.set({ REP_PUBLIC_A: String(jump) });
-    assertEquals((await stream.take(1)).map(({ data }) => data.value), [String(jump)]);
-    assertEquals(stream.text().slice(opening.length).startsWith("event: "), true);
+    assertEquals((await stream.take(1)).map(({ data }) => data.value), [
+      String(jump),
+    ]);
+    assertEquals(
+      stream.text().slice(opening.length).startsWith("event: "),
+      true,
+    );
     await stream.close();
   }
 });
 
 Deno.test("Hub sends every event to a stream of a page that has caught up, also if it is read slowly", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
-  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
+  const page = new Response("<head></head>", {
+    headers: { "content-type": "text/html" },
+  });
   const html = await (await gate.gateway.inject(page)).text();
-  const stream = await gate.listen({}, `?last_event_id=${/last_event_id=(\d+)/.exec(html)?.[1]}`);
+  const stream = await gate.listen(
+    {},
+    `?last_event_id=${/last_event_id=(\d+)/.exec(html)?.[1]}`,
+  );
   await stream.pull();
   const first = stream.take(1); // waits for the next event: the stream has caught up
-  for (const value of ["2", "3", "4", "5", "6"]) await gate.set({ REP_PUBLIC_A: value });
+  for (const value of ["2", "3", "4", "5", "6"]) {
+    await gate.set({ REP_PUBLIC_A: value });
+  }
   const messages = [...await first, ...await stream.take(4)];
-  assertEquals(messages.map(({ data }) => data.value), ["2", "3", "4", "5", "6"]);
+  assertEquals(messages.map(({ data }) => data.value), [
+    "2",
+    "3",
+    "4",
+    "5",
+    "6",
+  ]);
   await stream.close();
 });

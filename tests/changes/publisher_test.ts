@@ -6,16 +6,22 @@ import { setUp } from "../_gateway.ts";
 import { delegate } from "../_store.ts";
 
 /** More variables than one commit holds. */
-const MANY = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`REP_PUBLIC_V${index}`, "1"]));
+const MANY = Object.fromEntries(
+  Array.from({ length: 400 }, (_, index) => [`REP_PUBLIC_V${index}`, "1"]),
+);
 
 /** A store that calls back before the second commit of events. */
-function interruptedStore(beforeSecond: (store: Store) => Promise<unknown>): Store {
+function interruptedStore(
+  beforeSecond: (store: Store) => Promise<unknown>,
+): Store {
   const inner = memoryStore();
   let commits = 0;
   return {
     ...delegate(inner),
     async commit(checks, writes) {
-      if (writes.some(({ key }) => key[0] === "event") && ++commits === 2) await beforeSecond(inner);
+      if (writes.some(({ key }) => key[0] === "event") && ++commits === 2) {
+        await beforeSecond(inner);
+      }
       return await inner.commit(checks, writes);
     },
   };
@@ -29,8 +35,12 @@ Deno.test("a publication whose commits all conflict is repeated every 5 s, until
     isContended && writes.some(({ key }) => key[0] === "event")
       ? Promise.resolve(undefined)
       : inner.commit(checks, writes);
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store: { ...delegate(inner), commit }, clock });
-  const failures = () => gate.lines.filter(({ msg }) => msg === "rep.config.not_published").length;
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...delegate(inner), commit },
+    clock,
+  });
+  const failures = () =>
+    gate.lines.filter(({ msg }) => msg === "rep.config.not_published").length;
   isContended = true;
   const reload = gate.set({ REP_PUBLIC_A: "2" });
   for (const expected of [1, 2, 3]) {
@@ -60,11 +70,13 @@ for (
   Deno.test(`Publisher logs every change once if the second commit of a publication ${what}`, async () => {
     const clock = new FakeClock();
     let isStarted = false;
-    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock }).finally(() => isStarted = true);
+    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock })
+      .finally(() => isStarted = true);
     while (!isStarted) await clock.tick(100); // the attempt after a conflict begins after a pause
     await using gate = await starting;
     await clock.tick(5_000);
-    const keys = gate.lines.filter(({ msg }) => msg === "rep.config.changed").map(({ key }) => `REP_PUBLIC_${key}`);
+    const keys = gate.lines.filter(({ msg }) => msg === "rep.config.changed")
+      .map(({ key }) => `REP_PUBLIC_${key}`);
     assertEquals(keys.sort(), Object.keys(MANY).sort());
   });
 }

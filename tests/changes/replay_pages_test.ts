@@ -30,14 +30,21 @@ async function setUp(count: number, valueBytes: number) {
   });
   await appendUpdates(log, changes);
   const pages = new ReplayPages(createEventLog(store, clock));
-  return { pages, reads, onRead: (hook: () => Promise<void>) => void (beforeAnswer = hook) };
+  return {
+    pages,
+    reads,
+    onRead: (hook: () => Promise<void>) => void (beforeAnswer = hook),
+  };
 }
 
 /** The ids of all events after a cursor, in thousands, chunk by chunk. */
 async function idsAfter(pages: ReplayPages, cursor: number): Promise<number[]> {
   const ids: number[] = [];
   for (;;) {
-    const frames = await pages.after((ids.at(-1) ?? cursor) * 1_000, CHUNK_BYTES);
+    const frames = await pages.after(
+      (ids.at(-1) ?? cursor) * 1_000,
+      CHUNK_BYTES,
+    );
     if (frames.length === 0) return ids;
     ids.push(...frames.map(({ id }) => id / 1_000));
   }
@@ -58,10 +65,15 @@ Deno.test("ReplayPages reads each event once, however large the events are", asy
 Deno.test("ReplayPages shares what it reads between streams, at the same time and later", async () => {
   const { pages, reads } = await setUp(300, 10_000);
   const cursors = [0, 0, 3, 7, 0];
-  const replays = await Promise.all(cursors.map((cursor) => idsAfter(pages, cursor)));
+  const replays = await Promise.all(
+    cursors.map((cursor) => idsAfter(pages, cursor)),
+  );
   assertEquals(replays, cursors.map((cursor) => range(cursor + 1, 300)));
   assertEquals(await idsAfter(pages, 0), range(1, 300));
-  assert(reads.events < 2 * 300, `${reads.events} events were read for six streams`);
+  assert(
+    reads.events < 2 * 300,
+    `${reads.events} events were read for six streams`,
+  );
 });
 
 Deno.test("ReplayPages keeps at most 16 MiB and 64 pages", async () => {
@@ -92,7 +104,10 @@ Deno.test("ReplayPages does not keep values that were redacted, not even if they
 Deno.test("ReplayPages reads again after an error", async () => {
   const { pages, onRead } = await setUp(3, 10);
   onRead(() => Promise.reject(new Error("down")));
-  assertEquals(await pages.after(0, CHUNK_BYTES).catch((error: Error) => error.message), "down");
+  assertEquals(
+    await pages.after(0, CHUNK_BYTES).catch((error: Error) => error.message),
+    "down",
+  );
   onRead(() => Promise.resolve());
   assertEquals(await idsAfter(pages, 0), [1, 2, 3]);
 });

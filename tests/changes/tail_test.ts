@@ -24,14 +24,20 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
   const clock = new FakeClock(1_000);
   const store = memoryStore();
   const log = createEventLog(store, clock);
-  await appendUpdates(log, [{ name: "A", value: "1" }, { name: "B", value: "2" }]);
+  await appendUpdates(log, [{ name: "A", value: "1" }, {
+    name: "B",
+    value: "2",
+  }]);
   const paused = pausedStore(store);
   const tail = new Tail(createEventLog(paused, clock), () => {});
   const reads = [tail.readNew(), tail.readNew(), tail.readNew()];
   paused.answer();
   await Promise.all(reads);
   await tail.readNew();
-  assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [1_000_000, 1_001_000]);
+  assertEquals(tail.cached(0, 1_000).map(({ id }) => id), [
+    1_000_000,
+    1_001_000,
+  ]);
   await tail.close();
 });
 
@@ -40,8 +46,14 @@ async function setUp(count: number, valueBytes = 1) {
   const clock = new FakeClock(1);
   const log = createEventLog(memoryStore(), clock, 1_000_000);
   const append = async (first: number, last: number) => {
-    const ids = Array.from({ length: last - first + 1 }, (_, index) => first + index);
-    const changes = ids.map((id) => ({ name: `V${id % 5}`, value: `${id}`.padEnd(valueBytes, "x") }));
+    const ids = Array.from(
+      { length: last - first + 1 },
+      (_, index) => first + index,
+    );
+    const changes = ids.map((id) => ({
+      name: `V${id % 5}`,
+      value: `${id}`.padEnd(valueBytes, "x"),
+    }));
     await appendUpdates(log, changes);
   };
   await append(1, count);
@@ -62,7 +74,12 @@ function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-for (const [count, oldest] of [[0, 0], [499, 0], [500, 0], [501, 1], [600, 100]] as const) {
+for (
+  const [count, oldest] of [[0, 0], [499, 0], [500, 0], [501, 1], [
+    600,
+    100,
+  ]] as const
+) {
   Deno.test(`Tail caches events ${oldest + 1} to ${count} of a log with ${count} events at first`, async () => {
     const { tail } = await setUp(count);
     await tail.readNew();
@@ -105,18 +122,35 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   const clock = new FakeClock(1);
   const { tail } = await setUp(1_250);
   await tail.readNew();
-  const limits = { maxStreams: 10, maxStreamsPerClient: 10, maxStreamAgeMs: 60_000 };
-  const hub = new Hub(tail, { clock, log: silentLog, random: () => 0, metrics: noMetrics, ...limits });
+  const limits = {
+    maxStreams: 10,
+    maxStreamsPerClient: 10,
+    maxStreamAgeMs: 60_000,
+  };
+  const hub = new Hub(tail, {
+    clock,
+    log: silentLog,
+    random: () => 0,
+    metrics: noMetrics,
+    ...limits,
+  });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(client, { cursor: cursor * 1_000, skipsOutdated: false }).pipeThrough(
+    const reader = hub.subscribe(client, {
+      cursor: cursor * 1_000,
+      skipsOutdated: false,
+    }).pipeThrough(
       new TextDecoderStream(),
     )
       .getReader();
     await reader.read(); // the opening
     let text = "";
-    while (!text.endsWith("id: 1250000\n\n")) text += (await reader.read()).value;
-    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id) / 1_000);
+    while (!text.endsWith("id: 1250000\n\n")) {
+      text += (await reader.read()).value;
+    }
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) =>
+      Number(id) / 1_000
+    );
     assertEquals(ids, range(cursor + 1, 1_250), `after ${cursor}`);
     await reader.cancel();
   }
@@ -128,7 +162,8 @@ Deno.test("Tail's state is not ahead of its head if an event is published while 
   const clock = new FakeClock(1);
   const inner = memoryStore();
   const log = createEventLog(inner, clock);
-  const publishNext = async (value: string) => void await appendUpdates(log, [{ name: "A", value }]);
+  const publishNext = async (value: string) =>
+    void await appendUpdates(log, [{ name: "A", value }]);
   await publishNext("1");
   let lists = 0;
   const store: Store = {

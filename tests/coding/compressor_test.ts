@@ -6,13 +6,20 @@ import { Compressor } from "../../src/coding/compressor.ts";
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
 const TEXT = new TextEncoder().encode(
-  Array.from({ length: 20_000 }, (_, i) => `const value${i} = ${i * 7919};\n`).join(""),
+  Array.from({ length: 20_000 }, (_, i) => `const value${i} = ${i * 7919};\n`)
+    .join(""),
 );
 
 Deno.test("Compressor compresses with Brotli and gzip", async () => {
   const compressor = new Compressor();
-  for (const [coding, decompress] of [["br", brotliDecompressSync], ["gzip", gunzipSync]] as const) {
-    const { body: bytes, etag } = await compressor.compress(TEXT, coding) ?? { body: new Uint8Array() };
+  for (
+    const [coding, decompress] of [["br", brotliDecompressSync], [
+      "gzip",
+      gunzipSync,
+    ]] as const
+  ) {
+    const { body: bytes, etag } = await compressor.compress(TEXT, coding) ??
+      { body: new Uint8Array() };
     assert(bytes.length > 0 && bytes.length < TEXT.length / 2);
     assertEquals(new Uint8Array(decompress(bytes)), TEXT);
     assertEquals(etag, await eTag(bytes));
@@ -39,14 +46,19 @@ Deno.test("Compressor compresses one after the other, and says when it is idle",
   const compressor = new Compressor();
   const order: string[] = [];
   void compressor.compress(TEXT, "br").then(() => order.push("first"));
-  void compressor.compress(TEXT.subarray(0, 2_000), "br").then(() => order.push("second"));
+  void compressor.compress(TEXT.subarray(0, 2_000), "br").then(() =>
+    order.push("second")
+  );
   await compressor.idle();
   assertEquals(order, ["first", "second"]);
 });
 
 Deno.test("Compressor ends when it is closed", async () => {
   const compressor = new Compressor();
-  const results = [compressor.compress(TEXT, "br"), compressor.compress(TEXT, "gzip")];
+  const results = [
+    compressor.compress(TEXT, "br"),
+    compressor.compress(TEXT, "gzip"),
+  ];
   compressor.close();
   assertEquals(await Promise.all(results), [undefined, undefined]);
 });

@@ -1,5 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { CODINGS, contentCodings, isEncoded, preferredCoding } from "../../src/coding/content_coding.ts";
+import {
+  CODINGS,
+  contentCodings,
+  isEncoded,
+  preferredCoding,
+} from "../../src/coding/content_coding.ts";
 
 const NAMES = CODINGS.map(({ name }) => name);
 
@@ -55,6 +60,9 @@ for (
 ) {
   Deno.test(`contentCodings() and isEncoded() ignore identity and capitals in "${header}"`, () => {
     const headers = new Headers({ "content-encoding": header });
-    assertEquals([contentCodings(headers), isEncoded(headers)], [[...codings], codings.length > 0]);
+    assertEquals([contentCodings(headers), isEncoded(headers)], [
+      [...codings],
+      codings.length > 0,
+    ]);
   });
 }

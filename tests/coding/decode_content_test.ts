@@ -1,5 +1,8 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { decodeContent, filterAcceptEncoding } from "../../src/coding/decode_content.ts";
+import {
+  decodeContent,
+  filterAcceptEncoding,
+} from "../../src/coding/decode_content.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -7,22 +10,40 @@ const TEXT = "<p>Grüße</p>".repeat(500);
 const PLAIN = new TextEncoder().encode(TEXT);
 
 async function encode(bytes: Bytes, format: CompressionFormat): Promise<Bytes> {
-  return await new Response(new Response(bytes).body!.pipeThrough(new CompressionStream(format))).bytes();
+  return await new Response(
+    new Response(bytes).body!.pipeThrough(new CompressionStream(format)),
+  ).bytes();
 }
 
-function response(body: BodyInit | null, coding: string, headers: Record<string, string> = {}): Response {
-  return new Response(body, { headers: { "content-encoding": coding, ...headers } });
+function response(
+  body: BodyInit | null,
+  coding: string,
+  headers: Record<string, string> = {},
+): Response {
+  return new Response(body, {
+    headers: { "content-encoding": coding, ...headers },
+  });
 }
 
 Deno.test("decodeContent() decodes gzip, br and deflate, whatever their case", async () => {
   for (
-    const [coding, format] of [["gzip", "gzip"], ["x-gzip", "gzip"], ["GZip", "gzip"], ["br", "brotli"], [
-      "deflate",
-      "deflate",
-    ]]
+    const [coding, format] of [
+      ["gzip", "gzip"],
+      ["x-gzip", "gzip"],
+      ["GZip", "gzip"],
+      ["br", "brotli"],
+      [
+        "deflate",
+        "deflate",
+      ],
+    ]
   ) {
     const bytes = await encode(PLAIN, format as CompressionFormat);
-    assertEquals(await decodeContent(response(bytes, coding!)).text(), TEXT, coding);
+    assertEquals(
+      await decodeContent(response(bytes, coding!)).text(),
+      TEXT,
+      coding,
+    );
   }
 });
 
@@ -36,20 +57,34 @@ Deno.test("decodeContent() removes headers that describe the encoded bytes", asy
     "vary": "Accept-Encoding",
   };
   const answer = decodeContent(
-    new Response(await encode(PLAIN, "gzip"), { status: 404, headers: { ...headers, "content-encoding": "gzip" } }),
+    new Response(await encode(PLAIN, "gzip"), {
+      status: 404,
+      headers: { ...headers, "content-encoding": "gzip" },
+    }),
   );
   await answer.body?.cancel();
   assertEquals(answer.status, 404);
-  assertEquals([...answer.headers], [["content-type", "text/html"], ["etag", 'W/"a"'], ["vary", "Accept-Encoding"]]);
+  assertEquals([...answer.headers], [["content-type", "text/html"], [
+    "etag",
+    'W/"a"',
+  ], ["vary", "Accept-Encoding"]]);
 });
 
 Deno.test("decodeContent() keeps a weak ETag and an invalid one", () => {
-  assertEquals(decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"), 'W/"a"');
-  assertEquals(decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"), "a");
+  assertEquals(
+    decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"),
+    'W/"a"',
+  );
+  assertEquals(
+    decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"),
+    "a",
+  );
 });
 
 Deno.test("decodeContent() returns a response unchanged if it is not encoded or has an unsupported coding", () => {
-  const plain = new Response("x", { headers: { "content-length": "1", "etag": '"a"' } });
+  const plain = new Response("x", {
+    headers: { "content-length": "1", "etag": '"a"' },
+  });
   assertStrictEquals(decodeContent(plain), plain);
   for (
     const coding of [
@@ -77,20 +112,41 @@ Deno.test("decodeContent() returns a partial response unchanged", () => {
 });
 
 Deno.test("decodeContent() accepts responses without a body: for HEAD and with 304", () => {
-  const head = decodeContent(response(null, "gzip", { "content-length": "20" }));
+  const head = decodeContent(
+    response(null, "gzip", { "content-length": "20" }),
+  );
   assertEquals([head.body, [...head.headers]], [null, []]);
   const notModified = decodeContent(
-    new Response(null, { status: 304, headers: { "content-encoding": "br", "etag": '"a"' } }),
+    new Response(null, {
+      status: 304,
+      headers: { "content-encoding": "br", "etag": '"a"' },
+    }),
   );
-  assertEquals([notModified.status, [...notModified.headers]], [304, [["etag", 'W/"a"']]]);
+  assertEquals([notModified.status, [...notModified.headers]], [304, [[
+    "etag",
+    'W/"a"',
+  ]]]);
 });
 
 Deno.test("decodeContent() makes the stream fail for invalid and truncated content", async () => {
-  for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
+  for (
+    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], [
+      "deflate",
+      "deflate",
+    ]] as const
+  ) {
     const whole = await encode(PLAIN, format);
-    await assertRejects(() => decodeContent(response(new Uint8Array(9).fill(7), coding)).text(), TypeError);
+    await assertRejects(
+      () => decodeContent(response(new Uint8Array(9).fill(7), coding)).text(),
+      TypeError,
+    );
     if (format !== "brotli") {
-      await assertRejects(() => decodeContent(response(whole.subarray(0, whole.length / 2), coding)).text(), TypeError);
+      await assertRejects(
+        () =>
+          decodeContent(response(whole.subarray(0, whole.length / 2), coding))
+            .text(),
+        TypeError,
+      );
     }
   }
 });
@@ -101,18 +157,39 @@ Deno.test("decodeContent() reports invalid content once, and not a body that bro
     reported.push(String(error));
     return new RangeError("reported");
   };
-  const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
-  await assertRejects(() => decodeContent(response(broken, "gzip"), toError).text(), Error, "gone");
+  const broken = new ReadableStream({
+    start: (controller) => controller.error(new Error("gone")),
+  });
+  await assertRejects(
+    () => decodeContent(response(broken, "gzip"), toError).text(),
+    Error,
+    "gone",
+  );
   assertEquals(reported, []);
-  for (const bytes of [new Uint8Array(9).fill(7), (await encode(PLAIN, "gzip")).fill(7, 20)]) {
-    await assertRejects(() => decodeContent(response(bytes, "gzip"), toError).text(), RangeError, "reported");
+  for (
+    const bytes of [
+      new Uint8Array(9).fill(7),
+      (await encode(PLAIN, "gzip")).fill(7, 20),
+    ]
+  ) {
+    await assertRejects(
+      () => decodeContent(response(bytes, "gzip"), toError).text(),
+      RangeError,
+      "reported",
+    );
   }
   assertEquals(reported.length, 2);
 });
 
 Deno.test("decodeContent() forwards an error of the body", async () => {
-  const broken = new ReadableStream({ start: (controller) => controller.error(new Error("gone")) });
-  await assertRejects(() => decodeContent(response(broken, "gzip")).text(), Error, "gone");
+  const broken = new ReadableStream({
+    start: (controller) => controller.error(new Error("gone")),
+  });
+  await assertRejects(
+    () => decodeContent(response(broken, "gzip")).text(),
+    Error,
+    "gone",
+  );
 });
 
 Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () => {
@@ -132,22 +209,53 @@ Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () =
 Deno.test("decodeContent() ignores what follows the first member of gzip and a deflate stream, as browsers do", async () => {
   for (const format of ["gzip", "deflate"] as const) {
     const bytes = await encode(PLAIN, format);
-    for (const rest of [" ", "<!-- served in 3 ms -->", "\x1f\x8bxx", "\0\0", bytes]) {
-      assertEquals(await decodeContent(response(new Blob([bytes, rest]), format)).text(), TEXT, `${format}: ${rest}`);
-      const later = ReadableStream.from([bytes, new Uint8Array(await new Blob([rest]).arrayBuffer())]);
-      assertEquals(await decodeContent(response(later, format)).text(), TEXT, `${format}, then ${rest}`);
+    for (
+      const rest of [
+        " ",
+        "<!-- served in 3 ms -->",
+        "\x1f\x8bxx",
+        "\0\0",
+        bytes,
+      ]
+    ) {
+      assertEquals(
+        await decodeContent(response(new Blob([bytes, rest]), format)).text(),
+        TEXT,
+        `${format}: ${rest}`,
+      );
+      const later = ReadableStream.from([
+        bytes,
+        new Uint8Array(await new Blob([rest]).arrayBuffer()),
+      ]);
+      assertEquals(
+        await decodeContent(response(later, format)).text(),
+        TEXT,
+        `${format}, then ${rest}`,
+      );
     }
   }
 });
 
 Deno.test("decodeContent() decodes deflate without the zlib header, as browsers do", async () => {
-  assertEquals(await decodeContent(response(await encode(PLAIN, "deflate-raw"), "deflate")).text(), TEXT);
+  assertEquals(
+    await decodeContent(response(await encode(PLAIN, "deflate-raw"), "deflate"))
+      .text(),
+    TEXT,
+  );
 });
 
 Deno.test("decodeContent() decodes an empty body as empty content, whether or not its length is known", async () => {
   for (const coding of ["gzip", "deflate", "br"]) {
-    assertEquals(await decodeContent(response(ReadableStream.from<Bytes>([]), coding)).text(), "");
-    assertEquals(await decodeContent(response("", coding, { "content-length": "0" })).text(), "");
+    assertEquals(
+      await decodeContent(response(ReadableStream.from<Bytes>([]), coding))
+        .text(),
+      "",
+    );
+    assertEquals(
+      await decodeContent(response("", coding, { "content-length": "0" }))
+        .text(),
+      "",
+    );
   }
 });
 
@@ -155,13 +263,33 @@ Deno.test("decodeContent() decodes an empty body as empty content, whether or no
 async function gzipWithFields(): Promise<Bytes> {
   const [, , , , ...rest] = await encode(PLAIN, "gzip");
   const [fixed, data] = [rest.slice(0, 6), rest.slice(6)];
-  const fields = [3, 0, 1, 2, 3, ...new TextEncoder().encode("page.html\0a comment\0"), 7, 7];
-  return Uint8Array.from([0x1f, 0x8b, 8, 2 | 4 | 8 | 16, ...fixed, ...fields, ...data]);
+  const fields = [
+    3,
+    0,
+    1,
+    2,
+    3,
+    ...new TextEncoder().encode("page.html\0a comment\0"),
+    7,
+    7,
+  ];
+  return Uint8Array.from([
+    0x1f,
+    0x8b,
+    8,
+    2 | 4 | 8 | 16,
+    ...fixed,
+    ...fields,
+    ...data,
+  ]);
 }
 
 /** A body that arrives in chunks of a few bytes. */
 function divided(bytes: Bytes, size: number): ReadableStream<Bytes> {
-  const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size));
+  const chunks = Array.from(
+    { length: Math.ceil(bytes.length / size) },
+    (_, index) => bytes.subarray(index * size),
+  );
   return ReadableStream.from(chunks.map((chunk) => chunk.slice(0, size)));
 }
 
@@ -174,24 +302,48 @@ Deno.test("decodeContent() reads a header however it is divided, with all the fi
   ] as const;
   for (const [coding, bytes] of bodies) {
     for (const size of [1, 2, 3, 11, 50]) {
-      assertEquals(await decodeContent(response(divided(bytes, size), coding)).text(), TEXT, `${coding}, ${size}`);
+      assertEquals(
+        await decodeContent(response(divided(bytes, size), coding)).text(),
+        TEXT,
+        `${coding}, ${size}`,
+      );
     }
   }
 });
 
 Deno.test("decodeContent() rejects a gzip header that is incomplete or does not end", async () => {
   const header = (await gzipWithFields()).slice(0, 20);
-  for (const bytes of [header.slice(0, 1), header, new Blob([header, "a".repeat(5_000), "\0"])]) {
-    await assertRejects(() => decodeContent(response(bytes, "gzip")).text(), TypeError, "Cannot decode the content");
+  for (
+    const bytes of [
+      header.slice(0, 1),
+      header,
+      new Blob([header, "a".repeat(5_000), "\0"]),
+    ]
+  ) {
+    await assertRejects(
+      () => decodeContent(response(bytes, "gzip")).text(),
+      TypeError,
+      "Cannot decode the content",
+    );
   }
 });
 
 Deno.test("decodeContent() decodes no more than is read, from a single chunk", async () => {
   const zeros = new Uint8Array(16 * 1024 * 1024);
-  for (const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], ["deflate", "deflate"]] as const) {
-    const reader = decodeContent(response(await encode(zeros, format), coding)).body!.getReader();
+  for (
+    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], [
+      "deflate",
+      "deflate",
+    ]] as const
+  ) {
+    const reader = decodeContent(response(await encode(zeros, format), coding))
+      .body!.getReader();
     const { value } = await reader.read();
-    assertEquals(value!.length <= 65_536, true, `${coding}: ${value!.length} bytes at once`);
+    assertEquals(
+      value!.length <= 65_536,
+      true,
+      `${coding}: ${value!.length} bytes at once`,
+    );
     await reader.cancel();
   }
 });
@@ -199,7 +351,10 @@ Deno.test("decodeContent() decodes no more than is read, from a single chunk", a
 Deno.test("decodeContent() cancels the encoded body when its reader is cancelled", async () => {
   const cancelled = Promise.withResolvers<unknown>();
   const bytes = await encode(PLAIN, "gzip");
-  const endless = new ReadableStream({ start: (controller) => controller.enqueue(bytes), cancel: cancelled.resolve });
+  const endless = new ReadableStream({
+    start: (controller) => controller.enqueue(bytes),
+    cancel: cancelled.resolve,
+  });
   const reader = decodeContent(response(endless, "gzip")).body!.getReader();
   await reader.read();
   await reader.cancel("left");
@@ -207,8 +362,14 @@ Deno.test("decodeContent() cancels the encoded body when its reader is cancelled
 });
 
 Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {
-  assertEquals(filterAcceptEncoding("gzip, deflate, br, zstd"), "gzip, deflate, br");
-  assertEquals(filterAcceptEncoding("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"), "br;q=0.5, identity;q=0");
+  assertEquals(
+    filterAcceptEncoding("gzip, deflate, br, zstd"),
+    "gzip, deflate, br",
+  );
+  assertEquals(
+    filterAcceptEncoding("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"),
+    "br;q=0.5, identity;q=0",
+  );
   assertEquals(filterAcceptEncoding("zstd, *"), "identity");
   assertEquals(filterAcceptEncoding(""), "identity");
   assertEquals(filterAcceptEncoding(null), "identity");
@@ -216,9 +377,15 @@ Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() suppor
 
 Deno.test("decodeContent() leaves an error to the reader, however late that reads", async () => {
   const invalid = decodeContent(response(new Uint8Array(10), "gzip"));
-  const failing = new ReadableStream({ pull: (controller) => controller.error(new Error("connection reset")) });
+  const failing = new ReadableStream({
+    pull: (controller) => controller.error(new Error("connection reset")),
+  });
   const broken = decodeContent(response(failing, "br"));
   await new Promise((resolve) => setTimeout(resolve, 0)); // both have failed by then, as while a config script is rendered
-  await assertRejects(() => invalid.text(), TypeError, "Cannot decode the content");
+  await assertRejects(
+    () => invalid.text(),
+    TypeError,
+    "Cannot decode the content",
+  );
   await assertRejects(() => broken.text(), Error, "connection reset");
 });

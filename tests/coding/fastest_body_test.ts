@@ -10,7 +10,12 @@ for (const text of ["", "<p>text</p>\n", "\0\x7f"]) {
 }
 
 for (
-  const bytes of [encoder.encode("é"), encoder.encode("\ufeffx"), new Uint8Array([0x61, 0xff]), new Uint8Array([0xc3])]
+  const bytes of [
+    encoder.encode("é"),
+    encoder.encode("\ufeffx"),
+    new Uint8Array([0x61, 0xff]),
+    new Uint8Array([0xc3]),
+  ]
 ) {
   Deno.test(`fastestBody() returns the bytes ${bytes} as they are`, () => {
     assertEquals(fastestBody(bytes), bytes);

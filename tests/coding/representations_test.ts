@@ -1,12 +1,23 @@
 import { assertEquals } from "@std/assert";
 import type { Compressed } from "../../src/coding/compressor.ts";
 import type { CompressorCoding } from "../../src/coding/content_coding.ts";
-import { type RepresentationCoding, Representations } from "../../src/coding/representations.ts";
+import {
+  type RepresentationCoding,
+  Representations,
+} from "../../src/coding/representations.ts";
 import { settle } from "../../tools/fake_clock.ts";
 
-const RESOURCE = { isPage: false, headers: { "content-type": "text/plain" }, compressor: undefined };
+const RESOURCE = {
+  isPage: false,
+  headers: { "content-type": "text/plain" },
+  compressor: undefined,
+};
 
-function contentOf(coding: RepresentationCoding, length: number, etag = `"${coding}"`) {
+function contentOf(
+  coding: RepresentationCoding,
+  length: number,
+  etag = `"${coding}"`,
+) {
   return { coding, body: new Uint8Array(length).fill(0xff), etag };
 }
 
@@ -15,13 +26,17 @@ const STREAMED = { length: 2_000_000, read: () => null, cancel() {} };
 
 /** A compressor with a result of 500 bytes, or another one. */
 function compressorWith(
-  compress = (coding: CompressorCoding): Promise<Compressed | undefined> => Promise.resolve(contentOf(coding, 500)),
+  compress = (coding: CompressorCoding): Promise<Compressed | undefined> =>
+    Promise.resolve(contentOf(coding, 500)),
 ) {
   const asked: CompressorCoding[] = [];
   return {
     asked,
     isBusy: false,
-    compress(_bytes: Uint8Array<ArrayBuffer>, coding: CompressorCoding): Promise<Compressed | undefined> {
+    compress(
+      _bytes: Uint8Array<ArrayBuffer>,
+      coding: CompressorCoding,
+    ): Promise<Compressed | undefined> {
       asked.push(coding);
       return compress(coding);
     },
@@ -29,14 +44,26 @@ function compressorWith(
 }
 
 function select(representations: Representations, accepted?: string): string {
-  const headers = new Headers(accepted === undefined ? {} : { "accept-encoding": accepted });
-  return new Headers(representations.select(headers).headers).get("content-encoding") ?? "identity";
+  const headers = new Headers(
+    accepted === undefined ? {} : { "accept-encoding": accepted },
+  );
+  return new Headers(representations.select(headers).headers).get(
+    "content-encoding",
+  ) ?? "identity";
 }
 
 Deno.test("Representations.select() selects for each Accept-Encoding header, in any order", () => {
   const variants = [contentOf("br", 3), contentOf("gzip", 4)];
   const representations = new Representations(RESOURCE, ORIGINAL, variants);
-  const accepted = ["br", "gzip", "gzip", undefined, "br", "br;q=0", "gzip, br"];
+  const accepted = [
+    "br",
+    "gzip",
+    "gzip",
+    undefined,
+    "br",
+    "br;q=0",
+    "gzip, br",
+  ];
   assertEquals(accepted.map((value) => select(representations, value)), [
     ...["br", "gzip", "gzip", "identity", "br", "identity", "br"],
   ]);
@@ -48,38 +75,64 @@ Deno.test("Representations.maxBytes counts what is there, and what may be made o
   const image = { ...RESOURCE, headers: { "content-type": "image/png" } };
   assertEquals([
     new Representations(RESOURCE, ORIGINAL).maxBytes,
-    new Representations({ ...RESOURCE, compressor }, ORIGINAL, variants).maxBytes,
+    new Representations({ ...RESOURCE, compressor }, ORIGINAL, variants)
+      .maxBytes,
     new Representations({ ...RESOURCE, compressor }, ORIGINAL).maxBytes,
     new Representations({ ...image, compressor }, ORIGINAL).maxBytes,
-    new Representations({ ...RESOURCE, compressor }, { ...ORIGINAL, body: STREAMED }, variants).maxBytes,
+    new Representations({ ...RESOURCE, compressor }, {
+      ...ORIGINAL,
+      body: STREAMED,
+    }, variants).maxBytes,
   ], [2_000, 2_007, 6_000, 2_000, 7]);
 });
 
 Deno.test("Representations compresses once for each coding that is asked for", async () => {
   const compressor = compressorWith();
-  const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
-  assertEquals([select(representations), select(representations, "br"), select(representations, "br")], [
+  const representations = new Representations(
+    { ...RESOURCE, compressor },
+    ORIGINAL,
+  );
+  assertEquals([
+    select(representations),
+    select(representations, "br"),
+    select(representations, "br"),
+  ], [
     ...["identity", "identity", "identity"],
   ]);
   assertEquals(compressor.asked, ["br"]);
   await settle();
-  assertEquals([select(representations, "br"), select(representations, "gzip")], ["br", "identity"]);
+  assertEquals(
+    [select(representations, "br"), select(representations, "gzip")],
+    ["br", "identity"],
+  );
   await settle();
-  assertEquals([select(representations, "gzip"), compressor.asked], ["gzip", ["br", "gzip"]]);
+  assertEquals([select(representations, "gzip"), compressor.asked], ["gzip", [
+    "br",
+    "gzip",
+  ]]);
 });
 
 for (const outcome of ["is not smaller", "fails"]) {
   Deno.test(`Representations uses another coding if the result of one ${outcome}`, async () => {
     const compressor = compressorWith((coding) => {
       if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500));
-      return outcome === "fails" ? Promise.reject(new Error("failed")) : Promise.resolve(undefined);
+      return outcome === "fails"
+        ? Promise.reject(new Error("failed"))
+        : Promise.resolve(undefined);
     });
-    const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
+    const representations = new Representations(
+      { ...RESOURCE, compressor },
+      ORIGINAL,
+    );
     for (let i = 0; i < 3; i++) {
       select(representations, "gzip, br");
       await settle();
     }
-    assertEquals([select(representations, "gzip, br"), select(representations, "br"), compressor.asked], [
+    assertEquals([
+      select(representations, "gzip, br"),
+      select(representations, "br"),
+      compressor.asked,
+    ], [
       "gzip",
       "identity",
       ["br", "gzip"],
@@ -89,7 +142,10 @@ for (const outcome of ["is not smaller", "fails"]) {
 
 Deno.test("Representations compresses later if the compressor is busy", async () => {
   const compressor = compressorWith();
-  const representations = new Representations({ ...RESOURCE, compressor }, ORIGINAL);
+  const representations = new Representations(
+    { ...RESOURCE, compressor },
+    ORIGINAL,
+  );
   compressor.isBusy = true;
   select(representations, "br");
   await settle();

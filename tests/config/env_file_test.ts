@@ -10,16 +10,30 @@ async function variablesAt(path: string): Promise<Environment> {
 }
 
 Deno.test("loadEnvFile() reads a file", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\nOTHER=2\n" });
-  assertEquals(await variablesAt(directory.at("app.env")), { REP_PUBLIC_A: "1" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_PUBLIC_A=1\nOTHER=2\n",
+  });
+  assertEquals(await variablesAt(directory.at("app.env")), {
+    REP_PUBLIC_A: "1",
+  });
 });
 
 Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async () => {
   await using directory = await TempDirectory.make();
-  await directory.mount("2026_11_21", { REP_PUBLIC_A: "1", REP_SERVER_B: "2\n", "other.txt": "x" });
-  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "1", REP_SERVER_B: "2" });
+  await directory.mount("2026_11_21", {
+    REP_PUBLIC_A: "1",
+    REP_SERVER_B: "2\n",
+    "other.txt": "x",
+  });
+  assertEquals(await variablesAt(directory.path), {
+    REP_PUBLIC_A: "1",
+    REP_SERVER_B: "2",
+  });
   await directory.mount("2026_11_22", { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
-  assertEquals(await variablesAt(directory.path), { REP_PUBLIC_A: "3", REP_SERVER_B: "4" });
+  assertEquals(await variablesAt(directory.path), {
+    REP_PUBLIC_A: "3",
+    REP_SERVER_B: "4",
+  });
 });
 
 Deno.test("loadEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
@@ -42,7 +56,12 @@ Deno.test("loadEnvFile() removes exactly one newline from the end of each file i
 });
 
 Deno.test("loadEnvFile() ignores files without the prefix", async () => {
-  await using directory = await TempDirectory.make({ ".REP_A": "1", ".env": "REP_B=1", "rep_c": "1", "REP_D": "1" });
+  await using directory = await TempDirectory.make({
+    ".REP_A": "1",
+    ".env": "REP_B=1",
+    "rep_c": "1",
+    "REP_D": "1",
+  });
   assertEquals(await variablesAt(directory.path), { REP_D: "1" });
 });
 
@@ -54,27 +73,72 @@ Deno.test("loadEnvFile() tells an empty file or directory from one without varia
   });
   await Deno.mkdir(directory.at("empty"));
   const read = (name: string) => loadEnvFile(directory.at(name));
-  assertEquals([await read("empty.env"), await read("blank.env"), await read("none.env")], [
-    { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: false },
-    { kind: "file", variables: {}, lines: new Map(), isEmpty: true, isTerminated: true },
-    { kind: "file", variables: {}, lines: new Map(), isEmpty: false, isTerminated: false },
+  assertEquals([
+    await read("empty.env"),
+    await read("blank.env"),
+    await read("none.env"),
+  ], [
+    {
+      kind: "file",
+      variables: {},
+      lines: new Map(),
+      isEmpty: true,
+      isTerminated: false,
+    },
+    {
+      kind: "file",
+      variables: {},
+      lines: new Map(),
+      isEmpty: true,
+      isTerminated: true,
+    },
+    {
+      kind: "file",
+      variables: {},
+      lines: new Map(),
+      isEmpty: false,
+      isTerminated: false,
+    },
   ]);
   assertEquals([await read("empty"), await read(".")], [
-    { kind: "directory", variables: {}, lines: new Map(), isEmpty: true, isTerminated: true },
-    { kind: "directory", variables: {}, lines: new Map(), isEmpty: false, isTerminated: true },
+    {
+      kind: "directory",
+      variables: {},
+      lines: new Map(),
+      isEmpty: true,
+      isTerminated: true,
+    },
+    {
+      kind: "directory",
+      variables: {},
+      lines: new Map(),
+      isEmpty: false,
+      isTerminated: true,
+    },
   ]);
 });
 
 Deno.test("loadEnvFile() reads a file with a byte order mark", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "\uFEFFREP_A=1\nREP_B=2", "REP_C": "\uFEFF3" });
-  assertEquals(await variablesAt(directory.at("app.env")), { REP_A: "1", REP_B: "2" });
+  await using directory = await TempDirectory.make({
+    "app.env": "\uFEFFREP_A=1\nREP_B=2",
+    "REP_C": "\uFEFF3",
+  });
+  assertEquals(await variablesAt(directory.at("app.env")), {
+    REP_A: "1",
+    REP_B: "2",
+  });
   assertEquals(await variablesAt(directory.path), { REP_C: "3" });
 });
 
 Deno.test("loadEnvFile() names file and line of every issue, and no value", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nCANARY\nREP_A=CANARY" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nCANARY\nREP_A=CANARY",
+  });
   const path = directory.at("app.env");
-  const { issues } = await assertRejects(() => loadEnvFile(path), ConfigurationError);
+  const { issues } = await assertRejects(
+    () => loadEnvFile(path),
+    ConfigurationError,
+  );
   assertEquals(issues, [
     `"${path}:2": expected NAME=value, a comment or a blank line`,
     `"${path}:3": expected each name once, but REP_A is already in line 1`,
@@ -82,13 +146,28 @@ Deno.test("loadEnvFile() names file and line of every issue, and no value", asyn
 });
 
 /** Bytes that are not UTF-8, and the line that is reported. */
-const INVALID_UTF8: Record<string, readonly [bytes: readonly number[], line: number]> = {
-  "a byte of Latin-1": [[...ascii("REP_A=1\nREP_B="), 0xe4, ...ascii("\nREP_C=3\n")], 2],
+const INVALID_UTF8: Record<
+  string,
+  readonly [bytes: readonly number[], line: number]
+> = {
+  "a byte of Latin-1": [[
+    ...ascii("REP_A=1\nREP_B="),
+    0xe4,
+    ...ascii("\nREP_C=3\n"),
+  ], 2],
   "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
-  "a character that is cut off": [[...ascii("REP_A=1\n\nREP_B="), 0xf0, 0x9f, 0x98], 3],
+  "a character that is cut off": [[
+    ...ascii("REP_A=1\n\nREP_B="),
+    0xf0,
+    0x9f,
+    0x98,
+  ], 3],
   "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
   "a byte after U+FFFD": [[...ascii("REP_A=\uFFFD\nREP_B="), 0xff, 0x0a], 2],
-  "a U+FFFD that is cut off after a blank line": [[...ascii("\n"), 0xef, 0xbf], 2],
+  "a U+FFFD that is cut off after a blank line": [
+    [...ascii("\n"), 0xef, 0xbf],
+    2,
+  ],
   "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
 };
 
@@ -102,23 +181,37 @@ for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
     const path = directory.at("REP_A");
     await Deno.writeFile(path, new Uint8Array(bytes));
     for (const read of [path, directory.path]) {
-      const { issues } = await assertRejects(() => loadEnvFile(read), ConfigurationError);
+      const { issues } = await assertRejects(
+        () => loadEnvFile(read),
+        ConfigurationError,
+      );
       assertEquals(issues, [`"${path}:${line}": expected UTF-8`]);
     }
   });
 }
 
 Deno.test("loadEnvFile() rejects a NUL byte in a directory", async () => {
-  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "1\n\0CANARY" });
-  const { issues } = await assertRejects(() => loadEnvFile(directory.path), ConfigurationError);
-  assertEquals(issues, [`"${directory.at("REP_B")}:2": expected text, got a NUL byte`]);
+  await using directory = await TempDirectory.make({
+    REP_A: "1",
+    REP_B: "1\n\0CANARY",
+  });
+  const { issues } = await assertRejects(
+    () => loadEnvFile(directory.path),
+    ConfigurationError,
+  );
+  assertEquals(issues, [
+    `"${directory.at("REP_B")}:2": expected text, got a NUL byte`,
+  ]);
   await directory.write("REP_B", "\0");
   await assertRejects(() => loadEnvFile(directory.path), ConfigurationError);
 });
 
 Deno.test("loadEnvFile() fails for a path that does not exist", async () => {
   await using directory = await TempDirectory.make();
-  await assertRejects(() => loadEnvFile(directory.at("app.env")), Deno.errors.NotFound);
+  await assertRejects(
+    () => loadEnvFile(directory.at("app.env")),
+    Deno.errors.NotFound,
+  );
 });
 
 Deno.test("loadEnvFile() fails for a dangling symlink in a directory", async () => {
@@ -128,8 +221,17 @@ Deno.test("loadEnvFile() fails for a dangling symlink in a directory", async () 
 });
 
 Deno.test("pickRepVariables() keeps the variables with the prefix REP_", () => {
-  assertEquals(pickRepVariables({ REP_PUBLIC_A: "1", REP_GATEWAY_PORT: "2", REP: "3", XREP_A: "4", PATH: "5" }), {
-    REP_PUBLIC_A: "1",
-    REP_GATEWAY_PORT: "2",
-  });
+  assertEquals(
+    pickRepVariables({
+      REP_PUBLIC_A: "1",
+      REP_GATEWAY_PORT: "2",
+      REP: "3",
+      XREP_A: "4",
+      PATH: "5",
+    }),
+    {
+      REP_PUBLIC_A: "1",
+      REP_GATEWAY_PORT: "2",
+    },
+  );
 });

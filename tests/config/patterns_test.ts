@@ -1,6 +1,13 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { loadPatternLibrary, type PatternLibrary } from "../../src/config/patterns.ts";
-import { buildSnapshot, ConfigurationError, type SnapshotInput } from "../../src/config/snapshot.ts";
+import {
+  loadPatternLibrary,
+  type PatternLibrary,
+} from "../../src/config/patterns.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  type SnapshotInput,
+} from "../../src/config/snapshot.ts";
 import { snapshotInput } from "../_snapshot.ts";
 
 /** Returns the issues of a variable V of this tier with this pattern and this value. */
@@ -9,8 +16,13 @@ async function issuesOf(
     & { pattern: string; value?: string; tier?: string }
     & Partial<SnapshotInput>,
 ): Promise<readonly string[]> {
-  const manifest = JSON.stringify({ version: "0.1.0", variables: { V: { tier, pattern } } });
-  const environment: Record<string, string> = value === undefined ? {} : { [`REP_${tier.toUpperCase()}_V`]: value };
+  const manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: { V: { tier, pattern } },
+  });
+  const environment: Record<string, string> = value === undefined
+    ? {}
+    : { [`REP_${tier.toUpperCase()}_V`]: value };
   try {
     await buildSnapshot(snapshotInput({ environment, manifest, ...input }));
     return [];
@@ -21,7 +33,11 @@ async function issuesOf(
 }
 
 /** Patterns with values that match, and values that do not. */
-const PATTERNS: readonly (readonly [pattern: string, yes: readonly string[], no: readonly string[]])[] = [
+const PATTERNS: readonly (readonly [
+  pattern: string,
+  yes: readonly string[],
+  no: readonly string[],
+])[] = [
   ["(?i)abc", ["abc", "ABC"], ["abd"]],
   ["a(?i)b", ["ab", "aB"], ["Ab"]],
   ["a(?i)b|c", ["aB", "C"], ["A", "AB"]],
@@ -66,8 +82,13 @@ const PATTERNS: readonly (readonly [pattern: string, yes: readonly string[], no:
 
 for (const [pattern, yes, no] of PATTERNS) {
   Deno.test(`buildSnapshot() matches whole values with ${JSON.stringify(pattern)} as Go does`, async () => {
-    const rejections = await Promise.all([...yes, ...no].map((value) => issuesOf({ pattern, value })));
-    assertEquals([...yes, ...no].filter((_, index) => rejections[index]?.length === 0), [...yes]);
+    const rejections = await Promise.all(
+      [...yes, ...no].map((value) => issuesOf({ pattern, value })),
+    );
+    assertEquals(
+      [...yes, ...no].filter((_, index) => rejections[index]?.length === 0),
+      [...yes],
+    );
   });
 }
 
@@ -94,9 +115,10 @@ const INVALID: readonly (readonly [pattern: string, reason: string])[] = [
 for (const [pattern, reason] of INVALID) {
   Deno.test(`buildSnapshot() says why ${JSON.stringify(pattern)} is no pattern, also of a variable that is not set`, async () => {
     const expected = "expected a regular expression in the syntax of Go";
-    const issue = `Cannot use the manifest: variables.V.pattern: ${expected}, got ${
-      JSON.stringify(pattern)
-    }: ${reason}`;
+    const issue =
+      `Cannot use the manifest: variables.V.pattern: ${expected}, got ${
+        JSON.stringify(pattern)
+      }: ${reason}`;
     assertEquals(await issuesOf({ pattern }), [issue]);
     assertEquals(await issuesOf({ pattern, value: "a" }), [issue]);
   });
@@ -116,7 +138,9 @@ Deno.test("buildSnapshot() rejects a value that is too long for its pattern by t
   const advice = "or smaller counts in its braces";
   const value = "ab".repeat(11_014);
   assertEquals(await issuesOf({ pattern: SLOW, value }), [
-    `Cannot use REP_PUBLIC_V: ${limit} ${SLOW}, ${advice}, got "${"ab".repeat(29)}a…`,
+    `Cannot use REP_PUBLIC_V: ${limit} ${SLOW}, ${advice}, got "${
+      "ab".repeat(29)
+    }a…`,
   ]);
   assertEquals(await issuesOf({ pattern: SLOW, value, tier: "server" }), [
     `Cannot use REP_SERVER_V: ${limit} the pattern in the manifest, ${advice}, got a value that is not shown`,
@@ -125,7 +149,12 @@ Deno.test("buildSnapshot() rejects a value that is too long for its pattern by t
 
 Deno.test("buildSnapshot() evaluates the slowest patterns that it accepts in about a second", async () => {
   const library = await loadPatternLibrary();
-  for (const [pattern, unit] of [[SLOW, "ab"], ["(?:[^x]\\w)*?(?:[\\pL\\pN]{0,30})*?", "é"]] as const) {
+  for (
+    const [pattern, unit] of [[SLOW, "ab"], [
+      "(?:[^x]\\w)*?(?:[\\pL\\pN]{0,30})*?",
+      "é",
+    ]] as const
+  ) {
     const size = library.RE2JS.compile(pattern).programSize();
     const value = unit.repeat(Math.floor(20_000_000 / size / unit.length));
     const started = performance.now();
@@ -140,27 +169,43 @@ Deno.test("buildSnapshot() loads the library only if the manifest has patterns, 
     loads++;
     return Promise.resolve({
       RE2JS: {
-        compile: () => ({ programSize: () => 1, matcher: (value) => ({ matches: () => value === "handed in" }) }),
+        compile: () => ({
+          programSize: () => 1,
+          matcher: (value) => ({ matches: () => value === "handed in" }),
+        }),
       },
     });
   };
-  const manifest = JSON.stringify({ version: "0.1.0", variables: { A: { tier: "public" } } });
+  const manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: { A: { tier: "public" } },
+  });
   await buildSnapshot(snapshotInput({ loadPatternLibrary }));
   await buildSnapshot(snapshotInput({ manifest, loadPatternLibrary }));
   assertEquals(loads, 0);
-  assertEquals(await issuesOf({ pattern: "x", value: "handed in", loadPatternLibrary }), []);
+  assertEquals(
+    await issuesOf({ pattern: "x", value: "handed in", loadPatternLibrary }),
+    [],
+  );
   assertEquals(loads, 1);
 });
 
 Deno.test("buildSnapshot() reports once that the library cannot be loaded, and what to do", async () => {
-  const specifier = 'data:text/javascript,throw%20new%20Error("first%5Cnsecond")';
-  const variables = { A: { tier: "public", pattern: "a" }, B: { tier: "public", pattern: "b" } };
+  const specifier =
+    'data:text/javascript,throw%20new%20Error("first%5Cnsecond")';
+  const variables = {
+    A: { tier: "public", pattern: "a" },
+    B: { tier: "public", pattern: "b" },
+  };
   const input = snapshotInput({
     environment: { REP_PUBLIC_A: "x" },
     manifest: JSON.stringify({ version: "0.1.0", variables }),
     loadPatternLibrary: () => loadPatternLibrary(specifier),
   });
-  const { issues } = await assertRejects(() => buildSnapshot(input), ConfigurationError);
+  const { issues } = await assertRejects(
+    () => buildSnapshot(input),
+    ConfigurationError,
+  );
   assertEquals(issues, [
     `Cannot load ${specifier} for the patterns of the manifest: first second; ` +
     `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`,

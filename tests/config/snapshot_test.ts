@@ -12,7 +12,10 @@ import {
 import { sriHash } from "../../src/values/hash.ts";
 import { snapshotInput } from "../_snapshot.ts";
 
-function build(environment: SnapshotInput["environment"], more: Partial<SnapshotInput> = {}): Promise<Snapshot> {
+function build(
+  environment: SnapshotInput["environment"],
+  more: Partial<SnapshotInput> = {},
+): Promise<Snapshot> {
   return buildSnapshot(snapshotInput({ environment, ...more }));
 }
 
@@ -21,7 +24,10 @@ async function rejection(
   environment: SnapshotInput["environment"],
   more: Partial<SnapshotInput> = {},
 ): Promise<ConfigurationError> {
-  return await assertRejects(() => build(environment, more), ConfigurationError);
+  return await assertRejects(
+    () => build(environment, more),
+    ConfigurationError,
+  );
 }
 
 /** Returns a manifest as JSON, which is YAML. */
@@ -52,11 +58,19 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     deprecated: [],
     suspicious: [],
   });
-  assertEquals(Deno.inspect({ ...snapshot, serverValue, describe }, { depth: Infinity }).includes("t0ken"), false);
+  assertEquals(
+    Deno.inspect({ ...snapshot, serverValue, describe }, { depth: Infinity })
+      .includes("t0ken"),
+    false,
+  );
 });
 
 Deno.test("buildSnapshot() returns an empty snapshot for an empty environment", async () => {
-  assertEquals(countVariables(await build({})), { public: 0, sensitive: 0, server: 0 });
+  assertEquals(countVariables(await build({})), {
+    public: 0,
+    sensitive: 0,
+    server: 0,
+  });
 });
 
 Deno.test("countVariables() includes the defaults of the manifest", async () => {
@@ -67,11 +81,14 @@ Deno.test("countVariables() includes the defaults of the manifest", async () => 
     D: { tier: "server", default: "x" },
     E: { tier: "public" },
   });
-  assertEquals(countVariables(await build({ REP_PUBLIC_A: "1" }, { manifest })), {
-    public: 2,
-    sensitive: 1,
-    server: 1,
-  });
+  assertEquals(
+    countVariables(await build({ REP_PUBLIC_A: "1" }, { manifest })),
+    {
+      public: 2,
+      sensitive: 1,
+      server: 1,
+    },
+  );
 });
 
 Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => {
@@ -85,7 +102,11 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
   };
   const manifest = JSON.stringify({
     version: "0.1.0",
-    variables: { COUNT: { tier: "public", type: "number" }, MISSING: { tier: "server", required: true }, WRONG: {} },
+    variables: {
+      COUNT: { tier: "public", type: "number" },
+      MISSING: { tier: "server", required: true },
+      WRONG: {},
+    },
   });
   const error = await rejection(environment, { manifest, strict: true });
   assertEquals(error.issues, [
@@ -101,13 +122,25 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
 });
 
 Deno.test("buildSnapshot() warns of what looks like a secret", async () => {
-  assertEquals((await build({ REP_PUBLIC_KEY: AWS_KEY, REP_SENSITIVE_KEY2: AWS_KEY })).warnings, [
-    { name: "KEY", detection: "known_format", detail: "the value looks like an AWS access key" },
-  ]);
+  assertEquals(
+    (await build({ REP_PUBLIC_KEY: AWS_KEY, REP_SENSITIVE_KEY2: AWS_KEY }))
+      .warnings,
+    [
+      {
+        name: "KEY",
+        detection: "known_format",
+        detail: "the value looks like an AWS access key",
+      },
+    ],
+  );
 });
 
 Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, without the value", async () => {
-  const error = await rejection({ REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY, REP_PUBLIC_C: "x" }, { strict: true });
+  const error = await rejection({
+    REP_PUBLIC_A: AWS_KEY,
+    REP_PUBLIC_B: AWS_KEY,
+    REP_PUBLIC_C: "x",
+  }, { strict: true });
   assertEquals([error.issues, error.blocked], [[
     "Cannot publish REP_PUBLIC_A in strict mode: the value looks like an AWS access key",
     "Cannot publish REP_PUBLIC_B in strict mode: the value looks like an AWS access key",
@@ -115,15 +148,26 @@ Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, with
 });
 
 Deno.test("buildSnapshot() in strict mode accepts secrets in the other tiers", async () => {
-  const snapshot = await build({ REP_PUBLIC_A: "x", REP_SENSITIVE_B: AWS_KEY, REP_SERVER_C: AWS_KEY }, {
+  const snapshot = await build({
+    REP_PUBLIC_A: "x",
+    REP_SENSITIVE_B: AWS_KEY,
+    REP_SERVER_C: AWS_KEY,
+  }, {
     strict: true,
   });
-  assertEquals(countVariables(snapshot), { public: 1, sensitive: 1, server: 1 });
+  assertEquals(countVariables(snapshot), {
+    public: 1,
+    sensitive: 1,
+    server: 1,
+  });
 });
 
 Deno.test("buildSnapshot() scans the defaults of the manifest for secrets", async () => {
   const manifest = withVariables({ KEY: { tier: "public", default: AWS_KEY } });
-  assertEquals((await build({}, { manifest })).warnings.map(({ name }) => name), ["KEY"]);
+  assertEquals(
+    (await build({}, { manifest })).warnings.map(({ name }) => name),
+    ["KEY"],
+  );
 });
 
 Deno.test("buildSnapshot() accepts a PUBLIC value of 60,000 characters or 64,000 bytes", async () => {
@@ -132,7 +176,10 @@ Deno.test("buildSnapshot() accepts a PUBLIC value of 60,000 characters or 64,000
     REP_PUBLIC_B: "x ".repeat(32_000),
     REP_PUBLIC_C: "ä ".repeat(21_333),
   };
-  assertEquals([...(await build(values)).public.values()], Object.values(values));
+  assertEquals(
+    [...(await build(values)).public.values()],
+    Object.values(values),
+  );
 });
 
 Deno.test("buildSnapshot() rejects a PUBLIC value of more than 64,000 bytes of UTF-8, with its size", async () => {
@@ -143,35 +190,56 @@ Deno.test("buildSnapshot() rejects a PUBLIC value of more than 64,000 bytes of U
 
 Deno.test("buildSnapshot() accepts SENSITIVE and SERVER values of any size", async () => {
   const value = "x".repeat(MAX_PUBLIC_BYTES + 1);
-  assertEquals(countVariables(await build({ REP_SENSITIVE_A: value, REP_SERVER_B: value })), {
-    public: 0,
-    sensitive: 1,
-    server: 1,
-  });
+  assertEquals(
+    countVariables(
+      await build({ REP_SENSITIVE_A: value, REP_SERVER_B: value }),
+    ),
+    {
+      public: 0,
+      sensitive: 1,
+      server: 1,
+    },
+  );
 });
 
 Deno.test("buildSnapshot() accepts a PUBLIC name of 1,024 bytes, and rejects a longer one", async () => {
   const longest = "N".repeat(MAX_NAME_BYTES);
-  assertEquals([...(await build({ [`REP_PUBLIC_${longest}`]: "x" })).public.keys()], [longest]);
+  assertEquals([
+    ...(await build({ [`REP_PUBLIC_${longest}`]: "x" })).public.keys(),
+  ], [longest]);
   assertEquals((await rejection({ [`REP_PUBLIC_${longest}N`]: "x" })).issues, [
-    `Cannot publish the name REP_PUBLIC_${"N".repeat(49)}…: expected at most 1024 bytes, got 1025`,
+    `Cannot publish the name REP_PUBLIC_${
+      "N".repeat(49)
+    }…: expected at most 1024 bytes, got 1025`,
   ]);
 });
 
 Deno.test("buildSnapshot() rejects an unpaired surrogate, which UTF-8 cannot encode", async () => {
-  const manifest = withVariables({ A: { tier: "public", default: "\ud800" }, B: { tier: "public", default: "😀" } });
+  const manifest = withVariables({
+    A: { tier: "public", default: "\ud800" },
+    B: { tier: "public", default: "😀" },
+  });
   assertEquals((await rejection({}, { manifest })).issues, [
     "Cannot publish REP_PUBLIC_A: expected Unicode text, got an unpaired surrogate",
   ]);
 });
 
 Deno.test("buildSnapshot() returns deprecated variables that are set", async () => {
-  const manifest = withVariables({ OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" } });
-  assertEquals((await build({ REP_PUBLIC_OLD: "x" }, { manifest })).deprecated, [{ name: "OLD", message: "Use NEW" }]);
+  const manifest = withVariables({
+    OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
+  });
+  assertEquals(
+    (await build({ REP_PUBLIC_OLD: "x" }, { manifest })).deprecated,
+    [{ name: "OLD", message: "Use NEW" }],
+  );
 });
 
 Deno.test("hasSameVariables() compares names and values, but only the names of SERVER variables", async () => {
-  const environment = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2", REP_SERVER_C: "3" };
+  const environment = {
+    REP_PUBLIC_A: "1",
+    REP_SENSITIVE_B: "2",
+    REP_SERVER_C: "3",
+  };
   const others = [
     environment,
     { ...environment, REP_SERVER_C: "4" },
@@ -184,7 +252,11 @@ Deno.test("hasSameVariables() compares names and values, but only the names of S
     {},
   ];
   assertEquals(
-    await Promise.all(others.map(async (other) => hasSameVariables(await build(environment), await build(other)))),
+    await Promise.all(
+      others.map(async (other) =>
+        hasSameVariables(await build(environment), await build(other))
+      ),
+    ),
     [true, true, false, false, false, false, false, false, false],
   );
 });

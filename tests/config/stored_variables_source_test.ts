@@ -23,7 +23,8 @@ class World {
 
   constructor(random: () => number = () => 0) {
     const { clock, stop: { signal } } = this;
-    const list: Store["list"] = (...args) => this.error ? Promise.reject(this.error) : this.store.list(...args);
+    const list: Store["list"] = (...args) =>
+      this.error ? Promise.reject(this.error) : this.store.list(...args);
     const reload = async () => {
       await this.reloading;
       this.reloads.push({ ...await this.source.read() });
@@ -40,7 +41,11 @@ class World {
   /** Writes a variable, and returns the id of the write. */
   async set(value: string): Promise<number> {
     const options = { clock: this.clock, random: () => 0, ifId: undefined };
-    const [write] = await writeVariables(this.store, new Map([["A", value]]), options);
+    const [write] = await writeVariables(
+      this.store,
+      new Map([["A", value]]),
+      options,
+    );
     return write?.id ?? 0;
   }
 
@@ -56,7 +61,11 @@ class World {
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
   const world = new World();
   const { source } = world;
-  assertEquals([source.isKnown, await source.read(), source.isKnown], [false, {}, true]);
+  assertEquals([source.isKnown, await source.read(), source.isKnown], [
+    false,
+    {},
+    true,
+  ]);
   await world.set("1");
   assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
 });
@@ -78,7 +87,9 @@ Deno.test("StoredVariablesSource.read() returns no variables until the store has
   world.error = DOWN;
   assertEquals([await world.source.read(), world.source.isKnown], [{}, false]);
   world.error = undefined;
-  assertEquals([await world.source.read(), world.source.isKnown], [{ REP_PUBLIC_A: "1" }, true]);
+  assertEquals([await world.source.read(), world.source.isKnown], [{
+    REP_PUBLIC_A: "1",
+  }, true]);
 });
 
 Deno.test("StoredVariablesSource.read() rejects on other errors than that the store is unavailable", async () => {
@@ -126,7 +137,9 @@ Deno.test("StoredVariablesSource.follow() reloads again after one that could not
   await world.source.read();
   const id = await world.set("1");
   world.error = DOWN;
-  for (let calls = 0; calls < 2; calls++) await assertRejects(() => world.follow(id), StoreUnavailableError, "gone");
+  for (let calls = 0; calls < 2; calls++) {
+    await assertRejects(() => world.follow(id), StoreUnavailableError, "gone");
+  }
   world.error = undefined;
   for (let calls = 0; calls < 2; calls++) await world.follow(id);
   assertEquals(world.reloads, [{}, {}, { REP_PUBLIC_A: "1" }]);
@@ -136,7 +149,9 @@ Deno.test("StoredVariablesSource.follow() reloads for a database that was emptie
   const world = new World();
   await world.source.read();
   await world.follow(await world.set("1"));
-  await world.store.commit([], [{ key: ["variables"] }, { key: ["variable", "A"] }]);
+  await world.store.commit([], [{ key: ["variables"] }, {
+    key: ["variable", "A"],
+  }]);
   await world.follow(0);
   assertEquals(world.reloads, [{ REP_PUBLIC_A: "1" }, {}]);
 });
@@ -161,7 +176,9 @@ Deno.test("StoredVariablesSource.follow() reloads once more for all writes durin
   world.reloading = gate.promise;
   const following = world.source.follow(await world.set("1"));
   await world.clock.tick(0);
-  for (const value of ["2", "3"]) await world.source.follow(await world.set(value)); // does not wait
+  for (const value of ["2", "3"]) {
+    await world.source.follow(await world.set(value)); // does not wait
+  }
   gate.resolve();
   await settle();
   await world.clock.tick(0);

@@ -20,9 +20,16 @@ export const PUBLIC = {
   MARKUP,
 } as const;
 /** Its SENSITIVE variables. */
-export const SENSITIVE = { TOKEN: "sensitive-4711", OTHER: "sensitive-0815" } as const;
+export const SENSITIVE = {
+  TOKEN: "sensitive-4711",
+  OTHER: "sensitive-0815",
+} as const;
 /** Its SERVER variables. */
-export const SERVER = { PASSWORD: "server-1234", SECOND: "server-5678", THIRD: "server-9012" } as const;
+export const SERVER = {
+  PASSWORD: "server-1234",
+  SECOND: "server-5678",
+  THIRD: "server-9012",
+} as const;
 /** What is in its environment besides, and in no tier. */
 export const IGNORED = {
   REP_OTHER_NAME: "no-tier-55",
@@ -30,7 +37,8 @@ export const IGNORED = {
   MY_REP_PUBLIC_NAME: "no-prefix-77",
 } as const;
 /** Its env file: `API_URL` is set in the environment, too. */
-export const ENV_FILE = "REP_PUBLIC_API_URL=https://file.example.com\nREP_PUBLIC_LIVE=first\nREP_PUBLIC_GONE=here\n";
+export const ENV_FILE =
+  "REP_PUBLIC_API_URL=https://file.example.com\nREP_PUBLIC_LIVE=first\nREP_PUBLIC_GONE=here\n";
 
 /** What most checks ask: variables of each tier, with hot reload. */
 export const STANDARD: Setup = {
@@ -45,11 +53,19 @@ export const STANDARD: Setup = {
   envFile: ENV_FILE,
   options: { "hot-reload": "true", "log-format": "json" },
   site: {
-    "index.html": "<!doctype html><html><head><title>App</title></head><body></body></html>",
-    "app.js": `export const values = [\n${"  'a line of a bundle that compresses well',\n".repeat(500)}];\n`,
+    "index.html":
+      "<!doctype html><html><head><title>App</title></head><body></body></html>",
+    "app.js": `export const values = [\n${
+      "  'a line of a bundle that compresses well',\n".repeat(500)
+    }];\n`,
   },
 };
 
-function withPrefix(prefix: string, variables: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(variables).map(([name, value]) => [prefix + name, value]));
+function withPrefix(
+  prefix: string,
+  variables: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(variables).map(([name, value]) => [prefix + name, value]),
+  );
 }

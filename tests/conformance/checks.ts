@@ -7,7 +7,12 @@ import { PAGE_CHECKS } from "./page_checks.ts";
 import { VARIABLE_CHECKS } from "./variable_checks.ts";
 
 /** Every check. Those with the same setup follow each other, since a gateway is started for each setup. */
-export const CHECKS: readonly Check[] = [...VARIABLE_CHECKS, ...PAGE_CHECKS, ...KEY_CHECKS, ...CHANGE_CHECKS];
+export const CHECKS: readonly Check[] = [
+  ...VARIABLE_CHECKS,
+  ...PAGE_CHECKS,
+  ...KEY_CHECKS,
+  ...CHANGE_CHECKS,
+];
 
 /** What a check has found. */
 export interface Finding {
@@ -19,10 +24,16 @@ export interface Finding {
 }
 
 /** Asks a gateway, one check after the other. */
-export async function* ask(target: Target, checks: readonly Check[] = CHECKS): AsyncGenerator<Finding> {
+export async function* ask(
+  target: Target,
+  checks: readonly Check[] = CHECKS,
+): AsyncGenerator<Finding> {
   await using launcher = new Launcher(target);
   for (const { id, run } of checks) {
-    const problem = await run(launcher).then(() => undefined, (error: Error) => error.message);
+    const problem = await run(launcher).then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
     yield { id, name: VISIBLE_CLAUSES[id], problem };
   }
 }

@@ -10,8 +10,12 @@ import { format, readRequest } from "./main.ts";
 const ignore = Deno.build.os === "windows";
 
 async function findings(command: readonly string[]): Promise<Finding[]> {
-  const [url, healthUrl] = [findFreePort(), findFreePort()].map((port) => `http://127.0.0.1:${port}`);
-  return await Array.fromAsync(ask({ command: [Deno.execPath(), ...command], url: url!, healthUrl }));
+  const [url, healthUrl] = [findFreePort(), findFreePort()].map((port) =>
+    `http://127.0.0.1:${port}`
+  );
+  return await Array.fromAsync(
+    ask({ command: [Deno.execPath(), ...command], url: url!, healthUrl }),
+  );
 }
 
 Deno.test({
@@ -19,11 +23,23 @@ Deno.test({
   ignore,
   async fn() {
     const deno = ["run", "--quiet", ...await stdFlags(), "--unstable-kv", "-A"];
-    const args = ["--hostname", "127.0.0.1", "--kv", "{dir}/store", "--drain", "0s"];
-    const failed = (await findings([...deno, "main.ts", ...args])).filter(({ problem }) => problem !== undefined);
+    const args = [
+      "--hostname",
+      "127.0.0.1",
+      "--kv",
+      "{dir}/store",
+      "--drain",
+      "0s",
+    ];
+    const failed = (await findings([...deno, "main.ts", ...args])).filter((
+      { problem },
+    ) => problem !== undefined);
     const { visible } = await readDocument();
     const departures = visible.filter(departs).map(({ id }) => id);
-    assertEquals(failed.filter(({ id }) => !departures.includes(id)).map(format), []);
+    assertEquals(
+      failed.filter(({ id }) => !departures.includes(id)).map(format),
+      [],
+    );
     assertEquals(failed.map(({ id }) => String(id)).sort(), departures.sort());
   },
 });
@@ -32,24 +48,60 @@ Deno.test({
   name: "every check fails for a gateway that does everything wrong",
   ignore,
   async fn() {
-    const found = await findings(["run", "--quiet", "-A", "tests/conformance/wrong_gateway.ts"]);
+    const found = await findings([
+      "run",
+      "--quiet",
+      "-A",
+      "tests/conformance/wrong_gateway.ts",
+    ]);
     assertEquals(found.filter(({ problem }) => problem === undefined), []);
   },
 });
 
 Deno.test("there is one check for each clause that can be seen from outside", () => {
-  assertEquals(CHECKS.map(({ id }) => String(id)).sort(), Object.keys(VISIBLE_CLAUSES).sort());
+  assertEquals(
+    CHECKS.map(({ id }) => String(id)).sort(),
+    Object.keys(VISIBLE_CLAUSES).sort(),
+  );
 });
 
 Deno.test("readRequest() reads the command after --, and where it listens", () => {
-  const { target, checks } = readRequest(["--", "--url", "http://127.0.0.1:80/", "--only", "4.5", "--", "gate", "--x"]);
-  assertEquals(target, { command: ["gate", "--x"], url: "http://127.0.0.1", healthUrl: undefined });
+  const { target, checks } = readRequest([
+    "--",
+    "--url",
+    "http://127.0.0.1:80/",
+    "--only",
+    "4.5",
+    "--",
+    "gate",
+    "--x",
+  ]);
+  assertEquals(target, {
+    command: ["gate", "--x"],
+    url: "http://127.0.0.1",
+    healthUrl: undefined,
+  });
   assertEquals(checks.map(({ id }) => id), ["4.5"]);
 });
 
 Deno.test("readRequest() rejects a request without a command or URL, and unknown checks", () => {
-  assertThrows(() => readRequest(["--url", "http://127.0.0.1:80"]), TypeError, "expected --url");
+  assertThrows(
+    () => readRequest(["--url", "http://127.0.0.1:80"]),
+    TypeError,
+    "expected --url",
+  );
   assertThrows(() => readRequest(["--", "gate"]), TypeError, "expected --url");
-  const unknown = ["--url", "http://127.0.0.1:80", "--only", "4.5,4.99", "--", "gate"];
-  assertThrows(() => readRequest(unknown), TypeError, "expected ids of checks, got 4.5,4.99");
+  const unknown = [
+    "--url",
+    "http://127.0.0.1:80",
+    "--only",
+    "4.5,4.99",
+    "--",
+    "gate",
+  ];
+  assertThrows(
+    () => readRequest(unknown),
+    TypeError,
+    "expected ids of checks, got 4.5,4.99",
+  );
 });

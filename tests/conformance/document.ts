@@ -33,8 +33,15 @@ export async function readDocument(): Promise<ConformanceDocument> {
   const hidden = rowsAfter("Seen by our tests only", text);
   return {
     text,
-    visible: visible.map(([id = "", clause = "", here = "", goGateway = ""]) => ({ id, clause, here, goGateway })),
-    hidden: hidden.map(([id = "", clause = "", here = "", test = ""]) => ({ id, clause, here, test })),
+    visible: visible.map((
+      [id = "", clause = "", here = "", goGateway = ""],
+    ) => ({ id, clause, here, goGateway })),
+    hidden: hidden.map(([id = "", clause = "", here = "", test = ""]) => ({
+      id,
+      clause,
+      here,
+      test,
+    })),
   };
 }
 

@@ -26,7 +26,10 @@ export interface Setup {
   readonly site?: Readonly<Record<string, string>>;
 }
 
-const PAGE = { "index.html": "<!doctype html><html><head><title>App</title></head><body></body></html>" };
+const PAGE = {
+  "index.html":
+    "<!doctype html><html><head><title>App</title></head><body></body></html>",
+};
 
 /** Starts the gateway as checks want it, one process at a time, since all of them listen at the same URL. */
 export class Launcher implements AsyncDisposable {
@@ -44,7 +47,9 @@ export class Launcher implements AsyncDisposable {
     if (this.#subject && this.#setup === setup) return this.#subject;
     expect(
       await this.#launch(setup),
-      `expected a start, got ${this.#subject?.output.slice(-3).join(" ").slice(0, 300)}`,
+      `expected a start, got ${
+        this.#subject?.output.slice(-3).join(" ").slice(0, 300)
+      }`,
     );
     return this.#subject!;
   }
@@ -62,10 +67,17 @@ export class Launcher implements AsyncDisposable {
    *
    * @param reason What has to be in its log, since it may also have failed for another reason.
    */
-  async expectNoStart(what: string, setup: Setup, reason: string): Promise<void> {
+  async expectNoStart(
+    what: string,
+    setup: Setup,
+    reason: string,
+  ): Promise<void> {
     expect(!await this.#launch(setup), `expected no start with ${what}`);
     const output = this.#subject!.output.join(" ");
-    expect(output.includes(reason), `expected a log that names ${reason}, got ${output.slice(0, 300)}`);
+    expect(
+      output.includes(reason),
+      `expected a log that names ${reason}, got ${output.slice(0, 300)}`,
+    );
   }
 
   /** Replaces the env file. */
@@ -88,16 +100,25 @@ export class Launcher implements AsyncDisposable {
       await this.#directory.write(join("site", name), text);
     }
     if (setup.envFile !== undefined) await this.writeEnvFile(setup.envFile);
-    if (setup.manifest !== undefined) await this.#directory.write("rep.yaml", setup.manifest);
+    if (setup.manifest !== undefined) {
+      await this.#directory.write("rep.yaml", setup.manifest);
+    }
     this.#subject = this.#spawn(setup);
     return await this.#subject.hasStarted();
   }
 
   #spawn(setup: Setup): Subject {
     const { command, url, healthUrl = url } = this.target;
-    const args = [...command, ...setup.flags ?? []].map((part) => part.replaceAll("{dir}", this.#directory!.path));
+    const args = [...command, ...setup.flags ?? []].map((part) =>
+      part.replaceAll("{dir}", this.#directory!.path)
+    );
     const env = { ...inherited(), ...setup.variables, ...this.#options(setup) };
-    return new Subject({ command: args, env, url, healthUrl: setup.options?.["health-port"] ? healthUrl : url });
+    return new Subject({
+      command: args,
+      env,
+      url,
+      healthUrl: setup.options?.["health-port"] ? healthUrl : url,
+    });
   }
 
   #options({ envFile, manifest, options }: Setup): Record<string, string> {
@@ -107,18 +128,26 @@ export class Launcher implements AsyncDisposable {
       "static-dir": directory.at("site"),
       "port": new URL(this.target.url).port,
       ...(envFile === undefined ? {} : { "env-file": directory.at("app.env") }),
-      ...(manifest === undefined ? {} : { "manifest": directory.at("rep.yaml") }),
+      ...(manifest === undefined
+        ? {}
+        : { "manifest": directory.at("rep.yaml") }),
       ...options,
     };
     return Object.fromEntries(
-      Object.entries(all).map(([name, value]) => [variableOf(name), value.replaceAll("{dir}", directory.path)]),
+      Object.entries(all).map((
+        [name, value],
+      ) => [variableOf(name), value.replaceAll("{dir}", directory.path)]),
     );
   }
 }
 
 /** The environment of this process, without what would configure a gateway. */
 function inherited(): Record<string, string> {
-  return Object.fromEntries(Object.entries(Deno.env.toObject()).filter(([name]) => !name.startsWith("REP_")));
+  return Object.fromEntries(
+    Object.entries(Deno.env.toObject()).filter(([name]) =>
+      !name.startsWith("REP_")
+    ),
+  );
 }
 
 function variableOf(option: string): string {

@@ -12,18 +12,35 @@ interface Request {
   readonly checks: typeof CHECKS;
 }
 
-const USAGE = "expected --url http://127.0.0.1:PORT [--health-url URL] [--only ID,…] -- COMMAND …";
+const USAGE =
+  "expected --url http://127.0.0.1:PORT [--health-url URL] [--only ID,…] -- COMMAND …";
 
 /** @throws {TypeError} If something is missing, or no check has one of the ids. */
 export function readRequest(args: readonly string[]): Request {
   const own = args[0] === "--" ? args.slice(1) : args; // deno task passes it on
-  const flags = parseArgs([...own], { "--": true, string: ["url", "health-url", "only"] });
+  const flags = parseArgs([...own], {
+    "--": true,
+    string: ["url", "health-url", "only"],
+  });
   const { url, only, "--": command = [], "health-url": healthUrl } = flags;
-  if (!url || command.length === 0) throw new TypeError(`Cannot ask a gateway: ${USAGE}, got ${own.join(" ")}`);
+  if (!url || command.length === 0) {
+    throw new TypeError(`Cannot ask a gateway: ${USAGE}, got ${own.join(" ")}`);
+  }
   const ids = only?.split(",");
   const checks = CHECKS.filter(({ id }) => ids?.includes(id) ?? true);
-  if (ids && checks.length < ids.length) throw new TypeError(`Cannot read --only: expected ids of checks, got ${only}`);
-  return { target: { command, url: originOf(url), healthUrl: healthUrl && originOf(healthUrl) }, checks };
+  if (ids && checks.length < ids.length) {
+    throw new TypeError(
+      `Cannot read --only: expected ids of checks, got ${only}`,
+    );
+  }
+  return {
+    target: {
+      command,
+      url: originOf(url),
+      healthUrl: healthUrl && originOf(healthUrl),
+    },
+    checks,
+  };
 }
 
 function originOf(url: string): string {
@@ -32,7 +49,9 @@ function originOf(url: string): string {
 
 /** Returns the lines about a finding. */
 export function format({ id, name, problem }: Finding): string {
-  return `${problem === undefined ? "pass" : "FAIL"}  ${id.padEnd(14)}${name}\n${problem ? `      ${problem}\n` : ""}`;
+  return `${problem === undefined ? "pass" : "FAIL"}  ${
+    id.padEnd(14)
+  }${name}\n${problem ? `      ${problem}\n` : ""}`;
 }
 
 async function print(text: string): Promise<void> {

@@ -5,12 +5,19 @@ export class Nonconformance extends Error {
 }
 
 /** @throws {Nonconformance} If the condition is false. */
-export function expect(condition: boolean, otherwise: string): asserts condition {
+export function expect(
+  condition: boolean,
+  otherwise: string,
+): asserts condition {
   if (!condition) throw new Nonconformance(otherwise);
 }
 
 /** Compares what JSON can express. */
-export function expectEqual(what: string, actual: unknown, expected: unknown): void {
+export function expectEqual(
+  what: string,
+  actual: unknown,
+  expected: unknown,
+): void {
   const [is, shouldBe] = [JSON.stringify(actual), JSON.stringify(expected)];
   expect(is === shouldBe, `${what}: expected ${shouldBe}, got ${is}`);
 }

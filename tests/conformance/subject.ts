@@ -49,9 +49,18 @@ export class Subject implements AsyncDisposable {
     this.#url = url;
     this.#healthUrl = healthUrl;
     const [program = "", ...args] = command;
-    const options = { args, env, clearEnv: true, stdin: "null", stdout: "piped", stderr: "piped" } as const;
+    const options = {
+      args,
+      env,
+      clearEnv: true,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    } as const;
     this.#child = new Deno.Command(program, options).spawn();
-    const outputs = [this.#child.stdout, this.#child.stderr].map((stream) => this.#collect(stream));
+    const outputs = [this.#child.stdout, this.#child.stderr].map((stream) =>
+      this.#collect(stream)
+    );
     this.#ended = Promise.all(outputs).then(() => this.#child.status);
     void this.#ended.then(() => this.#hasEnded = true);
   }
@@ -59,19 +68,37 @@ export class Subject implements AsyncDisposable {
   /** Waits until it serves its health report, or has ended; returns whether it serves. */
   async hasStarted(): Promise<boolean> {
     const isDecided = async () => this.#hasEnded || await this.#isHealthy();
-    await eventually("a health report, or the end of the process", isDecided, START_TIMEOUT_MS);
+    await eventually(
+      "a health report, or the end of the process",
+      isDecided,
+      START_TIMEOUT_MS,
+    );
     return !this.#hasEnded;
   }
 
   async #isHealthy(): Promise<boolean> {
-    return await this.ask(`${this.#healthUrl}/rep/health`).then(({ status }) => status === 200, () => false);
+    return await this.ask(`${this.#healthUrl}/rep/health`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
   }
 
-  async ask(path: string, { headers = {}, method = "GET" }: Question = {}): Promise<Answer> {
+  async ask(
+    path: string,
+    { headers = {}, method = "GET" }: Question = {},
+  ): Promise<Answer> {
     const url = path.startsWith("http") ? path : `${this.#url}${path}`;
     const request = async () => {
-      const response = await fetch(url, { headers, method, redirect: "manual" });
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      const response = await fetch(url, {
+        headers,
+        method,
+        redirect: "manual",
+      });
+      return {
+        status: response.status,
+        headers: response.headers,
+        text: await response.text(),
+      };
     };
     return await deadline(request(), TIMEOUT_MS);
   }
@@ -102,7 +129,9 @@ export class Subject implements AsyncDisposable {
 
   /** The lines of the log that are JSON objects. */
   lines(): Record<string, unknown>[] {
-    return this.output.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+    return this.output.filter((line) => line.startsWith("{")).map((line) =>
+      JSON.parse(line)
+    );
   }
 
   /** Waits for an event in the log, whose lines have to have these fields. */
@@ -110,12 +139,17 @@ export class Subject implements AsyncDisposable {
     const find = () => this.lines().find(({ msg }) => msg === event);
     await eventually(`${event} in the log`, () => find() !== undefined);
     const missing = fields.filter((field) => !(field in find()!));
-    expect(missing.length === 0, `expected ${event} with ${missing.join(", ")}`);
+    expect(
+      missing.length === 0,
+      `expected ${event} with ${missing.join(", ")}`,
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill("SIGTERM");
-    await deadline(this.#ended, START_TIMEOUT_MS).catch(() => this.#kill("SIGKILL"));
+    await deadline(this.#ended, START_TIMEOUT_MS).catch(() =>
+      this.#kill("SIGKILL")
+    );
     await this.#ended;
   }
 
@@ -127,8 +161,12 @@ export class Subject implements AsyncDisposable {
     }
   }
 
-  async #collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
-    const lines = stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
+  async #collect(
+    stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  ): Promise<void> {
+    const lines = stream.pipeThrough(new TextDecoderStream()).pipeThrough(
+      new TextLineStream(),
+    );
     for await (const line of lines) this.output.push(line);
   }
 }
@@ -141,7 +179,10 @@ export async function eventually(
 ): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!await isSo()) {
-    expect(performance.now() < end, `expected ${what} within ${timeoutMs / 1_000} s`);
+    expect(
+      performance.now() < end,
+      `expected ${what} within ${timeoutMs / 1_000} s`,
+    );
     await delay(RETRY_MS);
   }
 }

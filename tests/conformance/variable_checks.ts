@@ -1,4 +1,12 @@
-import { type Check, ENV_FILE, IGNORED, PUBLIC, SENSITIVE, SERVER, STANDARD } from "./check.ts";
+import {
+  type Check,
+  ENV_FILE,
+  IGNORED,
+  PUBLIC,
+  SENSITIVE,
+  SERVER,
+  STANDARD,
+} from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual } from "./nonconformance.ts";
 import { eventually, type Subject } from "./subject.ts";
@@ -20,7 +28,11 @@ const SECRETS: Readonly<Record<string, string>> = {
 };
 
 const SUSPICIOUS: Setup = {
-  variables: Object.fromEntries(Object.entries(SECRETS).map(([name, value]) => [`REP_PUBLIC_${name}`, value])),
+  variables: Object.fromEntries(
+    Object.entries(SECRETS).map((
+      [name, value],
+    ) => [`REP_PUBLIC_${name}`, value]),
+  ),
   options: { "log-format": "json" },
 };
 
@@ -28,10 +40,14 @@ const MANIFEST = `version: "0.1.0"
 variables:
 `;
 /** How many variables each tier of {@linkcode STANDARD} has. */
-const COUNTS = [PUBLIC, SENSITIVE, SERVER].map((variables) => Object.keys(variables).length);
+const COUNTS = [PUBLIC, SENSITIVE, SERVER].map((variables) =>
+  Object.keys(variables).length
+);
 
 /** What is set, and a declaration that it violates. */
-const VIOLATIONS: Readonly<Record<string, [value: string | undefined, declaration: string]>> = {
+const VIOLATIONS: Readonly<
+  Record<string, [value: string | undefined, declaration: string]>
+> = {
   "a required variable that is missing": [undefined, "required: true"],
   "a value of another type": ["ten", "type: number"],
   "a value that the pattern does not match": ["abc", 'pattern: "^[0-9]+$"'],
@@ -41,7 +57,10 @@ const TYPES: Readonly<Record<string, [value: string, declaration: string]>> = {
   "Infinity as number": ["Infinity", "type: number"],
   "1 as boolean": ["1", "type: boolean"],
   "text as json": ["{", "type: json"],
-  "another value of an enum": ["purple", 'type: enum\n    values: ["red", "blue"]'],
+  "another value of an enum": [
+    "purple",
+    'type: enum\n    values: ["red", "blue"]',
+  ],
 };
 
 /** §3, §4.2, §6 and §7: from variables to a start. */
@@ -53,8 +72,16 @@ export const VARIABLE_CHECKS: readonly Check[] = [
     id: "4.2.1",
     async run(launcher) {
       const { payload } = await (await launcher.start(STANDARD)).page("/");
-      expectEqual("a variable of the env file", payload.public.GONE, PUBLIC.GONE);
-      expectEqual("a variable that is set in both", payload.public.API_URL, PUBLIC.API_URL);
+      expectEqual(
+        "a variable of the env file",
+        payload.public.GONE,
+        PUBLIC.GONE,
+      );
+      expectEqual(
+        "a variable that is set in both",
+        payload.public.API_URL,
+        PUBLIC.API_URL,
+      );
     },
   },
   { id: "3.2.4", run: checkCollisions },
@@ -83,7 +110,11 @@ export const VARIABLE_CHECKS: readonly Check[] = [
     async run(launcher) {
       const variables = { REP_PUBLIC_CHECKED: "x" };
       const manifest = `${MANIFEST}  CHECKED:\n    tier: server\n`;
-      await launcher.expectNoStart("a PUBLIC variable that is declared as SERVER", { variables, manifest }, "CHECKED");
+      await launcher.expectNoStart(
+        "a PUBLIC variable that is declared as SERVER",
+        { variables, manifest },
+        "CHECKED",
+      );
     },
   },
   { id: "7", run: checkPrecedence },
@@ -91,44 +122,77 @@ export const VARIABLE_CHECKS: readonly Check[] = [
 
 /** Returns all that a gateway says to a browser, except for events. */
 async function textsOf(subject: Subject): Promise<string> {
-  const paths = ["/", "/rep/health", "/rep/session-key", "/rep/unknown", "/app.js"];
+  const paths = [
+    "/",
+    "/rep/health",
+    "/rep/session-key",
+    "/rep/unknown",
+    "/app.js",
+  ];
   const answers = await Promise.all(paths.map((path) => subject.ask(path)));
-  return answers.map(({ headers, text }) => `${JSON.stringify([...headers])}\n${text}`).join("\n");
+  return answers.map(({ headers, text }) =>
+    `${JSON.stringify([...headers])}\n${text}`
+  ).join("\n");
 }
 
 async function checkTiers(launcher: Launcher): Promise<void> {
   const subject = await launcher.start(STANDARD);
   const { payload } = await subject.page("/");
-  expectEqual("the PUBLIC values", Object.entries(payload.public).sort(), Object.entries(PUBLIC).sort());
+  expectEqual(
+    "the PUBLIC values",
+    Object.entries(payload.public).sort(),
+    Object.entries(PUBLIC).sort(),
+  );
   expect(payload.sensitive !== undefined, "expected encrypted values");
   const texts = await textsOf(subject);
-  const leak = [...Object.entries(SENSITIVE), ...Object.entries(SERVER)].find(([, value]) => texts.includes(value));
+  const leak = [...Object.entries(SENSITIVE), ...Object.entries(SERVER)].find((
+    [, value],
+  ) => texts.includes(value));
   expect(leak === undefined, `expected no value of ${leak?.[0]} in a response`);
 }
 
 async function checkNames(launcher: Launcher): Promise<void> {
   const subject = await launcher.start(STANDARD);
   const { payload } = await subject.page("/");
-  expectEqual("the names of the PUBLIC variables", Object.keys(payload.public).sort(), Object.keys(PUBLIC).sort());
+  expectEqual(
+    "the names of the PUBLIC variables",
+    Object.keys(payload.public).sort(),
+    Object.keys(PUBLIC).sort(),
+  );
   const { variables } = JSON.parse((await subject.ask("/rep/health")).text);
-  expectEqual("the counts", [variables.public, variables.sensitive, variables.server], COUNTS);
+  expectEqual("the counts", [
+    variables.public,
+    variables.sensitive,
+    variables.server,
+  ], COUNTS);
   const texts = await textsOf(subject);
-  const leak = Object.entries(IGNORED).find(([, value]) => texts.includes(value));
+  const leak = Object.entries(IGNORED).find(([, value]) =>
+    texts.includes(value)
+  );
   expect(leak === undefined, `expected no value of ${leak?.[0]} in a response`);
 }
 
 async function checkLog(launcher: Launcher): Promise<void> {
   const subject = await launcher.start(STANDARD);
   const other = subject.output.find((line) => !line.startsWith("{"));
-  expect(other === undefined, `expected JSON in each line of the log, got ${other}`);
-  const hasAll = (line: unknown) => COUNTS.every((count) => numbersIn(line).includes(count));
-  await eventually(`a line of the log with the counts ${COUNTS.join(", ")}`, () => subject.lines().some(hasAll));
+  expect(
+    other === undefined,
+    `expected JSON in each line of the log, got ${other}`,
+  );
+  const hasAll = (line: unknown) =>
+    COUNTS.every((count) => numbersIn(line).includes(count));
+  await eventually(
+    `a line of the log with the counts ${COUNTS.join(", ")}`,
+    () => subject.lines().some(hasAll),
+  );
 }
 
 async function checkCollisions(launcher: Launcher): Promise<void> {
   const tiers = ["PUBLIC", "SENSITIVE", "SERVER"];
   for (const tier of tiers) {
-    const pair = tiers.filter((other) => other !== tier).map((other) => `REP_${other}_TWICE`);
+    const pair = tiers.filter((other) => other !== tier).map((other) =>
+      `REP_${other}_TWICE`
+    );
     const variables = Object.fromEntries(pair.map((name) => [name, "x"]));
     await launcher.expectNoStart(pair.join(" and "), { variables }, "TWICE");
   }
@@ -137,13 +201,24 @@ async function checkCollisions(launcher: Launcher): Promise<void> {
 async function checkWarnings(launcher: Launcher): Promise<void> {
   const subject = await launcher.start(SUSPICIOUS);
   for (const name of Object.keys(SECRETS)) {
-    await eventually(`a warning of ${name}`, () => warningsOf(subject).some((line) => line.includes(name)));
+    await eventually(
+      `a warning of ${name}`,
+      () => warningsOf(subject).some((line) => line.includes(name)),
+    );
   }
   const output = subject.output.join("\n");
-  const [shown] = Object.entries(SECRETS).find(([, value]) => output.includes(value)) ?? [];
-  expect(shown === undefined, `expected a log without values, got that of ${shown}`);
+  const [shown] =
+    Object.entries(SECRETS).find(([, value]) => output.includes(value)) ?? [];
+  expect(
+    shown === undefined,
+    `expected a log without values, got that of ${shown}`,
+  );
   const { payload } = await subject.page("/");
-  expectEqual("the names in the page", Object.keys(payload.public).sort(), Object.keys(SECRETS).sort());
+  expectEqual(
+    "the names in the page",
+    Object.keys(payload.public).sort(),
+    Object.keys(SECRETS).sort(),
+  );
 }
 
 function warningsOf(subject: Subject): string[] {
@@ -151,23 +226,40 @@ function warningsOf(subject: Subject): string[] {
 }
 
 function declared(value: string | undefined, declaration: string): Setup {
-  const variables: Record<string, string> = value === undefined ? {} : { REP_PUBLIC_CHECKED: value };
-  return { variables, manifest: `${MANIFEST}  CHECKED:\n    tier: public\n    ${declaration}\n` };
+  const variables: Record<string, string> = value === undefined
+    ? {}
+    : { REP_PUBLIC_CHECKED: value };
+  return {
+    variables,
+    manifest: `${MANIFEST}  CHECKED:\n    tier: public\n    ${declaration}\n`,
+  };
 }
 
 async function checkTypes(launcher: Launcher): Promise<void> {
   const accepted: string[] = [];
   for (const [what, setup] of Object.entries(TYPES)) {
-    await launcher.expectNoStart(what, declared(...setup), "CHECKED").catch(() => accepted.push(what));
+    await launcher.expectNoStart(what, declared(...setup), "CHECKED").catch(
+      () => accepted.push(what),
+    );
   }
-  expect(accepted.length === 0, `expected no start with ${accepted.join(", ")}`);
+  expect(
+    accepted.length === 0,
+    `expected no start with ${accepted.join(", ")}`,
+  );
   await launcher.start(declared("TRUE", "type: boolean"));
 }
 
 async function checkPrecedence(launcher: Launcher): Promise<void> {
-  const [flag, environment, manifest] = ["flag", "environment", "manifest"].map((name) => `https://${name}.example`);
-  const settings = `${MANIFEST}  TOKEN:\n    tier: sensitive\nsettings:\n  allowed_origins:\n    - "${manifest}"\n`;
-  const base = { variables: { REP_SENSITIVE_TOKEN: "x" }, envFile: ENV_FILE, manifest: settings };
+  const [flag, environment, manifest] = ["flag", "environment", "manifest"].map(
+    (name) => `https://${name}.example`,
+  );
+  const settings =
+    `${MANIFEST}  TOKEN:\n    tier: sensitive\nsettings:\n  allowed_origins:\n    - "${manifest}"\n`;
+  const base = {
+    variables: { REP_SENSITIVE_TOKEN: "x" },
+    envFile: ENV_FILE,
+    manifest: settings,
+  };
   const options = { "allowed-origins": environment! };
   const setups: [Setup, string | undefined][] = [
     [{ ...base, options, flags: ["--allowed-origins", flag!] }, flag],
@@ -178,7 +270,9 @@ async function checkPrecedence(launcher: Launcher): Promise<void> {
     const subject = await launcher.start(setup);
     const permitted = [];
     for (const origin of [flag, environment, manifest]) {
-      const { status } = await subject.ask("/rep/session-key", { headers: { origin: origin! } });
+      const { status } = await subject.ask("/rep/session-key", {
+        headers: { origin: origin! },
+      });
       if (status === 200) permitted.push(origin);
     }
     expectEqual("the permitted origins", permitted, [expected]);
@@ -188,5 +282,7 @@ async function checkPrecedence(launcher: Launcher): Promise<void> {
 /** Returns all numbers in a value that was JSON. */
 function numbersIn(value: unknown): number[] {
   if (typeof value === "number") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(numbersIn) : [];
+  return typeof value === "object" && value !== null
+    ? Object.values(value).flatMap(numbersIn)
+    : [];
 }

@@ -6,11 +6,19 @@ import { noMetrics } from "../../src/observe/metrics.ts";
 import { systemClock } from "../../src/values/clock.ts";
 
 const CONTEXT = {
-  client: { address: "127.0.0.1", clientKey: "127.0.0.1", origin: "http://gateway.test" },
+  client: {
+    address: "127.0.0.1",
+    clientKey: "127.0.0.1",
+    origin: "http://gateway.test",
+  },
   url: { origin: "http://gateway.test", path: "/", search: "", isPlain: true },
 };
 
-const SCRIPT = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
+const SCRIPT = {
+  bytes: new TextEncoder().encode("<SCRIPT>"),
+  revision: "r1",
+  isSecret: false,
+};
 
 function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
   return openContent({
@@ -35,8 +43,13 @@ Deno.test("openContent() returns undefined if there is nothing to serve", async 
 });
 
 Deno.test("openContent() rejects a directory and an upstream at once", async () => {
-  const message = "Cannot serve a directory and an upstream at once: expected one of them";
-  await assertRejects(() => open({ staticDir: ".", upstream: new URL("http://127.0.0.1:9/") }), TypeError, message);
+  const message =
+    "Cannot serve a directory and an upstream at once: expected one of them";
+  await assertRejects(
+    () => open({ staticDir: ".", upstream: new URL("http://127.0.0.1:9/") }),
+    TypeError,
+    message,
+  );
 });
 
 Deno.test("drain() of an upstream waits for a body, and close() ends it", async () => {
@@ -44,8 +57,14 @@ Deno.test("drain() of an upstream waits for a body, and close() ends it", async 
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     () => new Response(new ReadableStream()),
   );
-  const content = await open({ upstream: new URL(`http://127.0.0.1:${server.addr.port}/`) });
-  const response = await content?.respond(new Request("http://gateway.test/"), CONTEXT, () => SCRIPT);
+  const content = await open({
+    upstream: new URL(`http://127.0.0.1:${server.addr.port}/`),
+  });
+  const response = await content?.respond(
+    new Request("http://gateway.test/"),
+    CONTEXT,
+    () => SCRIPT,
+  );
   let isDrained = false;
   const drained = content?.drain?.().then(() => isDrained = true);
   await new Promise(setImmediate);

@@ -3,7 +3,10 @@ import { InFlight } from "../../src/content/transfers.ts";
 
 /** Returns whether a promise is resolved, without waiting for it. */
 async function isResolved(promise: Promise<void>): Promise<boolean> {
-  return await Promise.race([promise.then(() => true), Promise.resolve().then(() => false)]);
+  return await Promise.race([
+    promise.then(() => true),
+    Promise.resolve().then(() => false),
+  ]);
 }
 
 Deno.test("idle() resolves at once if nothing is in flight, otherwise when the last is removed", async () => {

@@ -4,13 +4,23 @@ import { Problem } from "../../src/http/problem.ts";
 import { type LogFields, silentLog } from "../../src/observe/log.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
-const [ALICE, BOB] = ["192.0.2.1", "192.0.2.2"].map((address) => ({ address, clientKey: address }));
+const [ALICE, BOB] = ["192.0.2.1", "192.0.2.2"].map((address) => ({
+  address,
+  clientKey: address,
+}));
 
 function transfersOf(maxTransfers: number) {
   const clock = new FakeClock();
   const lines: (LogFields | undefined)[] = [];
-  const log = { ...silentLog, warn: (_: string, fields?: LogFields) => void lines.push(fields) };
-  return { clock, lines, transfers: new Transfers({ clock, log, maxTransfers }) };
+  const log = {
+    ...silentLog,
+    warn: (_: string, fields?: LogFields) => void lines.push(fields),
+  };
+  return {
+    clock,
+    lines,
+    transfers: new Transfers({ clock, log, maxTransfers }),
+  };
 }
 
 function statusOf(begin: () => Transfer): number {
@@ -32,7 +42,11 @@ Deno.test("begin() leaves half of the transfers to other clients, and rejects th
   first.end();
   transfers.begin(ALICE!);
   assertEquals(statusOf(() => transfers.begin(carol)), 503);
-  const expected = { limit: "max_transfers_per_client", client_ip: "192.0.2.1", rejected: 1 };
+  const expected = {
+    limit: "max_transfers_per_client",
+    client_ip: "192.0.2.1",
+    rejected: 1,
+  };
   assertEquals(lines, [expected, { limit: "max_transfers", rejected: 1 }]);
 });
 

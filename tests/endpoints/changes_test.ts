@@ -8,7 +8,11 @@ import { setUp, type TestGateway } from "../_gateway.ts";
 import { type Message, readSse, type SseReader } from "../_sse.ts";
 
 function update(key: string, value: string, id: number): Message {
-  return { event: "rep:config:update", data: { key, tier: "public", value }, id };
+  return {
+    event: "rep:config:update",
+    data: { key, tier: "public", value },
+    id,
+  };
 }
 
 function deletion(key: string, id: number): Message {
@@ -28,7 +32,11 @@ Deno.test("GET /rep/changes is 404 without hot reload, for any method", async ()
   for (const method of ["GET", "POST", "OPTIONS"]) {
     const response = await gate.ask("/rep/changes", { method });
     assertEquals(response.status, 404);
-    assertEquals(await response.json(), { title: "Not Found", status: 404, detail: "Hot reload is not enabled" });
+    assertEquals(await response.json(), {
+      title: "Not Found",
+      status: 404,
+      detail: "Hot reload is not enabled",
+    });
   }
 });
 
@@ -36,7 +44,10 @@ Deno.test("GET /rep/changes is 405 for other methods", async () => {
   await using gate = await setUp({});
   for (const method of ["POST", "PUT", "DELETE", "PATCH", "HEAD"]) {
     const response = await gate.ask("/rep/changes", { method });
-    assertEquals([response.status, response.headers.get("allow")], [405, "GET, OPTIONS"]);
+    assertEquals([response.status, response.headers.get("allow")], [
+      405,
+      "GET, OPTIONS",
+    ]);
     await response.body?.cancel();
   }
 });
@@ -54,38 +65,67 @@ Deno.test("GET /rep/changes returns the headers of a stream that must not be cac
 });
 
 Deno.test("GET /rep/changes returns a CORS header to permitted origins only", async () => {
-  await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
-  for (const [origin, allowed] of [["https://app.example", "https://app.example"], ["https://evil.example", null]]) {
-    const response = await gate.ask("/rep/changes", { headers: { origin: origin ?? "" } });
-    assertEquals([response.status, response.headers.get("access-control-allow-origin")], [200, allowed]);
+  await using gate = await setUp({}, {
+    allowedOrigins: ["https://app.example"],
+  });
+  for (
+    const [origin, allowed] of [
+      ["https://app.example", "https://app.example"],
+      ["https://evil.example", null],
+    ]
+  ) {
+    const response = await gate.ask("/rep/changes", {
+      headers: { origin: origin ?? "" },
+    });
+    assertEquals([
+      response.status,
+      response.headers.get("access-control-allow-origin"),
+    ], [200, allowed]);
     assertEquals(response.headers.get("vary"), "Origin");
     await response.body?.cancel();
   }
 });
 
 Deno.test("OPTIONS /rep/changes permits Last-Event-ID for permitted origins", async () => {
-  await using gate = await setUp({}, { allowedOrigins: ["https://app.example"] });
-  const ask = (origin: string) => gate.ask("/rep/changes", { method: "OPTIONS", headers: { origin } });
+  await using gate = await setUp({}, {
+    allowedOrigins: ["https://app.example"],
+  });
+  const ask = (origin: string) =>
+    gate.ask("/rep/changes", { method: "OPTIONS", headers: { origin } });
   const allowed = await ask("https://app.example");
-  assertEquals([allowed.status, allowed.headers.get("access-control-allow-headers")], [
+  assertEquals([
+    allowed.status,
+    allowed.headers.get("access-control-allow-headers"),
+  ], [
     204,
     "last-event-id, cache-control",
   ]);
   const rejected = await ask("https://evil.example");
-  assertEquals([rejected.status, rejected.headers.get("access-control-allow-headers")], [204, null]);
+  assertEquals([
+    rejected.status,
+    rejected.headers.get("access-control-allow-headers"),
+  ], [204, null]);
 });
 
 Deno.test("a stream begins at once with retry, a comment and the current id", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock: new FakeClock(T), random: () => 0.5 });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    clock: new FakeClock(T),
+    random: () => 0.5,
+  });
   const reader = await gate.listen();
   await reader.pull();
-  assertEquals(reader.text(), `retry: 5000\n: connected\nid: ${idAt(0) + 500}\n\n`);
+  assertEquals(
+    reader.text(),
+    `retry: 5000\n: connected\nid: ${idAt(0) + 500}\n\n`,
+  );
   await reader.close();
 });
 
 Deno.test("a stream sends updates, additions and deletions of PUBLIC variables", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, { clock });
+  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
+    clock,
+  });
   const reader = await gate.listen();
   await clock.tick(1_000);
   await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "3" });
@@ -99,36 +139,55 @@ Deno.test("a stream sends updates, additions and deletions of PUBLIC variables",
 
 Deno.test("a stream does not send changes of SENSITIVE and SERVER variables", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({ REP_SENSITIVE_S: "1", REP_SERVER_V: "1" }, { clock });
+  await using gate = await setUp({ REP_SENSITIVE_S: "1", REP_SERVER_V: "1" }, {
+    clock,
+  });
   const reader = await gate.listen();
-  await gate.set({ REP_SENSITIVE_S: "2", REP_SERVER_V: "2", REP_SENSITIVE_T: "1" });
+  await gate.set({
+    REP_SENSITIVE_S: "2",
+    REP_SERVER_V: "2",
+    REP_SENSITIVE_T: "1",
+  });
   await gate.set({ REP_PUBLIC_END: "1" });
   assertEquals(await reader.take(1), [update("END", "1", idAt(0))]);
   await reader.close();
 });
 
 Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are not replayed", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "leaked-1" }, { clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "leaked-1" }, {
+    clock: new FakeClock(T),
+  });
   await gate.set({ REP_PUBLIC_A: "leaked-2" });
   await gate.set({ REP_SENSITIVE_A: "leaked-2", REP_PUBLIC_B: "1" });
   const reader = await gate.listen({ "last-event-id": "0" });
-  assertEquals(await reader.take(2), [update("B", "1", idAt(2)), deletion("A", idAt(3))]);
+  assertEquals(await reader.take(2), [
+    update("B", "1", idAt(2)),
+    deletion("A", idAt(3)),
+  ]);
   assert(!reader.text().includes("leaked"));
   await reader.close();
 });
 
 Deno.test("a stream replays every event after the Last-Event-ID, in order, and continues with live ones", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock: new FakeClock(T),
+  });
   for (let i = 1; i <= 5; i++) await gate.set({ REP_PUBLIC_A: String(i) });
   const reader = await gate.listen({ "last-event-id": String(idAt(2)) });
-  assertEquals(await reader.take(3), [3, 4, 5].map((i) => update("A", String(i), idAt(i))));
+  assertEquals(
+    await reader.take(3),
+    [3, 4, 5].map((i) => update("A", String(i), idAt(i))),
+  );
   await gate.set({ REP_PUBLIC_A: "6" });
   assertEquals(await reader.take(1), [update("A", "6", idAt(6))]);
   await reader.close();
 });
 
 Deno.test("the first id is the client's own, so that it misses nothing if it is disconnected during the replay", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T), random: () => 0 });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock: new FakeClock(T),
+    random: () => 0,
+  });
   await gate.set({ REP_PUBLIC_A: "1" });
   const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
   await reader.pull();
@@ -138,13 +197,22 @@ Deno.test("the first id is the client's own, so that it misses nothing if it is 
 
 /** The events with which a stream begins, for each kind of position: A changes twice and B once. */
 const BEGINNINGS = {
-  replay: [update("B", "0", idAt(1)), update("A", "1", idAt(2)), update("A", "2", idAt(3))],
+  replay: [
+    update("B", "0", idAt(1)),
+    update("A", "1", idAt(2)),
+    update("A", "2", idAt(3)),
+  ],
   page: [update("B", "0", idAt(1)), update("A", "2", idAt(3))],
   now: [update("A", "2", idAt(3))],
   state: [update("B", "0", idAt(1)), update("A", "2", idAt(3))],
 };
 
-const CURSORS: [what: string, headers: HeadersInit, query: string, expected: keyof typeof BEGINNINGS][] = [
+const CURSORS: [
+  what: string,
+  headers: HeadersInit,
+  query: string,
+  expected: keyof typeof BEGINNINGS,
+][] = [
   ["the header", { "last-event-id": String(idAt(0)) }, "", "replay"],
   ["the query parameter", {}, `?last_event_id=${idAt(0)}`, "page"],
   [
@@ -154,7 +222,12 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: key
     "replay",
   ],
   ["absent", {}, "", "now"],
-  ["an empty header and the query parameter", { "last-event-id": "" }, `?last_event_id=${idAt(0)}`, "page"],
+  [
+    "an empty header and the query parameter",
+    { "last-event-id": "" },
+    `?last_event_id=${idAt(0)}`,
+    "page",
+  ],
   ["an empty query parameter", {}, "?last_event_id=", "now"],
   ["the newest id", { "last-event-id": String(idAt(2)) }, "", "now"],
   ["the newest id as query parameter", {}, `?last_event_id=${idAt(2)}`, "now"],
@@ -163,38 +236,67 @@ const CURSORS: [what: string, headers: HeadersInit, query: string, expected: key
   ["a fraction", { "last-event-id": "1.5" }, "", "state"],
   ["a number in another notation", { "last-event-id": "1e3" }, "", "state"],
   ["the future", { "last-event-id": String(idAt(3)) }, "", "state"],
-  ["the past of another log", { "last-event-id": String(idAt(0) + 1) }, "", "state"],
-  ["more digits than a number has", { "last-event-id": "9".repeat(40) }, "", "state"],
+  [
+    "the past of another log",
+    { "last-event-id": String(idAt(0) + 1) },
+    "",
+    "state",
+  ],
+  [
+    "more digits than a number has",
+    { "last-event-id": "9".repeat(40) },
+    "",
+    "state",
+  ],
   ["10 KB", { "last-event-id": "7".repeat(10_000) }, "", "state"],
   ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
 ];
 
 for (const [what, headers, query, expected] of CURSORS) {
   Deno.test(`a stream with the cursor ${what} begins with: ${expected}`, async () => {
-    await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T) });
+    await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, {
+      clock: new FakeClock(T),
+    });
     await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
     const reader = await gate.listen(headers, query);
     await reader.pull();
     await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "0" });
-    assertEquals(await reader.take(BEGINNINGS[expected].length), BEGINNINGS[expected]);
-    assertEquals(reader.text().includes("unknown event id"), expected === "state");
+    assertEquals(
+      await reader.take(BEGINNINGS[expected].length),
+      BEGINNINGS[expected],
+    );
+    assertEquals(
+      reader.text().includes("unknown event id"),
+      expected === "state",
+    );
     await reader.close();
   });
 }
 
 Deno.test("a stream with an invalid cursor begins with the newest event of each variable, deletions included", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0", REP_PUBLIC_C: "0" }, {
+  await using gate = await setUp({
+    REP_PUBLIC_A: "0",
+    REP_PUBLIC_B: "0",
+    REP_PUBLIC_C: "0",
+  }, {
     clock: new FakeClock(T),
   });
   await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_C: "0" });
   const reader = await gate.listen({ "last-event-id": "nonsense" });
-  assertEquals(await reader.take(3), [update("C", "0", idAt(2)), update("A", "1", idAt(3)), deletion("B", idAt(4))]);
+  assertEquals(await reader.take(3), [
+    update("C", "0", idAt(2)),
+    update("A", "1", idAt(3)),
+    deletion("B", idAt(4)),
+  ]);
   await reader.close();
 });
 
 /** Publishes A and B, then five changes: the values of A are 0, 1, 2, 3; B is deleted; C is added. */
 async function setUpHistory(options: GatewayOptions = {}) {
-  const gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, { clock: new FakeClock(T), ...options });
+  const gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, {
+    clock: new FakeClock(T),
+    ...options,
+  });
   await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
   await gate.set({ REP_PUBLIC_A: "2" }); // two events
   await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "0" });
@@ -211,11 +313,19 @@ const HISTORY = {
 };
 
 /** What a stream sends before the next change. */
-async function messagesBeforeNext(gate: TestGateway, headers: HeadersInit, query: string): Promise<Message[]> {
+async function messagesBeforeNext(
+  gate: TestGateway,
+  headers: HeadersInit,
+  query: string,
+): Promise<Message[]> {
   const reader = await gate.listen(headers, query);
   await reader.pull();
   const seen: Message[] = [];
-  for (let count = 0; count < 10 && seen.at(-1)?.id !== HISTORY.a3.id; count++) seen.push(...await reader.take(1));
+  for (
+    let count = 0;
+    count < 10 && seen.at(-1)?.id !== HISTORY.a3.id;
+    count++
+  ) seen.push(...await reader.take(1));
   await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
   assertEquals(await reader.take(1), [update("A", "4", idAt(7))]);
   await reader.close();
@@ -224,10 +334,16 @@ async function messagesBeforeNext(gate: TestGateway, headers: HeadersInit, query
 
 Deno.test("a stream with a page's cursor begins with the newest event of each variable that changed since", async () => {
   const { b, c, a3 } = HISTORY;
-  const cases = [[idAt(0), [b, c, a3]], [idAt(2), [b, c, a3]], [idAt(4), [c, a3]], [idAt(5), [a3]]] as const;
+  const cases = [[idAt(0), [b, c, a3]], [idAt(2), [b, c, a3]], [idAt(4), [
+    c,
+    a3,
+  ]], [idAt(5), [a3]]] as const;
   for (const [cursor, expected] of cases) {
     await using gate = await setUpHistory();
-    assertEquals(await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`), [...expected]);
+    assertEquals(
+      await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`),
+      [...expected],
+    );
   }
 });
 
@@ -235,21 +351,43 @@ Deno.test("a reconnecting stream begins with every event since the Last-Event-ID
   const { a1, a2, b, c, a3 } = HISTORY;
   const cases = [[idAt(1), [a1, a2, b, c, a3]], [idAt(3), [b, c, a3]]] as const;
   for (const [cursor, expected] of cases) {
-    for (const query of ["", `?last_event_id=${idAt(0)}`, `?last_event_id=${idAt(5)}`, "?last_event_id=abc"]) {
+    for (
+      const query of [
+        "",
+        `?last_event_id=${idAt(0)}`,
+        `?last_event_id=${idAt(5)}`,
+        "?last_event_id=abc",
+      ]
+    ) {
       await using gate = await setUpHistory();
-      assertEquals(await messagesBeforeNext(gate, { "last-event-id": String(cursor) }, query), [...expected]);
+      assertEquals(
+        await messagesBeforeNext(
+          gate,
+          { "last-event-id": String(cursor) },
+          query,
+        ),
+        [...expected],
+      );
     }
   }
 });
 
 Deno.test("a page that subscribes again with the cursor in its payload does not see old values again", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "one" }, { clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "one" }, {
+    clock: new FakeClock(T),
+  });
   const query = `?last_event_id=${idAt(0)}`;
   const first = await gate.listen({}, query);
   await first.pull();
   const seen = first.take(3); // reads on, as a browser does
-  for (const value of ["two", "three", "four"]) await gate.set({ REP_PUBLIC_A: value });
-  assertEquals((await seen).map(({ data }) => data.value), ["two", "three", "four"]);
+  for (const value of ["two", "three", "four"]) {
+    await gate.set({ REP_PUBLIC_A: value });
+  }
+  assertEquals((await seen).map(({ data }) => data.value), [
+    "two",
+    "three",
+    "four",
+  ]);
   await first.close();
   const second = await gate.listen({}, query);
   assertEquals(await second.take(1), [update("A", "four", idAt(3))]);
@@ -282,16 +420,28 @@ Deno.test("a page's cursor that is older than the events in memory needs no read
 });
 
 Deno.test("a change of many variables reaches a page's stream in chunks of at most 64 KiB", async () => {
-  const values = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)]));
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  const values = Object.fromEntries(
+    Array.from(
+      { length: 100 },
+      (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)],
+    ),
+  );
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock: new FakeClock(T),
+  });
   await gate.set({ REP_PUBLIC_A: "0", ...values });
   for (const cursor of [String(idAt(0)), "nonsense"]) {
     const response = await gate.ask(`/rep/changes?last_event_id=${cursor}`);
     const reader = response.body!.getReader();
     await reader.read();
     const sizes = [];
-    for (let i = 0; i < 3; i++) sizes.push((await reader.read()).value?.length ?? 0);
-    assert(sizes.every((size) => size > 60_000 && size <= 64 << 10), `${sizes}`);
+    for (let i = 0; i < 3; i++) {
+      sizes.push((await reader.read()).value?.length ?? 0);
+    }
+    assert(
+      sizes.every((size) => size > 60_000 && size <= 64 << 10),
+      `${sizes}`,
+    );
     await reader.cancel();
   }
 });
@@ -299,18 +449,28 @@ Deno.test("a change of many variables reaches a page's stream in chunks of at mo
 Deno.test("a cursor that another process has just issued is valid", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
+    store: withoutNotifications(store),
+    clock,
+  });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, {
+    store: withoutNotifications(store),
+    clock,
+  });
   await ahead.set({ REP_PUBLIC_A: "1" });
   const reader = await behind.listen({ "last-event-id": String(idAt(1)) });
   await reader.pull();
-  assertMatch(reader.text(), new RegExp(`^retry: \\d+\n: connected\nid: ${idAt(1)}\n\n$`));
+  assertMatch(
+    reader.text(),
+    new RegExp(`^retry: \\d+\n: connected\nid: ${idAt(1)}\n\n$`),
+  );
   await reader.close();
 });
 
 Deno.test("a cursor of another gateway with a store of its own is recognized, although it is in the past", async () => {
   const clock = new FakeClock(T);
-  const setUpAlone = (random: number) => setUp({ REP_PUBLIC_A: "1" }, { clock, random: () => random });
+  const setUpAlone = (random: number) =>
+    setUp({ REP_PUBLIC_A: "1" }, { clock, random: () => random });
   await using one = await setUpAlone(0.1);
   await using other = await setUpAlone(0.2);
   clock.jump(1_000);
@@ -321,21 +481,37 @@ Deno.test("a cursor of another gateway with a store of its own is recognized, al
   const cursor = String((await reader.take(2)).at(-1)?.id);
   clock.jump(1_000);
   await other.set({ REP_PUBLIC_A: "missed", REP_PUBLIC_B: "1" });
-  for (const [headers, query] of [[{ "last-event-id": cursor }, ""], [{}, `?last_event_id=${cursor}`]] as const) {
+  for (
+    const [headers, query] of [[{ "last-event-id": cursor }, ""], [
+      {},
+      `?last_event_id=${cursor}`,
+    ]] as const
+  ) {
     const reconnected = await other.listen(headers, query);
-    assertEquals((await reconnected.take(2)).map(({ data }) => [data.key, data.value]), [["A", "missed"], ["B", "1"]]);
-    assertMatch(reconnected.text(), /^: unknown event id; sending the full public state$/m);
+    assertEquals(
+      (await reconnected.take(2)).map(({ data }) => [data.key, data.value]),
+      [["A", "missed"], ["B", "1"]],
+    );
+    assertMatch(
+      reconnected.text(),
+      /^: unknown event id; sending the full public state$/m,
+    );
     await reconnected.close();
   }
   await reader.close();
 });
 
 /** Returns the query and the cursor of a page of a gateway. */
-async function streamOfPage({ gateway }: TestGateway): Promise<{ query: string; cursor: string }> {
-  const page = new Response("<head></head>", { headers: { "content-type": "text/html" } });
-  const [, query = "", cursor = ""] = /\/rep\/changes(\?last_event_id=(\d+)[^"]*)"/.exec(
-    await (await gateway.inject(page)).text(),
-  ) ?? [];
+async function streamOfPage(
+  { gateway }: TestGateway,
+): Promise<{ query: string; cursor: string }> {
+  const page = new Response("<head></head>", {
+    headers: { "content-type": "text/html" },
+  });
+  const [, query = "", cursor = ""] =
+    /\/rep\/changes(\?last_event_id=(\d+)[^"]*)"/.exec(
+      await (await gateway.inject(page)).text(),
+    ) ?? [];
   return { query, cursor };
 }
 
@@ -344,7 +520,9 @@ async function restart(
   variables: Record<string, string>,
   run: (before: TestGateway) => Promise<void> = async () => {},
 ) {
-  const before = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" }, { random: () => 0.1 });
+  const before = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" }, {
+    random: () => 0.1,
+  });
   const page = await streamOfPage(before);
   await run(before);
   await before.gateway.close();
@@ -356,7 +534,10 @@ const STATE = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" };
 Deno.test("a page that has received no event is sent nothing after a restart that changed nothing", async () => {
   const { page, after } = await restart(STATE);
   await using _after = after;
-  const stream = await after.listen({ "last-event-id": page.cursor }, page.query);
+  const stream = await after.listen(
+    { "last-event-id": page.cursor },
+    page.query,
+  );
   await stream.pull();
   await after.set({ ...STATE, REP_PUBLIC_B: "3" });
   assertEquals((await stream.take(1)).map(({ data }) => data.value), ["3"]);
@@ -366,14 +547,20 @@ Deno.test("a page that has received no event is sent nothing after a restart tha
 /** What makes a client need the whole state after a restart with an empty store. */
 const WITHOUT_STATE: Record<
   string,
-  (page: { query: string; cursor: string }) => [headers: HeadersInit, query: string]
+  (
+    page: { query: string; cursor: string },
+  ) => [headers: HeadersInit, query: string]
 > = {
   "its page has other values": (
     { query, cursor },
   ) => [{ "last-event-id": cursor }, query.replace(/state=.*/, "state=x")],
-  "it has received an event": ({ query, cursor }) => [{ "last-event-id": String(Number(cursor) + 1_000) }, query],
+  "it has received an event": (
+    { query, cursor },
+  ) => [{ "last-event-id": String(Number(cursor) + 1_000) }, query],
   "it subscribes again with its page's URL": ({ query }) => [{}, query],
-  "its page has no digest": ({ query, cursor }) => [{ "last-event-id": cursor }, query.replace(/&state=.*/, "")],
+  "its page has no digest": (
+    { query, cursor },
+  ) => [{ "last-event-id": cursor }, query.replace(/&state=.*/, "")],
 };
 
 for (const [reason, of] of Object.entries(WITHOUT_STATE)) {
@@ -381,7 +568,10 @@ for (const [reason, of] of Object.entries(WITHOUT_STATE)) {
     const { page, after } = await restart(STATE);
     await using _after = after;
     const stream = await after.listen(...of(page));
-    assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "2"]]);
+    assertEquals(
+      (await stream.take(2)).map(({ data }) => [data.key, data.value]),
+      [["A", "1"], ["B", "2"]],
+    );
     await stream.close();
   });
 }
@@ -389,8 +579,14 @@ for (const [reason, of] of Object.entries(WITHOUT_STATE)) {
 Deno.test("a client is sent the whole state after a restart that changed it", async () => {
   const { page, after } = await restart({ ...STATE, REP_PUBLIC_B: "3" });
   await using _after = after;
-  const stream = await after.listen({ "last-event-id": page.cursor }, page.query);
-  assertEquals((await stream.take(2)).map(({ data }) => [data.key, data.value]), [["A", "1"], ["B", "3"]]);
+  const stream = await after.listen(
+    { "last-event-id": page.cursor },
+    page.query,
+  );
+  assertEquals(
+    (await stream.take(2)).map(({ data }) => [data.key, data.value]),
+    [["A", "1"], ["B", "3"]],
+  );
   await stream.close();
 });
 
@@ -401,7 +597,9 @@ Deno.test("REP's SDK sees the current value after a change, an unsubscription an
       const { query } = await streamOfPage(before);
       const stream = await before.listen({}, query);
       await before.set(changed);
-      assertEquals((await stream.take(1)).map(({ data }) => data.value), ["changed"]);
+      assertEquals((await stream.take(1)).map(({ data }) => data.value), [
+        "changed",
+      ]);
       await stream.close();
       await before.set(STATE);
       if (restarts) return;
@@ -411,7 +609,10 @@ Deno.test("REP's SDK sees the current value after a change, an unsubscription an
     });
     await using _after = after;
     const again = await after.listen({}, page.query);
-    assertEquals((await again.take(2)).map(({ data }) => data.value), ["1", "2"]);
+    assertEquals((await again.take(2)).map(({ data }) => data.value), [
+      "1",
+      "2",
+    ]);
     await again.close();
   }
 });
@@ -422,14 +623,24 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   const list: Store["list"] = (prefix, options) =>
     isDown ? Promise.reject(new Error("down")) : store.list(prefix, options);
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
-  const options = { store: { ...withoutNotifications(store), list }, clock, random: () => 0 };
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
+    store: withoutNotifications(store),
+    clock,
+  });
+  const options = {
+    store: { ...withoutNotifications(store), list },
+    clock,
+    random: () => 0,
+  };
   await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
   await ahead.set({ REP_PUBLIC_A: "1" });
   isDown = true;
   const cursor = { "last-event-id": String(idAt(1)) };
   const rejected = await behind.ask("/rep/changes", { headers: cursor });
-  assertEquals(await rejected.text(), "retry: 5000\n: the store is unavailable; reconnect later\n\n");
+  assertEquals(
+    await rejected.text(),
+    "retry: 5000\n: the store is unavailable; reconnect later\n\n",
+  );
   isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
@@ -442,8 +653,14 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
 Deno.test("events of another process arrive by polling if the store does not notify", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, { store: withoutNotifications(store), clock });
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
+    store: withoutNotifications(store),
+    clock,
+  });
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, {
+    store: withoutNotifications(store),
+    clock,
+  });
   const reader = await behind.listen();
   await reader.pull();
   await ahead.set({ REP_PUBLIC_A: "1" });
@@ -460,7 +677,10 @@ function withoutNotifications(store: Store): Store {
 Deno.test("the transition from replay to live events loses and repeats nothing, whenever an event is published", async () => {
   for (let publishAt = 0; publishAt < 40; publishAt++) {
     const store = memoryStore();
-    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
+    await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+      store,
+      clock: new FakeClock(T),
+    });
     for (let i = 1; i <= 3; i++) await gate.set({ REP_PUBLIC_A: String(i) });
     const opening = gate.listen({ "last-event-id": String(idAt(0)) });
     const published = (async () => {
@@ -469,8 +689,14 @@ Deno.test("the transition from replay to live events loses and repeats nothing, 
       await gate.set({ REP_PUBLIC_A: "5" });
     })();
     const reader = await opening;
-    const expected = [1, 2, 3, 4, 5].map((i) => update("A", String(i), idAt(i)));
-    assertEquals(await reader.take(5), expected, `published after ${publishAt} turns`);
+    const expected = [1, 2, 3, 4, 5].map((i) =>
+      update("A", String(i), idAt(i))
+    );
+    assertEquals(
+      await reader.take(5),
+      expected,
+      `published after ${publishAt} turns`,
+    );
     await published;
     await reader.close();
   }
@@ -489,7 +715,10 @@ Deno.test("the transition loses and repeats nothing if an event is published dur
       return entries as never;
     },
   };
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { store, clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    store,
+    clock: new FakeClock(T),
+  });
   let count = 0;
   const more = async () => await gate.set({ REP_PUBLIC_A: String(++count) });
   while (count < 2_000) await more(); // more than a new process reads at the start
@@ -505,28 +734,43 @@ Deno.test("the transition loses and repeats nothing if an event is published dur
   await clock.tick(1_000);
   seen.push(...await reader.take(count - seen.length));
   assert(count >= 2_010, `${count - 2_000} were published in between`);
-  assertEquals(seen, Array.from({ length: count }, (_, i) => update("A", String(i + 1), idAt(i + 1))));
+  assertEquals(
+    seen,
+    Array.from(
+      { length: count },
+      (_, i) => update("A", String(i + 1), idAt(i + 1)),
+    ),
+  );
   await reader.close();
 });
 
 Deno.test("a client that pauses receives all events when it continues", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock: new FakeClock(T),
+  });
   const slow = await gate.listen();
   const quick = await gate.listen();
   for (let i = 1; i <= 300; i++) {
     await gate.set({ REP_PUBLIC_A: "x".repeat(1_000) + i });
     assertEquals((await quick.next())?.id, idAt(i));
   }
-  assertEquals((await slow.take(300)).map(({ id }) => id), Array.from({ length: 300 }, (_, i) => idAt(1 + i)));
+  assertEquals(
+    (await slow.take(300)).map(({ id }) => id),
+    Array.from({ length: 300 }, (_, i) => idAt(1 + i)),
+  );
   await Promise.all([slow.close(), quick.close()]);
 });
 
 Deno.test("no events are queued for a client that does not read", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock: new FakeClock(T) });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock: new FakeClock(T),
+  });
   const response = await gate.ask("/rep/changes");
   const reader = response.body!.getReader();
   await reader.read();
-  for (let i = 1; i <= 500; i++) await gate.set({ REP_PUBLIC_A: "y".repeat(1_000) + i });
+  for (let i = 1; i <= 500; i++) {
+    await gate.set({ REP_PUBLIC_A: "y".repeat(1_000) + i });
+  }
   const { value } = await reader.read(); // one chunk of limited size, created on demand
   const size = value?.length ?? 0;
   assert(size > 60_000 && size <= 64 << 10, `${size} bytes`);
@@ -535,7 +779,10 @@ Deno.test("no events are queued for a client that does not read", async () => {
 
 Deno.test("an idle stream receives a heartbeat with the newest id after 15 s", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => 0.999 });
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+    clock,
+    random: () => 0.999,
+  });
   const reader = await gate.listen();
   await reader.pull();
   const opening = reader.text();
@@ -544,14 +791,21 @@ Deno.test("an idle stream receives a heartbeat with the newest id after 15 s", a
   assertEquals(reader.text(), opening);
   await clock.tick(1_000);
   await beat;
-  assertEquals(reader.text().slice(opening.length), `: heartbeat\nid: ${idAt(0) + 999}\n\n`);
+  assertEquals(
+    reader.text().slice(opening.length),
+    `: heartbeat\nid: ${idAt(0) + 999}\n\n`,
+  );
   await reader.close();
 });
 
 Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
   for (const [random, age] of [[0, 48_000], [0.999, 60_000]] as const) {
     const clock = new FakeClock(T);
-    await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock, random: () => random, maxStreamAgeMs: 60_000 });
+    await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
+      clock,
+      random: () => random,
+      maxStreamAgeMs: 60_000,
+    });
     const reader = await gate.listen();
     const end = reader.next();
     await clock.tick(age - 1_000);
@@ -563,11 +817,21 @@ Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
 });
 
 Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
-  await using gate = await setUp({}, { maxStreams: 2, maxStreamsPerClient: 3, random: () => 0 });
+  await using gate = await setUp({}, {
+    maxStreams: 2,
+    maxStreamsPerClient: 3,
+    random: () => 0,
+  });
   const open = [await gate.listen(), await gate.listen()];
   const rejected = await gate.ask("/rep/changes");
-  assertEquals([rejected.status, rejected.headers.get("content-type")], [200, "text/event-stream"]);
-  assertEquals(await rejected.text(), "retry: 5000\n: too many open streams; reconnect later\n\n");
+  assertEquals([rejected.status, rejected.headers.get("content-type")], [
+    200,
+    "text/event-stream",
+  ]);
+  assertEquals(
+    await rejected.text(),
+    "retry: 5000\n: too many open streams; reconnect later\n\n",
+  );
   await open[0]?.close();
   const third = await gate.listen();
   await third.pull();
@@ -583,9 +847,18 @@ interface OpenedStream {
 }
 
 /** Opens a stream from a peer. */
-async function openFrom(gate: TestGateway, hostname: string, headers: HeadersInit = {}): Promise<OpenedStream> {
-  const info = { remoteAddr: { transport: "tcp", hostname, port: 50_000 } } as const;
-  const response = await gate.gateway.fetch(new Request("http://gateway.test/rep/changes", { headers }), info);
+async function openFrom(
+  gate: TestGateway,
+  hostname: string,
+  headers: HeadersInit = {},
+): Promise<OpenedStream> {
+  const info = {
+    remoteAddr: { transport: "tcp", hostname, port: 50_000 },
+  } as const;
+  const response = await gate.gateway.fetch(
+    new Request("http://gateway.test/rep/changes", { headers }),
+    info,
+  );
   const reader = readSse(response);
   await reader.pull();
   const [, comment] = /^: (.*)$/m.exec(reader.text()) ?? [];
@@ -598,17 +871,22 @@ async function commentsFrom(gate: TestGateway, peers: readonly string[]) {
   for (const peer of peers) streams.push(await openFrom(gate, peer));
   return {
     comments: streams.map(({ comment }) => comment),
-    close: async () => void await Promise.all(streams.map(({ reader }) => reader.close())),
+    close: async () =>
+      void await Promise.all(streams.map(({ reader }) => reader.close())),
   };
 }
 
 const CONNECTED = "connected";
-const TOO_MANY_OF_CLIENT = "too many open streams of this client; reconnect later";
+const TOO_MANY_OF_CLIENT =
+  "too many open streams of this client; reconnect later";
 
 Deno.test("a client cannot take more streams than maxStreamsPerClient, and leaves the rest to the others", async () => {
   await using gate = await setUp({}, { maxStreams: 5, random: () => 0 });
   const greedy = await commentsFrom(gate, Array(6).fill("192.0.2.1"));
-  assertEquals(greedy.comments, [...Array(3).fill(CONNECTED), ...Array(3).fill(TOO_MANY_OF_CLIENT)]);
+  assertEquals(greedy.comments, [
+    ...Array(3).fill(CONNECTED),
+    ...Array(3).fill(TOO_MANY_OF_CLIENT),
+  ]);
   const other = await commentsFrom(gate, ["192.0.2.2"]);
   assertEquals(other.comments, [CONNECTED]);
   await greedy.close();
@@ -622,53 +900,97 @@ Deno.test("a stream beyond maxStreamsPerClient is told to reconnect, with a 200 
   const first = await openFrom(gate, "192.0.2.1");
   const second = await openFrom(gate, "192.0.2.1");
   assertEquals([second.status, await second.reader.pull()], [200, false]);
-  assertEquals(second.reader.text(), `retry: 5000\n: ${TOO_MANY_OF_CLIENT}\n\n`);
+  assertEquals(
+    second.reader.text(),
+    `retry: 5000\n: ${TOO_MANY_OF_CLIENT}\n\n`,
+  );
   await first.reader.close();
 });
 
 Deno.test("maxStreamsPerClient counts the addresses of an IPv6 /64 as one client", async () => {
-  await using gate = await setUp({}, { maxStreams: 10, maxStreamsPerClient: 1 });
-  const { comments, close } = await commentsFrom(gate, ["2001:db8::1", "2001:db8::2:1", "2001:db8:0:1::1"]);
+  await using gate = await setUp({}, {
+    maxStreams: 10,
+    maxStreamsPerClient: 1,
+  });
+  const { comments, close } = await commentsFrom(gate, [
+    "2001:db8::1",
+    "2001:db8::2:1",
+    "2001:db8:0:1::1",
+  ]);
   assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
   await close();
 });
 
 Deno.test("maxStreamsPerClient counts the clients behind a trusted proxy by their own addresses", async () => {
-  await using gate = await setUp({}, { maxStreamsPerClient: 1, trustedProxies: ["10.0.0.1"] });
+  await using gate = await setUp({}, {
+    maxStreamsPerClient: 1,
+    trustedProxies: ["10.0.0.1"],
+  });
   const streams: OpenedStream[] = [];
   for (const client of ["192.0.2.1", "192.0.2.1", "192.0.2.2"]) {
-    streams.push(await openFrom(gate, "10.0.0.1", { "x-forwarded-for": client }));
+    streams.push(
+      await openFrom(gate, "10.0.0.1", { "x-forwarded-for": client }),
+    );
   }
-  assertEquals(streams.map(({ comment }) => comment), [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
+  assertEquals(streams.map(({ comment }) => comment), [
+    CONNECTED,
+    TOO_MANY_OF_CLIENT,
+    CONNECTED,
+  ]);
   await Promise.all(streams.map(({ reader }) => reader.close()));
 });
 
 Deno.test("a stream that ends by its age makes room for another one of the same client", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({}, { clock, maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 });
+  await using gate = await setUp({}, {
+    clock,
+    maxStreamsPerClient: 1,
+    maxStreamAgeMs: 60_000,
+  });
   const first = await openFrom(gate, "192.0.2.1");
   await clock.tick(60_000);
   assertEquals(await first.reader.pull(), false);
-  const { comments, close } = await commentsFrom(gate, ["192.0.2.1", "192.0.2.1"]);
+  const { comments, close } = await commentsFrom(gate, [
+    "192.0.2.1",
+    "192.0.2.1",
+  ]);
   assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT]);
   await close();
 });
 
 Deno.test("rejected streams are logged at once, and then counted in one line per minute and client", async () => {
   const clock = new FakeClock(T);
-  await using gate = await setUp({}, { clock, maxStreams: 2, maxStreamsPerClient: 1 });
+  await using gate = await setUp({}, {
+    clock,
+    maxStreams: 2,
+    maxStreamsPerClient: 1,
+  });
   const logged = () => {
-    const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
+    const lines = gate.lines.filter(({ msg }) =>
+      msg === "rep.streams.rejected"
+    );
     return lines.map(({ time: _, msg: __, ...rest }) => rest);
   };
-  const limit = { level: "WARN", limit: "max_streams_per_client", client_ip: "192.0.2.1" };
+  const limit = {
+    level: "WARN",
+    limit: "max_streams_per_client",
+    client_ip: "192.0.2.1",
+  };
   const { close } = await commentsFrom(gate, Array(1_001).fill("192.0.2.1"));
   assertEquals(logged(), [{ ...limit, rejected: 1 }]);
   await clock.tick(60_000);
-  assertEquals(logged(), [{ ...limit, rejected: 1 }, { ...limit, rejected: 999 }]);
+  assertEquals(logged(), [{ ...limit, rejected: 1 }, {
+    ...limit,
+    rejected: 999,
+  }]);
   await clock.tick(120_000);
   assertEquals(logged().length, 2);
-  const again = await commentsFrom(gate, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+  const again = await commentsFrom(gate, [
+    "192.0.2.1",
+    "192.0.2.2",
+    "192.0.2.3",
+    "192.0.2.4",
+  ]);
   assertEquals(logged().slice(2), [
     { ...limit, rejected: 1 },
     { level: "WARN", limit: "max_streams", rejected: 1 },
@@ -714,7 +1036,11 @@ Deno.test("close() ends streams over the drain time, and rejects new ones with a
 Deno.test("close() waits no longer when all clients have left", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock });
-  const readers = [await gate.listen(), await gate.listen(), await gate.listen()];
+  const readers = [
+    await gate.listen(),
+    await gate.listen(),
+    await gate.listen(),
+  ];
   const closed = gate.gateway.close({ drainMs: 8_000 });
   for (const reader of readers) await reader.close();
   await closed;
@@ -726,7 +1052,8 @@ Deno.test("a stream that cannot catch up while the store is unavailable ends, an
   let isDown = false;
   const store: Store = {
     ...withoutNotifications(inner),
-    list: (prefix, options) => isDown ? Promise.reject(new Error("down")) : inner.list(prefix, options),
+    list: (prefix, options) =>
+      isDown ? Promise.reject(new Error("down")) : inner.list(prefix, options),
   };
   const clock = new FakeClock(T);
   await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });

@@ -2,7 +2,10 @@ import { assertEquals, assertNotEquals } from "@std/assert";
 import { CLIENT_JS } from "../../src/client/bundle.ts";
 import { handleClientScript } from "../../src/endpoints/client_script.ts";
 
-function request(headers: Record<string, string> = {}, method = "GET"): Request {
+function request(
+  headers: Record<string, string> = {},
+  method = "GET",
+): Request {
   return new Request("http://gateway.test/rep/client.js", { method, headers });
 }
 
@@ -27,36 +30,54 @@ Deno.test("GET /rep/client.js returns the client module with an entity tag", asy
 
 for (const [coding, format] of [["br", "brotli"], ["gzip", "gzip"]] as const) {
   Deno.test(`GET /rep/client.js is sent as ${coding} to a client that accepts it, with a tag of its own`, async () => {
-    const response = await handleClientScript(request({ "accept-encoding": coding }));
+    const response = await handleClientScript(
+      request({ "accept-encoding": coding }),
+    );
     assertEquals(response.headers.get("content-encoding"), coding);
-    assertEquals(response.headers.get("etag"), (await currentTag()).replace(/"$/, `-${coding}"`));
-    assertEquals(await new Response(response.body?.pipeThrough(new DecompressionStream(format))).text(), CLIENT_JS);
+    assertEquals(
+      response.headers.get("etag"),
+      (await currentTag()).replace(/"$/, `-${coding}"`),
+    );
+    assertEquals(
+      await new Response(
+        response.body?.pipeThrough(new DecompressionStream(format)),
+      ).text(),
+      CLIENT_JS,
+    );
   });
 }
 
 Deno.test("HEAD /rep/client.js returns the headers of GET without a body", async () => {
   const get = await handleClientScript(request());
   const head = await handleClientScript(request({}, "HEAD"));
-  assertEquals([head.status, [...head.headers], head.body], [200, [...get.headers], null]);
+  assertEquals([head.status, [...head.headers], head.body], [200, [
+    ...get.headers,
+  ], null]);
   await get.body?.cancel();
 });
 
 /** `If-None-Match` values, in which TAG stands for the current entity tag. */
-const CONDITIONS: readonly (readonly [condition: string, status: 200 | 304])[] = [
-  ["TAG", 304],
-  ["W/TAG", 304],
-  ['"old", TAG', 304],
-  ['W/"old",W/TAG', 304],
-  ["*", 304],
-  ['"old"', 200],
-  ['"old", W/"older"', 200],
-];
+const CONDITIONS: readonly (readonly [condition: string, status: 200 | 304])[] =
+  [
+    ["TAG", 304],
+    ["W/TAG", 304],
+    ['"old", TAG', 304],
+    ['W/"old",W/TAG', 304],
+    ["*", 304],
+    ['"old"', 200],
+    ['"old", W/"older"', 200],
+  ];
 
 for (const [condition, status] of CONDITIONS) {
   Deno.test(`GET /rep/client.js with If-None-Match ${condition} is ${status}`, async () => {
     const header = condition.replace("TAG", await currentTag());
-    const response = await handleClientScript(request({ "if-none-match": header }));
-    assertEquals([response.status, response.headers.get("etag")], [status, await currentTag()]);
+    const response = await handleClientScript(
+      request({ "if-none-match": header }),
+    );
+    assertEquals([response.status, response.headers.get("etag")], [
+      status,
+      await currentTag(),
+    ]);
     assertEquals(await response.text(), status === 200 ? CLIENT_JS : "");
   });
 }

@@ -5,12 +5,19 @@ import type { GatewayOptions } from "../../src/gateway_options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
-import { HealthEndpoint, type HealthState, STARTING } from "../../src/endpoints/health.ts";
+import {
+  HealthEndpoint,
+  type HealthState,
+  STARTING,
+} from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { countedStore, fallibleStore } from "../_store.ts";
 
-const HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
+const HEADERS = {
+  "content-type": "application/json",
+  "cache-control": "no-store",
+};
 
 /** Returns the report of a gateway that has just started, with changed fields. */
 function report(changes: Record<string, unknown> = {}, status = 200): Answer {
@@ -26,16 +33,41 @@ function report(changes: Record<string, unknown> = {}, status = 200): Answer {
 }
 
 function notFound(): Answer {
-  const headers = { "content-type": "application/problem+json", "cache-control": "no-store" };
-  return { status: 404, headers, body: { title: "Not Found", status: 404, detail: "Nothing found at this path" } };
+  const headers = {
+    "content-type": "application/problem+json",
+    "cache-control": "no-store",
+  };
+  return {
+    status: 404,
+    headers,
+    body: {
+      title: "Not Found",
+      status: 404,
+      detail: "Nothing found at this path",
+    },
+  };
 }
 
-async function ask(gateway: Gateway, path = "/rep/health", method = "GET"): Promise<Answer> {
-  return await answerOf(await gateway.fetch(new Request(`http://gateway.test${path}`, { method })));
+async function ask(
+  gateway: Gateway,
+  path = "/rep/health",
+  method = "GET",
+): Promise<Answer> {
+  return await answerOf(
+    await gateway.fetch(new Request(`http://gateway.test${path}`, { method })),
+  );
 }
 
-async function askHealth(gateway: Gateway, path = "/rep/health", method = "GET"): Promise<Answer> {
-  return await answerOf(await gateway.fetchHealth(new Request(`http://gateway.test${path}`, { method })));
+async function askHealth(
+  gateway: Gateway,
+  path = "/rep/health",
+  method = "GET",
+): Promise<Answer> {
+  return await answerOf(
+    await gateway.fetchHealth(
+      new Request(`http://gateway.test${path}`, { method }),
+    ),
+  );
 }
 
 function start(options: GatewayOptions = {}): Promise<Gateway> {
@@ -56,7 +88,10 @@ Deno.test("GET /rep/health reports status, version, variables, guardrails and up
   await using gateway = await start({ variables });
   assertEquals(
     await ask(gateway),
-    report({ variables: { public: 3, sensitive: 2, server: 1 }, guardrails: { warnings: 1, blocked: 0 } }),
+    report({
+      variables: { public: 3, sensitive: 2, server: 1 },
+      guardrails: { warnings: 1, blocked: 0 },
+    }),
   );
 });
 
@@ -75,18 +110,31 @@ variables:
   D: { tier: public, type: string }
   E: { tier: public, type: string, default: "4" }
 `;
-  await using gateway = await start({ variables: { REP_PUBLIC_E: "5" }, manifest });
-  assertEquals(await ask(gateway), report({ variables: { public: 2, sensitive: 1, server: 1 } }));
+  await using gateway = await start({
+    variables: { REP_PUBLIC_E: "5" },
+    manifest,
+  });
+  assertEquals(
+    await ask(gateway),
+    report({ variables: { public: 2, sensitive: 1, server: 1 } }),
+  );
 });
 
 Deno.test("GET /rep/health reports the active variables after a reload", async () => {
   let variables: Record<string, string> = { REP_PUBLIC_A: "1" };
   await using gateway = await start({ variables: () => variables });
-  variables = { REP_PUBLIC_B: "1", REP_PUBLIC_C: "AKIAIOSFODNN7EXAMPLE", REP_SERVER_A: "1" };
+  variables = {
+    REP_PUBLIC_B: "1",
+    REP_PUBLIC_C: "AKIAIOSFODNN7EXAMPLE",
+    REP_SERVER_A: "1",
+  };
   await gateway.reload();
   assertEquals(
     await ask(gateway),
-    report({ variables: { public: 2, sensitive: 0, server: 1 }, guardrails: { warnings: 1, blocked: 0 } }),
+    report({
+      variables: { public: 2, sensitive: 0, server: 1 },
+      guardrails: { warnings: 1, blocked: 0 },
+    }),
   );
 });
 
@@ -98,20 +146,45 @@ Deno.test("GET /rep/health reports the uptime in whole seconds, rounded down", a
     await clock.tick(ms);
     uptimes.push((await ask(gateway)).body);
   }
-  assertEquals(uptimes, [0, 1, 2, 3].map((seconds) => report({ uptime_seconds: seconds }).body));
+  assertEquals(
+    uptimes,
+    [0, 1, 2, 3].map((seconds) => report({ uptime_seconds: seconds }).body),
+  );
 });
 
 Deno.test("HEAD /rep/health returns the headers of GET without a body", async () => {
   await using gateway = await start();
-  assertEquals(await ask(gateway, "/rep/health", "HEAD"), { ...report(), body: undefined });
+  assertEquals(await ask(gateway, "/rep/health", "HEAD"), {
+    ...report(),
+    body: undefined,
+  });
 });
 
-for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "foo", "patch"]) {
+for (
+  const method of [
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "FOO",
+    "foo",
+    "patch",
+  ]
+) {
   Deno.test(`${method} /rep/health is 405 with the allowed methods`, async () => {
     await using gateway = await start();
-    const headers = { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" };
+    const headers = {
+      "content-type": "application/problem+json",
+      "cache-control": "no-store",
+      "allow": "GET, HEAD",
+    };
     const detail = `Cannot use method ${method} here: expected GET or HEAD`;
-    const expected = { status: 405, headers, body: { title: "Method Not Allowed", status: 405, detail } };
+    const expected = {
+      status: 405,
+      headers,
+      body: { title: "Method Not Allowed", status: 405, detail },
+    };
     assertEquals(await ask(gateway, "/rep/health", method), expected);
     assertEquals(await askHealth(gateway, "/rep/health", method), expected);
   });
@@ -124,7 +197,14 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
   variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
   await assertRejects(() => gateway.reload());
   const counts = { public: 1, sensitive: 0, server: 0 };
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_rejected"], variables: counts }));
+  assertEquals(
+    await ask(gateway),
+    report({
+      status: "degraded",
+      problems: ["config_rejected"],
+      variables: counts,
+    }),
+  );
   variables = good;
   await gateway.reload();
   assertEquals(await ask(gateway), report({ variables: counts }));
@@ -132,19 +212,30 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
 
 Deno.test("GET /rep/health is degraded when the sources cannot be read", async () => {
   let fails = false;
-  const variables = () => fails ? Promise.reject(new Deno.errors.NotFound("no such file")) : Promise.resolve({});
+  const variables = () =>
+    fails
+      ? Promise.reject(new Deno.errors.NotFound("no such file"))
+      : Promise.resolve({});
   await using gateway = await start({ variables });
   fails = true;
   await assertRejects(() => gateway.reload());
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["config_rejected"] }));
+  assertEquals(
+    await ask(gateway),
+    report({ status: "degraded", problems: ["config_rejected"] }),
+  );
 });
 
 Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
   const good = { REP_PUBLIC_A: "1" };
   let variables: Record<string, string> = good;
-  await using gateway = await start({ variables: () => variables, strict: true });
+  await using gateway = await start({
+    variables: () => variables,
+    strict: true,
+  });
   for (const secrets of [["A"], ["A", "B"]]) {
-    variables = Object.fromEntries(secrets.map((name) => [`REP_PUBLIC_${name}`, "AKIAIOSFODNN7EXAMPLE"]));
+    variables = Object.fromEntries(
+      secrets.map((name) => [`REP_PUBLIC_${name}`, "AKIAIOSFODNN7EXAMPLE"]),
+    );
     await assertRejects(() => gateway.reload());
   }
   const counts = { public: 1, sensitive: 0, server: 0 };
@@ -157,7 +248,10 @@ Deno.test("GET /rep/health counts the changes that strict mode has rejected", as
   assertEquals(await ask(gateway), rejected);
   variables = good;
   await gateway.reload();
-  assertEquals(await ask(gateway), report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }));
+  assertEquals(
+    await ask(gateway),
+    report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }),
+  );
 });
 
 Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable", async () => {
@@ -171,11 +265,21 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
   assertEquals(await ask(gateway), report({ variables: counts }));
   isBroken = true;
   await ask(gateway, "/rep/session-key");
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], variables: counts }));
+  assertEquals(
+    await ask(gateway),
+    report({
+      status: "degraded",
+      problems: ["store_unavailable"],
+      variables: counts,
+    }),
+  );
   isBroken = false;
   await clock.tick(1_000);
   await ask(gateway, "/rep/session-key");
-  assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 1 }));
+  assertEquals(
+    await ask(gateway),
+    report({ variables: counts, uptime_seconds: 1 }),
+  );
 });
 
 Deno.test("GET /rep/health reports by itself that the store is available again, with hot reload", async () => {
@@ -186,7 +290,14 @@ Deno.test("GET /rep/health reports by itself that the store is available again, 
   await using gateway = await start({ store, clock, hotReload: true });
   isBroken = true;
   await clock.tick(1_000);
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["store_unavailable"], uptime_seconds: 1 }));
+  assertEquals(
+    await ask(gateway),
+    report({
+      status: "degraded",
+      problems: ["store_unavailable"],
+      uptime_seconds: 1,
+    }),
+  );
   isBroken = false;
   await clock.tick(2_000);
   assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
@@ -196,43 +307,75 @@ Deno.test("GET /rep/health reports by itself that the store is writable again, w
   const healthy = memoryStore();
   let isBroken = false;
   const commit: Store["commit"] = (checks, writes) =>
-    isBroken ? Promise.reject(new TypeError("database or disk is full")) : healthy.commit(checks, writes);
+    isBroken
+      ? Promise.reject(new TypeError("database or disk is full"))
+      : healthy.commit(checks, writes);
   const clock = new FakeClock();
   const variables = { REP_SENSITIVE_A: "1" };
   const counts = { public: 0, sensitive: 1, server: 0 };
-  await using gateway = await start({ variables, store: { ...countedStore(healthy), commit }, clock });
+  await using gateway = await start({
+    variables,
+    store: { ...countedStore(healthy), commit },
+    clock,
+  });
   isBroken = true;
   await ask(gateway, "/rep/session-key");
   await clock.tick(2_000);
   assertEquals(
     await ask(gateway),
-    report({ status: "degraded", problems: ["store_unavailable"], variables: counts, uptime_seconds: 2 }),
+    report({
+      status: "degraded",
+      problems: ["store_unavailable"],
+      variables: counts,
+      uptime_seconds: 2,
+    }),
   );
   isBroken = false;
   await clock.tick(1_000);
-  assertEquals(await ask(gateway), report({ variables: counts, uptime_seconds: 3 }));
+  assertEquals(
+    await ask(gateway),
+    report({ variables: counts, uptime_seconds: 3 }),
+  );
 });
 
 Deno.test("GET /rep/health is degraded once an error was not caught, also while the last reload is rejected", async () => {
   const failure = new AbortController();
   let variables: Record<string, string> = {};
-  await using gateway = await start({ variables: () => variables, strict: true, failure: failure.signal });
+  await using gateway = await start({
+    variables: () => variables,
+    strict: true,
+    failure: failure.signal,
+  });
   assertEquals(await ask(gateway), report({}));
   failure.abort();
-  assertEquals(await ask(gateway), report({ status: "degraded", problems: ["uncaught_error"] }));
+  assertEquals(
+    await ask(gateway),
+    report({ status: "degraded", problems: ["uncaught_error"] }),
+  );
   variables = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
   await assertRejects(() => gateway.reload());
   const { body } = await ask(gateway);
-  assertEquals((body as { problems: unknown }).problems, ["config_rejected", "uncaught_error"]);
+  assertEquals((body as { problems: unknown }).problems, [
+    "config_rejected",
+    "uncaught_error",
+  ]);
 });
 
 Deno.test("GET /rep/health is degraded from the end of the certificate until another one is used", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
   let certificateEnd = clock.now() / 1_000 + 9 * 86_400;
-  await using gateway = await start({ clock, log, certificateNotAfter: () => certificateEnd });
-  const warnings = () => lines.filter(({ msg }) => msg === "rep.tls.expiring").map(({ detail }) => detail);
-  const problems = async () => ((await ask(gateway)).body as { problems?: unknown }).problems;
+  await using gateway = await start({
+    clock,
+    log,
+    certificateNotAfter: () => certificateEnd,
+  });
+  const warnings = () =>
+    lines.filter(({ msg }) => msg === "rep.tls.expiring").map(({ detail }) =>
+      detail
+    );
+  const problems = async () =>
+    ((await ask(gateway)).body as { problems?: unknown }).problems;
   await clock.tick(60_000);
   assertEquals(warnings(), []);
   certificateEnd = clock.now() / 1_000 + 120;
@@ -246,7 +389,10 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
     `the certificate has ended, and clients reject it: ${toDo}`,
   ]);
   const notAfter = new Date(1_000 * certificateEnd).toISOString();
-  assertEquals(lines.find(({ msg }) => msg === "rep.tls.expiring")?.not_after, notAfter);
+  assertEquals(
+    lines.find(({ msg }) => msg === "rep.tls.expiring")?.not_after,
+    notAfter,
+  );
   certificateEnd += 8 * 86_400;
   assertEquals(await problems(), undefined);
 });
@@ -254,16 +400,26 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
 Deno.test("GET /rep/health is stopping, with 503, from the start of the shutdown", async () => {
   const clock = new FakeClock();
   await using gateway = await start({ clock, hotReload: true });
-  const stream = await gateway.fetch(new Request("http://gateway.test/rep/changes"));
-  const second = await gateway.fetch(new Request("http://gateway.test/rep/changes"));
+  const stream = await gateway.fetch(
+    new Request("http://gateway.test/rep/changes"),
+  );
+  const second = await gateway.fetch(
+    new Request("http://gateway.test/rep/changes"),
+  );
   const closing = gateway.close({ drainMs: 2_000 });
   const stopping = report({ status: "stopping" }, 503);
   assertEquals(await ask(gateway), stopping);
   assertEquals(await askHealth(gateway), stopping);
-  assertEquals(await ask(gateway, "/rep/health", "HEAD"), { ...stopping, body: undefined });
+  assertEquals(await ask(gateway, "/rep/health", "HEAD"), {
+    ...stopping,
+    body: undefined,
+  });
   await clock.tick(1_000);
   await closing;
-  assertEquals(await ask(gateway), report({ status: "stopping", uptime_seconds: 1 }, 503));
+  assertEquals(
+    await ask(gateway),
+    report({ status: "stopping", uptime_seconds: 1 }, 503),
+  );
   await Promise.all([stream.body?.cancel(), second.body?.cancel()]);
 });
 
@@ -285,20 +441,43 @@ Deno.test("close() can be called again", async () => {
 
 Deno.test("GET /rep/health is served on both ports without separateHealth", async () => {
   await using gateway = await start();
-  assertEquals([await ask(gateway), await askHealth(gateway)], [report(), report()]);
+  assertEquals([await ask(gateway), await askHealth(gateway)], [
+    report(),
+    report(),
+  ]);
 });
 
 Deno.test("GET /rep/health is served on its own port only with separateHealth", async () => {
   await using gateway = await start({ separateHealth: true });
-  assertEquals([await ask(gateway), await askHealth(gateway)], [notFound(), report()]);
+  assertEquals([await ask(gateway), await askHealth(gateway)], [
+    notFound(),
+    report(),
+  ]);
   assertEquals(await ask(gateway, "/rep/health", "POST"), notFound());
 });
 
 Deno.test("fetchHealth() serves nothing else", async () => {
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
-  await using gateway = await start({ variables, separateHealth: true, hotReload: true });
-  for (const path of ["/", "/rep/", "/rep/session-key", "/rep/changes", "/rep/health/", "/health", "/index.html"]) {
-    assertEquals({ path, answer: await askHealth(gateway, path) }, { path, answer: notFound() });
+  await using gateway = await start({
+    variables,
+    separateHealth: true,
+    hotReload: true,
+  });
+  for (
+    const path of [
+      "/",
+      "/rep/",
+      "/rep/session-key",
+      "/rep/changes",
+      "/rep/health/",
+      "/health",
+      "/index.html",
+    ]
+  ) {
+    assertEquals({ path, answer: await askHealth(gateway, path) }, {
+      path,
+      answer: notFound(),
+    });
   }
 });
 
@@ -306,17 +485,28 @@ Deno.test("HealthEndpoint responds with the current state, however often and soo
   const clock = new FakeClock();
   const health = new HealthEndpoint(clock);
   const ask = async (state: Partial<HealthState>) => {
-    const report = await health.respond(new Request("http://gateway.test/rep/health"), { ...STARTING, ...state })
+    const report = await health.respond(
+      new Request("http://gateway.test/rep/health"),
+      { ...STARTING, ...state },
+    )
       .json();
     return [report.status, report.guardrails.blocked, report.uptime_seconds];
   };
   const healthy = { status: "healthy", blocked: 0 } as const;
-  assertEquals([await ask(healthy), await ask(healthy)], [["healthy", 0, 0], ["healthy", 0, 0]]);
+  assertEquals([await ask(healthy), await ask(healthy)], [["healthy", 0, 0], [
+    "healthy",
+    0,
+    0,
+  ]]);
   clock.pass(999);
   assertEquals(await ask(healthy), ["healthy", 0, 0]);
   clock.pass(1);
   assertEquals(await ask(healthy), ["healthy", 0, 1]);
   assertEquals(await ask({ ...healthy, blocked: 2 }), ["healthy", 2, 1]);
-  assertEquals(await ask({ ...healthy, status: "stopping" }), ["stopping", 0, 1]);
+  assertEquals(await ask({ ...healthy, status: "stopping" }), [
+    "stopping",
+    0,
+    1,
+  ]);
   assertEquals(await ask(healthy), ["healthy", 0, 1]);
 });

@@ -7,35 +7,71 @@ import { setUp, type TestGateway } from "../_gateway.ts";
 import { fallibleStore } from "../_store.ts";
 import { TempDirectory } from "../_temp.ts";
 
-const HEADERS = { "content-type": "text/plain; version=0.0.4; charset=utf-8", "cache-control": "no-store" };
+const HEADERS = {
+  "content-type": "text/plain; version=0.0.4; charset=utf-8",
+  "cache-control": "no-store",
+};
 
 /** Returns the values of all series whose value is not 0, without the buckets of histograms. */
-async function metricsOf({ gateway }: Pick<TestGateway, "gateway">): Promise<Record<string, number>> {
-  const text = await (await gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
-  const lines = text.split("\n").filter((line) => line !== "" && !/^#|_bucket|_seconds_sum/.test(line));
-  const series = lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.split(" ").at(-1))] as const);
+async function metricsOf(
+  { gateway }: Pick<TestGateway, "gateway">,
+): Promise<Record<string, number>> {
+  const text =
+    await (await gateway.fetchHealth(new Request("http://health.test/metrics")))
+      .text();
+  const lines = text.split("\n").filter((line) =>
+    line !== "" && !/^#|_bucket|_seconds_sum/.test(line)
+  );
+  const series = lines.map((line) =>
+    [
+      line.slice(0, line.lastIndexOf(" ")),
+      Number(line.split(" ").at(-1)),
+    ] as const
+  );
   return Object.fromEntries(series.filter(([, value]) => value !== 0));
 }
 
 /** Returns the values of the series with this prefix that are not 0. */
-async function pick(test: Pick<TestGateway, "gateway">, prefix: string): Promise<Record<string, number>> {
-  return Object.fromEntries(Object.entries(await metricsOf(test)).filter(([name]) => name.startsWith(prefix)));
+async function pick(
+  test: Pick<TestGateway, "gateway">,
+  prefix: string,
+): Promise<Record<string, number>> {
+  return Object.fromEntries(
+    Object.entries(await metricsOf(test)).filter(([name]) =>
+      name.startsWith(prefix)
+    ),
+  );
 }
 
 Deno.test("GET /metrics is served by fetchHealth() only", async () => {
   await using test = await setUp({ REP_PUBLIC_A: "1" });
   assertEquals((await test.ask("/metrics")).status, 404);
-  const response = await test.gateway.fetchHealth(new Request("http://health.test/metrics"));
-  assertEquals([response.status, Object.fromEntries(response.headers)], [200, HEADERS]);
-  assertEquals((await response.text()).startsWith("# HELP rep_build_info "), true);
-  const head = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "HEAD" }));
+  const response = await test.gateway.fetchHealth(
+    new Request("http://health.test/metrics"),
+  );
+  assertEquals([response.status, Object.fromEntries(response.headers)], [
+    200,
+    HEADERS,
+  ]);
+  assertEquals(
+    (await response.text()).startsWith("# HELP rep_build_info "),
+    true,
+  );
+  const head = await test.gateway.fetchHealth(
+    new Request("http://health.test/metrics", { method: "HEAD" }),
+  );
   assertEquals([head.status, await head.text()], [200, ""]);
-  const post = await test.gateway.fetchHealth(new Request("http://health.test/metrics", { method: "POST" }));
+  const post = await test.gateway.fetchHealth(
+    new Request("http://health.test/metrics", { method: "POST" }),
+  );
   assertEquals([post.status, post.headers.get("allow")], [405, "GET, HEAD"]);
 });
 
 Deno.test("GET /metrics counts streams and rejections", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 1, maxStreamsPerClient: 2 });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    maxStreams: 1,
+    maxStreamsPerClient: 2,
+  });
   const stream = await test.listen();
   await stream.pull();
   await (await test.listen()).close();
@@ -45,14 +81,22 @@ Deno.test("GET /metrics counts streams and rejections", async () => {
     'rep_streams_rejected_total{reason="max_streams"}': 1,
   });
   await stream.close();
-  await using limited = await setUp({ REP_PUBLIC_A: "1" }, { maxStreams: 2, maxStreamsPerClient: 1 });
+  await using limited = await setUp({ REP_PUBLIC_A: "1" }, {
+    maxStreams: 2,
+    maxStreamsPerClient: 1,
+  });
   const first = await limited.listen();
   await first.pull();
   await (await limited.listen()).close();
   const reasons = await pick(limited, "rep_streams_rejected");
-  assertEquals(reasons, { 'rep_streams_rejected_total{reason="max_streams_per_client"}': 1 });
+  assertEquals(reasons, {
+    'rep_streams_rejected_total{reason="max_streams_per_client"}': 1,
+  });
   await first.close();
-  assertEquals((await pick(test, "rep_streams_open")).rep_streams_open, undefined);
+  assertEquals(
+    (await pick(test, "rep_streams_open")).rep_streams_open,
+    undefined,
+  );
 });
 
 Deno.test("GET /metrics counts events that are published, delivered and replayed", async () => {
@@ -75,10 +119,16 @@ Deno.test("GET /metrics counts events that are published, delivered and replayed
 });
 
 Deno.test("GET /metrics counts session keys, and rejections by reason", async () => {
-  const expired = { keyRetentionMs: 0, keyRotationMs: 1_000, sessionKeyMaxRate: 1 };
+  const expired = {
+    keyRetentionMs: 0,
+    keyRotationMs: 1_000,
+    sessionKeyMaxRate: 1,
+  };
   await using test = await setUp({ REP_SENSITIVE_A: "1" }, expired);
   const init = { headers: { origin: "https://elsewhere.example" } };
-  for (const path of ["", "", "?kid=x", "?kid=1600000000"]) await (await test.ask(`/rep/session-key${path}`)).text();
+  for (const path of ["", "", "?kid=x", "?kid=1600000000"]) {
+    await (await test.ask(`/rep/session-key${path}`)).text();
+  }
   await (await test.ask("/rep/session-key", init)).text();
   assertEquals(await pick(test, "rep_session_keys"), {
     rep_session_keys_issued_total: 1,
@@ -89,7 +139,12 @@ Deno.test("GET /metrics counts session keys, and rejections by reason", async ()
   });
   await test.set({ REP_PUBLIC_A: "1" });
   await (await test.ask("/rep/session-key")).text();
-  assertEquals((await metricsOf(test))['rep_session_keys_rejected_total{reason="not_configured"}'], 1);
+  assertEquals(
+    (await metricsOf(test))[
+      'rep_session_keys_rejected_total{reason="not_configured"}'
+    ],
+    1,
+  );
 });
 
 Deno.test("GET /metrics counts reloads by outcome, and has the problems of the health report", async () => {
@@ -102,7 +157,9 @@ Deno.test("GET /metrics counts reloads by outcome, and has the problems of the h
     'rep_config_reloads_total{outcome="applied"}': 1,
     'rep_config_reloads_total{outcome="rejected"}': 1,
   });
-  assertEquals(await pick(test, "rep_health"), { 'rep_health_problem{type="config_rejected"}': 1 });
+  assertEquals(await pick(test, "rep_health"), {
+    'rep_health_problem{type="config_rejected"}': 1,
+  });
 });
 
 Deno.test("GET /metrics says whether the store answers, how long it takes, and which operations failed", async () => {
@@ -119,7 +176,10 @@ Deno.test("GET /metrics says whether the store answers, how long it takes, and w
   isDown = true;
   await clock.tick(1_000);
   const { rep_store_up, ...after } = await pick(test, "rep_store");
-  assertEquals([rep_store_up, after['rep_store_errors_total{operation="read"}']], [undefined, 1]);
+  assertEquals([
+    rep_store_up,
+    after['rep_store_errors_total{operation="read"}'],
+  ], [undefined, 1]);
 });
 
 Deno.test("GET /metrics names the active configuration, and says whether it is this process's own", async () => {
@@ -130,15 +190,21 @@ Deno.test("GET /metrics names the active configuration, and says whether it is t
   await using newer = await setUp({ REP_PUBLIC_A: "2" }, { store, clock });
   await clock.tick(30_000);
   const [[name, value] = []] = Object.entries(await pick(newer, "rep_rollout"));
-  assertEquals([/^rep_rollout_active\{configuration=".{12}"\}$/.test(name ?? ""), value], [true, 1]);
-  const text = await (await older.gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
+  assertEquals([
+    /^rep_rollout_active\{configuration=".{12}"\}$/.test(name ?? ""),
+    value,
+  ], [true, 1]);
+  const text = await (await older.gateway.fetchHealth(
+    new Request("http://health.test/metrics"),
+  )).text();
   assertEquals(text.includes(`\n${name} 0\n`), true);
 });
 
 Deno.test("GET /metrics says which version runs in which runtime", async () => {
   await using test = await setUp({});
   const { version } = JSON.parse(await Deno.readTextFile("deno.json"));
-  const series = `rep_build_info{version="${version}",runtime="Deno/${Deno.version.deno}"}`;
+  const series =
+    `rep_build_info{version="${version}",runtime="Deno/${Deno.version.deno}"}`;
   assertEquals(await pick(test, "rep_build"), { [series]: 1 });
 });
 
@@ -148,7 +214,10 @@ Deno.test("GET /metrics has the time and the result of the last reload, which is
   const reload = async (variables: Record<string, string>) => {
     await clock.tick(60_000);
     await test.set(variables).catch(() => {});
-    const { rep_config_last_reload_success: success = 0, rep_config_last_reload_timestamp_seconds: time } = await pick(
+    const {
+      rep_config_last_reload_success: success = 0,
+      rep_config_last_reload_timestamp_seconds: time,
+    } = await pick(
       test,
       "rep_config_last",
     );
@@ -156,28 +225,55 @@ Deno.test("GET /metrics has the time and the result of the last reload, which is
   };
   const start = await pick(test, "rep_config_last");
   assertEquals(Object.values(start), [1, 1_700_000_000]);
-  assertEquals(await reload({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }), [0, 1_700_000_060]);
+  assertEquals(await reload({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }), [
+    0,
+    1_700_000_060,
+  ]);
   assertEquals(await reload({ REP_PUBLIC_A: "1" }), [1, 1_700_000_120]);
 });
 
 Deno.test("GET /metrics has the end of the certificate, if there is one", async () => {
-  await using test = await setUp({}, { certificateNotAfter: () => 1_900_000_000 });
-  assertEquals(await pick(test, "rep_tls"), { rep_tls_not_after_timestamp_seconds: 1_900_000_000 });
+  await using test = await setUp({}, {
+    certificateNotAfter: () => 1_900_000_000,
+  });
+  assertEquals(await pick(test, "rep_tls"), {
+    rep_tls_not_after_timestamp_seconds: 1_900_000_000,
+  });
   await using plain = await setUp({});
-  const text = await (await plain.gateway.fetchHealth(new Request("http://health.test/metrics"))).text();
+  const text = await (await plain.gateway.fetchHealth(
+    new Request("http://health.test/metrics"),
+  )).text();
   assertEquals(text.includes("rep_tls"), false);
 });
 
 Deno.test("GET /metrics counts requests to the public port by route and class of status, and no path of a client", async () => {
-  await using directory = await TempDirectory.make({ "index.html": "<head></head>", "app.js": "1" });
-  const options = { staticDir: directory.path, basePath: "/app", allowedHosts: ["gateway.test"] };
+  await using directory = await TempDirectory.make({
+    "index.html": "<head></head>",
+    "app.js": "1",
+  });
+  const options = {
+    staticDir: directory.path,
+    basePath: "/app",
+    allowedHosts: ["gateway.test"],
+  };
   await using test = await setUp({ REP_PUBLIC_A: "1" }, options);
-  const paths = ["/app/", "/app/app.js", "/app/missing.js", "/app", "/", "/app/rep/x", "/app/rep/health"];
+  const paths = [
+    "/app/",
+    "/app/app.js",
+    "/app/missing.js",
+    "/app",
+    "/",
+    "/app/rep/x",
+    "/app/rep/health",
+  ];
   for (const path of [...paths, ...paths]) await (await test.ask(path)).text();
   await (await test.ask("/app/rep/health", { method: "POST" })).text();
   await (await test.ask("/app/", { headers: { host: "a/b" } })).text();
-  await (await test.gateway.fetch(new Request("http://elsewhere.test/app/"))).text();
-  await (await test.gateway.fetchHealth(new Request("http://health.test/livez"))).text();
+  await (await test.gateway.fetch(new Request("http://elsewhere.test/app/")))
+    .text();
+  await (await test.gateway.fetchHealth(
+    new Request("http://health.test/livez"),
+  )).text();
   const { length } = paths;
   assertEquals([length, await pick(test, "rep_requests")], [7, {
     'rep_requests_total{route="/app/*",status="2xx"}': 4,
@@ -192,7 +288,10 @@ Deno.test("GET /metrics counts requests to the public port by route and class of
 
 Deno.test("GET /metrics counts a request that fails as 5xx, also after a wait", async () => {
   const store = fallibleStore(memoryStore(), () => true);
-  await using test = await setUp({ REP_SENSITIVE_A: "1" }, { store, clock: new FakeClock() });
+  await using test = await setUp({ REP_SENSITIVE_A: "1" }, {
+    store,
+    clock: new FakeClock(),
+  });
   await (await test.ask("/rep/session-key")).text();
   assertEquals(await pick(test, "rep_requests"), {
     'rep_requests_total{route="/rep/session-key",status="5xx"}': 1,
@@ -205,11 +304,17 @@ function proxyTo(upstream: string, options: GatewayOptions = {}) {
 }
 
 Deno.test("GET /metrics counts the answers and the failures of the upstream", async () => {
-  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => new Response("app"));
+  await using server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    onListen() {},
+  }, () => new Response("app"));
   const upstream = `http://127.0.0.1:${server.addr.port}`;
   await using gateway = await proxyTo(upstream);
   await (await gateway.fetch(new Request("http://gateway.test/"))).text();
-  assertEquals(await pick({ gateway }, "rep_upstream"), { rep_upstream_duration_seconds_count: 1 });
+  assertEquals(await pick({ gateway }, "rep_upstream"), {
+    rep_upstream_duration_seconds_count: 1,
+  });
   await server.shutdown();
   await using broken = await proxyTo(upstream);
   await (await broken.fetch(new Request("http://gateway.test/"))).text();
@@ -219,8 +324,15 @@ Deno.test("GET /metrics counts the answers and the failures of the upstream", as
 });
 
 Deno.test("GET /metrics counts pages, but not other files", async () => {
-  await using directory = await TempDirectory.make({ "index.html": "<head></head>", "app.js": "1" });
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { staticDir: directory.path });
-  for (const path of ["/", "/users", "/app.js", "/missing.js"]) await (await test.ask(path)).text();
+  await using directory = await TempDirectory.make({
+    "index.html": "<head></head>",
+    "app.js": "1",
+  });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    staticDir: directory.path,
+  });
+  for (const path of ["/", "/users", "/app.js", "/missing.js"]) {
+    await (await test.ask(path)).text();
+  }
   assertEquals(await pick(test, "rep_pages"), { rep_pages_served_total: 2 });
 });

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertRejects,
+} from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
@@ -40,39 +46,84 @@ interface TestGateway extends AsyncDisposable {
 
 /** Starts a gateway with one SENSITIVE variable and a fake clock. */
 async function setUp(options: GatewayOptions = {}): Promise<TestGateway> {
-  const clock = options.clock instanceof FakeClock ? options.clock : new FakeClock(START);
+  const clock = options.clock instanceof FakeClock
+    ? options.clock
+    : new FakeClock(START);
   const lines: Record<string, unknown>[] = [];
-  const log = createLog({ level: "debug", write: (line) => lines.push(JSON.parse(line)) });
+  const log = createLog({
+    level: "debug",
+    write: (line) => lines.push(JSON.parse(line)),
+  });
   const variables = { REP_SENSITIVE_TOKEN: SECRET };
-  const gateway = await createGateway({ variables, masterKey: MASTER, random: () => 0, log, ...options, clock });
+  const gateway = await createGateway({
+    variables,
+    masterKey: MASTER,
+    random: () => 0,
+    log,
+    ...options,
+    clock,
+  });
 
-  async function ask({ method = "GET", query = "", headers = {}, peer = "203.0.113.9" }: RequestFields = {}) {
-    const request = new Request(`${OWN}/rep/session-key${query}`, { method, headers });
+  async function ask(
+    { method = "GET", query = "", headers = {}, peer = "203.0.113.9" }:
+      RequestFields = {},
+  ) {
+    const request = new Request(`${OWN}/rep/session-key${query}`, {
+      method,
+      headers,
+    });
     return await answerOf(
-      await gateway.fetch(request, { remoteAddr: { transport: "tcp", hostname: peer, port: 4711 } }),
+      await gateway.fetch(request, {
+        remoteAddr: { transport: "tcp", hostname: peer, port: 4711 },
+      }),
     );
   }
 
   const audit = () =>
     lines.filter(({ msg }) => String(msg).startsWith("rep.session_key"))
       .map(({ time: _time, issuance_id: _random, ...line }) => line);
-  return { gateway, clock, lines, ask, audit, [Symbol.asyncDispose]: () => gateway.close() };
+  return {
+    gateway,
+    clock,
+    lines,
+    ask,
+    audit,
+    [Symbol.asyncDispose]: () => gateway.close(),
+  };
 }
 
 /** The headers of every response. */
-const COMMON = { "vary": "Origin", "cache-control": "no-store, no-cache, must-revalidate" };
+const COMMON = {
+  "vary": "Origin",
+  "cache-control": "no-store, no-cache, must-revalidate",
+};
 const PROBLEM = { ...COMMON, "content-type": "application/problem+json" };
 
-function problem(status: number, title: string, detail: string, headers: Record<string, string> = {}): Answer {
-  return { status, headers: { ...PROBLEM, ...headers }, body: { title, status, detail } };
+function problem(
+  status: number,
+  title: string,
+  detail: string,
+  headers: Record<string, string> = {},
+): Answer {
+  return {
+    status,
+    headers: { ...PROBLEM, ...headers },
+    body: { title, status, detail },
+  };
 }
 
 /** Derives the key of an epoch, in base64. */
 async function deriveBlobKey(epoch: string, master = MASTER): Promise<string> {
-  return encodeBase64(await deriveKey(master, { salt: epoch, info: BLOB_KEY_INFO }));
+  return encodeBase64(
+    await deriveKey(master, { salt: epoch, info: BLOB_KEY_INFO }),
+  );
 }
 
-async function granted(epoch: string, expiresAt: string, headers: Record<string, string> = {}): Promise<Answer> {
+async function granted(
+  epoch: string,
+  expiresAt: string,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
   return {
     status: 200,
     headers: { ...COMMON, "content-type": "application/json", ...headers },
@@ -86,7 +137,10 @@ const keyIn = ({ body }: Answer) => (body as { key: string }).key;
 
 Deno.test("GET /rep/session-key returns the key of the current epoch and its expiry", async () => {
   await using gate = await setUp();
-  assertEquals(await gate.ask(), await granted(EPOCH, "2023-11-14T22:20:30.000Z"));
+  assertEquals(
+    await gate.ask(),
+    await granted(EPOCH, "2023-11-14T22:20:30.000Z"),
+  );
 });
 
 Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master key", async () => {
@@ -98,21 +152,33 @@ Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master
 
 Deno.test("GET /rep/session-key returns a key for AES-256-GCM", async () => {
   await using gate = await setUp();
-  const key = await crypto.subtle.importKey("raw", decodeBase64(keyIn(await gate.ask())), "AES-GCM", false, [
-    "encrypt",
-  ]);
+  const key = await crypto.subtle.importKey(
+    "raw",
+    decodeBase64(keyIn(await gate.ask())),
+    "AES-GCM",
+    false,
+    [
+      "encrypt",
+    ],
+  );
   assertEquals(key.algorithm, { name: "AES-GCM", length: 256 } as KeyAlgorithm);
 });
 
 Deno.test("GET /rep/session-key returns keys that expire 30 s after they are issued", async () => {
   await using gate = await setUp();
   gate.clock.jump(123_456);
-  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(EPOCH), expires_at: "2023-11-14T22:22:33.456Z" });
+  assertEquals((await gate.ask()).body, {
+    key: await deriveBlobKey(EPOCH),
+    expires_at: "2023-11-14T22:22:33.456Z",
+  });
 });
 
 Deno.test("GET /rep/session-key returns keys that expire after sessionKeyTtlMs", async () => {
   await using gate = await setUp({ sessionKeyTtlMs: 7_000 });
-  assertEquals((await gate.ask()).body, { key: await deriveBlobKey(EPOCH), expires_at: "2023-11-14T22:20:07.000Z" });
+  assertEquals((await gate.ask()).body, {
+    key: await deriveBlobKey(EPOCH),
+    expires_at: "2023-11-14T22:20:07.000Z",
+  });
 });
 
 Deno.test("GET /rep/session-key returns the same key throughout an epoch, and another one in the next", async () => {
@@ -127,8 +193,14 @@ Deno.test("GET /rep/session-key returns the same key throughout an epoch, and an
 Deno.test("GET /rep/session-key returns the key of the epoch that kid names", async () => {
   await using gate = await setUp();
   gate.clock.jump(600_000);
-  assertEquals(keyIn(await gate.ask({ query: `?kid=${KID}` })), await deriveBlobKey(EPOCH));
-  assertEquals(keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })), await deriveBlobKey(EPOCH));
+  assertEquals(
+    keyIn(await gate.ask({ query: `?kid=${KID}` })),
+    await deriveBlobKey(EPOCH),
+  );
+  assertEquals(
+    keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })),
+    await deriveBlobKey(EPOCH),
+  );
 });
 
 Deno.test("GET /rep/session-key returns the same key from two gateways if they have the same master key", async () => {
@@ -144,7 +216,9 @@ Deno.test("GET /rep/session-key returns the same key from two gateways on one st
   await using one = await setUp({ store, masterKey: undefined });
   await using two = await setUp({ store, masterKey: undefined });
   const asked = Promise.all([one.ask(), two.ask()]);
-  for (let step = 0; step < 5; step++) await Promise.all([one.clock.tick(1), two.clock.tick(1)]);
+  for (let step = 0; step < 5; step++) {
+    await Promise.all([one.clock.tick(1), two.clock.tick(1)]);
+  }
   const [first, second] = await asked;
   assertEquals(keyIn(first), keyIn(second));
   await using later = await setUp({ store, masterKey: undefined });
@@ -157,7 +231,10 @@ Deno.test("createGateway() throws for a master key that is not 32 bytes long, wi
   for (const length of [0, 16, 31, 33]) {
     const masterKey = new Uint8Array(length).fill(65);
     const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
-    const error = await assertRejects(() => createGateway({ variables: {}, masterKey }), RangeError);
+    const error = await assertRejects(
+      () => createGateway({ variables: {}, masterKey }),
+      RangeError,
+    );
     assertEquals(error.message, message);
   }
 });
@@ -184,22 +261,38 @@ Deno.test("createGateway() throws for invalid numbers with the name of the optio
 
 Deno.test("createGateway() throws for allowed origins that no browser sends", async () => {
   for (
-    const origin of ["", "*", "null", "app.example.com", "https://*.example.com", `${OWN}/a`, `${OWN}//`]
+    const origin of [
+      "",
+      "*",
+      "null",
+      "app.example.com",
+      "https://*.example.com",
+      `${OWN}/a`,
+      `${OWN}//`,
+    ]
   ) {
     const error = await assertRejects(
       () => createGateway({ variables: {}, allowedOrigins: [LISTED, origin] }),
       RangeError,
     );
-    const expected = "expected origins such as https://app.example.com, without wildcards";
-    assertEquals(error.message, `Cannot use allowedOrigins: ${expected}, got "${origin}"`);
+    const expected =
+      "expected origins such as https://app.example.com, without wildcards";
+    assertEquals(
+      error.message,
+      `Cannot use allowedOrigins: ${expected}, got "${origin}"`,
+    );
   }
 });
 
 Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
   const spelling = "HTTPS://Listed.example.com:443/";
   await using gateway = await setUp({ allowedOrigins: [spelling] });
-  const ask = async (origin: string) => (await gateway.ask({ headers: { origin } })).status;
-  assertEquals([await ask("https://listed.example.com"), await ask(spelling)], [200, 403]);
+  const ask = async (origin: string) =>
+    (await gateway.ask({ headers: { origin } })).status;
+  assertEquals([await ask("https://listed.example.com"), await ask(spelling)], [
+    200,
+    403,
+  ]);
 });
 
 // ---- the order of rejections
@@ -218,20 +311,38 @@ Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 
     await some.ask(),
   ];
   assertEquals(asked, [
-    problem(405, "Method Not Allowed", "Cannot use method POST here: expected GET or OPTIONS", {
-      allow: "GET, OPTIONS",
-    }),
+    problem(
+      405,
+      "Method Not Allowed",
+      "Cannot use method POST here: expected GET or OPTIONS",
+      {
+        allow: "GET, OPTIONS",
+      },
+    ),
     problem(404, "Not Found", "No SENSITIVE variables are configured"),
     problem(
       403,
       "Forbidden",
       "Cannot issue a session key: the origin is not the gateway's own, and no other origin is allowed",
     ),
-    problem(400, "Bad Request", `Cannot read kid: expected the one in the page's key_endpoint, got "x"`),
-    problem(410, "Gone", "Cannot issue a session key: the page is too old and has to be reloaded"),
-    problem(429, "Too Many Requests", "Cannot issue a session key: too many requests, try again in 60 s", {
-      "retry-after": "60",
-    }),
+    problem(
+      400,
+      "Bad Request",
+      `Cannot read kid: expected the one in the page's key_endpoint, got "x"`,
+    ),
+    problem(
+      410,
+      "Gone",
+      "Cannot issue a session key: the page is too old and has to be reloaded",
+    ),
+    problem(
+      429,
+      "Too Many Requests",
+      "Cannot issue a session key: too many requests, try again in 60 s",
+      {
+        "retry-after": "60",
+      },
+    ),
   ]);
 });
 
@@ -244,7 +355,10 @@ Deno.test("GET /rep/session-key counts no requests that are rejected for another
     await gate.ask({ query: "?kid=1" });
     await gate.ask({ method: "OPTIONS", headers: { origin: OWN } });
   }
-  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [200, 429]);
+  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
+    200,
+    429,
+  ]);
 });
 
 Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", async () => {
@@ -258,7 +372,18 @@ Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", asy
   assertEquals(statuses, [404, 200, 404]);
 });
 
-for (const method of ["HEAD", "POST", "PUT", "PATCH", "DELETE", "FOO", "foo", "patch"]) {
+for (
+  const method of [
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "FOO",
+    "foo",
+    "patch",
+  ]
+) {
   Deno.test(`${method} /rep/session-key is 405`, async () => {
     await using gate = await setUp();
     const detail = `Cannot use method ${method} here: expected GET or OPTIONS`;
@@ -279,14 +404,27 @@ Deno.test("get /rep/session-key is GET (Fetch standard)", async () => {
 
 Deno.test("GET /rep/session-key returns keys to the permitted origins of the table only, and Vary to all", async () => {
   for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
-    await using gate = await setUp({ allowedOrigins: allowed, sessionKeyMaxRate: 10_000 });
+    await using gate = await setUp({
+      allowedOrigins: allowed,
+      sessionKeyMaxRate: 10_000,
+    });
     for (const given of ORIGIN_CASES.filter((it) => it.allowed === allowed)) {
       const { status, headers } = await gate.ask({ headers: headersOf(given) });
-      const cors = given.may && given.origin !== undefined ? { "access-control-allow-origin": given.origin } : {};
-      const type = { "content-type": given.may ? "application/json" : "application/problem+json" };
+      const cors = given.may && given.origin !== undefined
+        ? { "access-control-allow-origin": given.origin }
+        : {};
+      const type = {
+        "content-type": given.may
+          ? "application/json"
+          : "application/problem+json",
+      };
       assertEquals(
         { given, status, headers },
-        { given, status: given.may ? 200 : 403, headers: { ...COMMON, ...type, ...cors } },
+        {
+          given,
+          status: given.may ? 200 : 403,
+          headers: { ...COMMON, ...type, ...cors },
+        },
       );
     }
   }
@@ -296,16 +434,28 @@ Deno.test("OPTIONS /rep/session-key is 204 for the permitted origins of the tabl
   for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
     await using gate = await setUp({ allowedOrigins: allowed });
     for (const given of ORIGIN_CASES.filter((it) => it.allowed === allowed)) {
-      const { status, headers, body } = await gate.ask({ method: "OPTIONS", headers: headersOf(given) });
-      const cors = given.origin === undefined ? {} : { "access-control-allow-origin": given.origin };
+      const { status, headers, body } = await gate.ask({
+        method: "OPTIONS",
+        headers: headersOf(given),
+      });
+      const cors = given.origin === undefined
+        ? {}
+        : { "access-control-allow-origin": given.origin };
       const preflight = {
-        ...{ "access-control-allow-methods": "GET", "access-control-max-age": "600", "allow": "GET, OPTIONS" },
+        ...{
+          "access-control-allow-methods": "GET",
+          "access-control-max-age": "600",
+          "allow": "GET, OPTIONS",
+        },
         ...cors,
       };
       const expected = given.may
         ? { status: 204, headers: { ...COMMON, ...preflight }, isEmpty: true }
         : { status: 403, headers: PROBLEM, isEmpty: false };
-      assertEquals({ given, status, headers, isEmpty: body === undefined }, { given, ...expected });
+      assertEquals({ given, status, headers, isEmpty: body === undefined }, {
+        given,
+        ...expected,
+      });
     }
   }
 });
@@ -316,7 +466,11 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
   const allowedOrigins = [LISTED];
   await using gate = await setUp({ allowedOrigins, sessionKeyMaxRate: 1 });
   await using none = await setUp({ allowedOrigins, variables: {} });
-  await using down = await setUp({ allowedOrigins, masterKey: undefined, store: brokenStore() });
+  await using down = await setUp({
+    allowedOrigins,
+    masterKey: undefined,
+    store: brokenStore(),
+  });
   await gate.ask({ headers });
   const asked = [
     await gate.ask({ method: "PUT", headers }),
@@ -326,9 +480,17 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
     await gate.ask({ headers }),
     await down.ask({ headers }),
   ];
-  assertEquals(asked.map(({ status }) => status), [405, 404, 400, 410, 429, 503]);
+  assertEquals(asked.map(({ status }) => status), [
+    405,
+    404,
+    400,
+    410,
+    429,
+    503,
+  ]);
   for (const answer of asked) {
-    const { allow: _allow, "retry-after": _retryAfter, ...rest } = answer.headers;
+    const { allow: _allow, "retry-after": _retryAfter, ...rest } =
+      answer.headers;
     assertEquals(rest, { ...PROBLEM, ...cors });
   }
 });
@@ -358,17 +520,26 @@ Deno.test("GET /rep/session-key accepts X-Forwarded-Host from trusted proxies on
   };
   assertEquals((await gate.ask({ headers, peer: "10.0.0.1" })).status, 200);
   assertEquals((await gate.ask({ headers, peer: "203.0.113.9" })).status, 403);
-  assertEquals((await gate.ask({ headers: { origin: OWN }, peer: "10.0.0.1" })).status, 200);
+  assertEquals(
+    (await gate.ask({ headers: { origin: OWN }, peer: "10.0.0.1" })).status,
+    200,
+  );
 });
 
 Deno.test("GET /rep/session-key rejects a sandboxed frame, whatever X-Forwarded-Proto says", async () => {
   await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"] });
-  for (const scheme of ["https", "file", "capacitor", "javascript", "", "null"]) {
+  for (
+    const scheme of ["https", "file", "capacitor", "javascript", "", "null"]
+  ) {
     const headers = { "origin": "null", "x-forwarded-proto": scheme };
     assertEquals((await gate.ask({ headers, peer: "10.0.0.1" })).status, 403);
   }
-  const request = new Request("http+unix://app.example.com/rep/session-key", { headers: { origin: "null" } });
-  const info = { remoteAddr: { transport: "unix", path: "/run/gateway.sock" } as const };
+  const request = new Request("http+unix://app.example.com/rep/session-key", {
+    headers: { origin: "null" },
+  });
+  const info = {
+    remoteAddr: { transport: "unix", path: "/run/gateway.sock" } as const,
+  };
   assertEquals((await gate.gateway.fetch(request, info)).status, 403);
 });
 
@@ -376,19 +547,48 @@ Deno.test("GET /rep/session-key rejects a sandboxed frame, whatever X-Forwarded-
 
 /** None of them is a Unix time of the past with the fingerprint of a master key. */
 const MALFORMED_KIDS = [
-  ...["", "x", "-1", "0", "1e9", "1700000400.0", "1700000461", "9".repeat(10_000), "\0", '"', "../..", "<b>"],
-  ...[`${EPOCH}-`, `${EPOCH}-x`, `${KID}0`, KID.toUpperCase().replace("-", "_"), `1700000461-${KID.slice(11)}`],
+  ...[
+    "",
+    "x",
+    "-1",
+    "0",
+    "1e9",
+    "1700000400.0",
+    "1700000461",
+    "9".repeat(10_000),
+    "\0",
+    '"',
+    "../..",
+    "<b>",
+  ],
+  ...[
+    `${EPOCH}-`,
+    `${EPOCH}-x`,
+    `${KID}0`,
+    KID.toUpperCase().replace("-", "_"),
+    `1700000461-${KID.slice(11)}`,
+  ],
 ];
 
 Deno.test("GET /rep/session-key is 400 for a malformed kid, which it truncates", async () => {
   await using gate = await setUp();
   for (const kid of MALFORMED_KIDS) {
-    const detail = `Cannot read kid: expected the one in the page's key_endpoint, got "${kid.slice(0, 40)}"`;
-    assertEquals(await gate.ask({ query: `?kid=${encodeURIComponent(kid)}` }), problem(400, "Bad Request", detail));
+    const detail =
+      `Cannot read kid: expected the one in the page's key_endpoint, got "${
+        kid.slice(0, 40)
+      }"`;
+    assertEquals(
+      await gate.ask({ query: `?kid=${encodeURIComponent(kid)}` }),
+      problem(400, "Bad Request", detail),
+    );
   }
 });
 
-const TOO_OLD = problem(410, "Gone", "Cannot issue a session key: the page is too old and has to be reloaded");
+const TOO_OLD = problem(
+  410,
+  "Gone",
+  "Cannot issue a session key: the page is too old and has to be reloaded",
+);
 
 Deno.test("GET /rep/session-key is 410 for a page from before a restart without a persistent store", async () => {
   const pageKid = async (gate: TestGateway) => {
@@ -396,12 +596,23 @@ Deno.test("GET /rep/session-key is 410 for a page from before a restart without 
     return String(gate.audit().at(-1)?.key_id);
   };
   const clock = new FakeClock(START);
-  await using before = await setUp({ clock, masterKey: undefined, store: memoryStore() });
+  await using before = await setUp({
+    clock,
+    masterKey: undefined,
+    store: memoryStore(),
+  });
   const kid = await pageKid(before);
-  await using after = await setUp({ clock, masterKey: undefined, store: memoryStore() });
+  await using after = await setUp({
+    clock,
+    masterKey: undefined,
+    store: memoryStore(),
+  });
   assertEquals((await before.ask({ query: `?kid=${kid}` })).status, 200);
   assertEquals(await after.ask({ query: `?kid=${kid}` }), TOO_OLD);
-  assertEquals((await after.ask({ query: `?kid=${await pageKid(after)}` })).status, 200);
+  assertEquals(
+    (await after.ask({ query: `?kid=${await pageKid(after)}` })).status,
+    200,
+  );
   assertEquals(after.audit().map(({ msg, reason }) => [msg, reason]), [
     ["rep.session_key.rejected", "unknown_master_key"],
     ["rep.session_key.issued", undefined],
@@ -430,7 +641,10 @@ Deno.test("GET /rep/session-key returns the key of a page until 24 h after its e
 });
 
 Deno.test("GET /rep/session-key returns the current key with any retention", async () => {
-  await using gate = await setUp({ keyRotationMs: 86_400_000, keyRetentionMs: 0 });
+  await using gate = await setUp({
+    keyRotationMs: 86_400_000,
+    keyRetentionMs: 0,
+  });
   gate.clock.jump(1_000_000);
   assertEquals((await gate.ask()).status, 200);
 });
@@ -444,14 +658,24 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
     gate.clock.jump(500);
   }
   const rejected = await gate.ask(); // 5 s after the first
-  const detail = "Cannot issue a session key: too many requests, try again in 55 s";
-  assertEquals(rejected, problem(429, "Too Many Requests", detail, { "retry-after": "55" }));
+  const detail =
+    "Cannot issue a session key: too many requests, try again in 55 s";
+  assertEquals(
+    rejected,
+    problem(429, "Too Many Requests", detail, { "retry-after": "55" }),
+  );
   gate.clock.jump(54_999);
   assertEquals((await gate.ask()).headers["retry-after"], "1");
   gate.clock.jump(1);
-  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [200, 429]);
+  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
+    200,
+    429,
+  ]);
   gate.clock.jump(500);
-  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [200, 429]);
+  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
+    200,
+    429,
+  ]);
 });
 
 Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests, with few store operations", async () => {
@@ -459,25 +683,41 @@ Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests, wi
   await using gate = await setUp({ store });
   await settle();
   store.reset(); // discards the reads of the start
-  const answers = await Promise.all(Array.from({ length: 200 }, () => gate.ask()));
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => gate.ask()),
+  );
   assertEquals(answers.filter(({ status }) => status === 200).length, 10);
   assertEquals(answers.filter(({ status }) => status === 429).length, 190);
   assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 2 });
 });
 
-for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:"))]) {
+for (
+  const open of [
+    memoryStore,
+    async () => kvStore(await Deno.openKv(":memory:")),
+  ]
+) {
   Deno.test(`GET /rep/session-key allows exactly 10 of 200 concurrent requests to two gateways (${open.name || "kvStore"})`, async () => {
     const store = await open();
     try {
       const clock = new FakeClock(START);
       await using one = await setUp({ store, clock, random: Math.random });
       await using two = await setUp({ store, clock, random: Math.random });
-      const requests = Array.from({ length: 200 }, (_, index) => (index % 2 ? one : two).ask());
+      const requests = Array.from(
+        { length: 200 },
+        (_, index) => (index % 2 ? one : two).ask(),
+      );
       let isSettled = false;
       const answers = Promise.all(requests).finally(() => isSettled = true);
       while (!isSettled) await clock.tick(1);
-      assertEquals((await answers).filter(({ status }) => status === 200).length, 10);
-      assertEquals((await answers).filter(({ status }) => status === 429).length, 190);
+      assertEquals(
+        (await answers).filter(({ status }) => status === 200).length,
+        10,
+      );
+      assertEquals(
+        (await answers).filter(({ status }) => status === 429).length,
+        190,
+      );
     } finally {
       store.close();
     }
@@ -492,25 +732,46 @@ Deno.test("GET /rep/session-key continues the count in a gateway that starts lat
     for (let count = 0; count < 8; count++) await first.ask();
   }
   await using second = await setUp({ store, clock });
-  const statuses = [await second.ask(), await second.ask(), await second.ask()].map(({ status }) => status);
+  const statuses = [await second.ask(), await second.ask(), await second.ask()]
+    .map(({ status }) => status);
   assertEquals(statuses, [200, 200, 429]);
 });
 
 Deno.test("GET /rep/session-key ignores X-Forwarded-For from other peers when it counts requests", async () => {
-  await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"], sessionKeyMaxRate: 2 });
+  await using gate = await setUp({
+    trustedProxies: ["10.0.0.0/8"],
+    sessionKeyMaxRate: 2,
+  });
   const statuses = [];
   for (let count = 0; count < 4; count++) {
-    const { status } = await gate.ask({ headers: { "x-forwarded-for": `198.51.100.${count}` } });
+    const { status } = await gate.ask({
+      headers: { "x-forwarded-for": `198.51.100.${count}` },
+    });
     statuses.push(status);
   }
   assertEquals(statuses, [200, 200, 429, 429]);
 });
 
 Deno.test("GET /rep/session-key counts the clients of a trusted proxy separately", async () => {
-  await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"], sessionKeyMaxRate: 1 });
+  await using gate = await setUp({
+    trustedProxies: ["10.0.0.0/8"],
+    sessionKeyMaxRate: 1,
+  });
   const statuses = [];
-  for (const client of ["198.51.100.1", "198.51.100.2", "198.51.100.1", "8.8.8.8, 198.51.100.2"]) {
-    statuses.push((await gate.ask({ headers: { "x-forwarded-for": client }, peer: "10.0.0.1" })).status);
+  for (
+    const client of [
+      "198.51.100.1",
+      "198.51.100.2",
+      "198.51.100.1",
+      "8.8.8.8, 198.51.100.2",
+    ]
+  ) {
+    statuses.push(
+      (await gate.ask({
+        headers: { "x-forwarded-for": client },
+        peer: "10.0.0.1",
+      })).status,
+    );
   }
   assertEquals(statuses, [200, 200, 429, 429]);
 });
@@ -521,7 +782,12 @@ Deno.test("GET /rep/session-key counts IPv6 clients per /64, and IPv4-mapped add
   for (
     const peer of [
       ...["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1"],
-      ...["198.51.100.1", "::ffff:198.51.100.1", "::ffff:c633:6401", "::ffff:198.51.100.2"],
+      ...[
+        "198.51.100.1",
+        "::ffff:198.51.100.1",
+        "::ffff:c633:6401",
+        "::ffff:198.51.100.2",
+      ],
     ]
   ) {
     statuses.push([peer, (await gate.ask({ peer })).status]);
@@ -550,7 +816,9 @@ Deno.test("createGateway() sweeps the rate limit every minute", async () => {
   await gate.clock.tick(30_000);
   await gate.ask({ peer: "198.51.100.2" });
   await gate.clock.tick(30_000);
-  assertEquals((await store.list(["rate"])).map(({ key }) => key.at(-1)), ["198.51.100.2"]);
+  assertEquals((await store.list(["rate"])).map(({ key }) => key.at(-1)), [
+    "198.51.100.2",
+  ]);
   await gate.clock.tick(60_000);
   assertEquals(await store.list(["rate"]), []);
 });
@@ -559,25 +827,38 @@ Deno.test("createGateway() sweeps the rate limit every minute", async () => {
 
 function brokenStore(): Store {
   const fail = () => Promise.reject(new TypeError("disk I/O error"));
-  return { ...countedStore(memoryStore()), get: fail, getMany: fail, list: fail, commit: fail };
+  return {
+    ...countedStore(memoryStore()),
+    get: fail,
+    getMany: fail,
+    list: fail,
+    commit: fail,
+  };
 }
 
 Deno.test("GET /rep/session-key counts in memory while the store is unavailable, which is logged once", async () => {
   await using gate = await setUp({ store: brokenStore() });
   const statuses = [];
-  for (let count = 0; count < 12; count++) statuses.push((await gate.ask()).status);
+  for (let count = 0; count < 12; count++) {
+    statuses.push((await gate.ask()).status);
+  }
   assertEquals(statuses, [...Array(10).fill(200), 429, 429]);
-  const events = gate.lines.filter(({ msg }) => String(msg).startsWith("rep.store"));
+  const events = gate.lines.filter(({ msg }) =>
+    String(msg).startsWith("rep.store")
+  );
   assertEquals(events.map(({ time: _time, ...line }) => line), [{
     level: "ERROR",
     msg: "rep.store.down",
-    detail: "limits are counted in memory, changes wait: Cannot use the store: disk I/O error",
+    detail:
+      "limits are counted in memory, changes wait: Cannot use the store: disk I/O error",
   }]);
 });
 
 Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answer, and the next request not at all", async () => {
   const silent = () => new Promise<never>(() => {});
-  await using gate = await setUp({ store: { ...brokenStore(), get: silent, getMany: silent } });
+  await using gate = await setUp({
+    store: { ...brokenStore(), get: silent, getMany: silent },
+  });
   const first = gate.ask();
   await settle();
   await gate.clock.tick(5_000);
@@ -591,7 +872,9 @@ Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answ
 
 Deno.test("GET /rep/session-key waits at most 5 s if neither commits nor reads are answered", async () => {
   const silent = () => new Promise<never>(() => {});
-  await using gate = await setUp({ store: { ...brokenStore(), getMany: silent, commit: silent } });
+  await using gate = await setUp({
+    store: { ...brokenStore(), getMany: silent, commit: silent },
+  });
   const first = gate.ask();
   await settle();
   await gate.clock.tick(5_000);
@@ -603,7 +886,8 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
   let isBroken = true;
   const store = fallibleStore(healthy, () => isBroken);
   await using gate = await setUp({ store, masterKey: undefined });
-  const detail = "Cannot issue a session key: the store is unavailable, try again in a few seconds";
+  const detail =
+    "Cannot issue a session key: the store is unavailable, try again in a few seconds";
   assertEquals(await gate.ask(), problem(503, "Service Unavailable", detail));
   assertEquals(gate.audit(), [{
     level: "ERROR",
@@ -624,13 +908,30 @@ Deno.test("GET /rep/session-key is 500 without details for an unexpected error, 
   const fail = () => {
     throw new TypeError(`Cannot write: ${SECRET}`);
   };
-  const log = { debug() {}, info: fail, warn() {}, error: (...line: unknown[]) => errors.push(line) };
+  const log = {
+    debug() {},
+    info: fail,
+    warn() {},
+    error: (...line: unknown[]) => errors.push(line),
+  };
   const gateway = await createGateway({
     variables: { REP_SENSITIVE_TOKEN: SECRET },
-    log: { ...log, info: (event) => event === "rep.session_key.issued" ? fail() : undefined },
+    log: {
+      ...log,
+      info: (event) => event === "rep.session_key.issued" ? fail() : undefined,
+    },
   });
-  const answer = await answerOf(await gateway.fetch(new Request(`${OWN}/rep/session-key`)));
-  assertEquals(answer, problem(500, "Internal Server Error", "Internal error; see the log of the gateway"));
+  const answer = await answerOf(
+    await gateway.fetch(new Request(`${OWN}/rep/session-key`)),
+  );
+  assertEquals(
+    answer,
+    problem(
+      500,
+      "Internal Server Error",
+      "Internal error; see the log of the gateway",
+    ),
+  );
   assertEquals(errors.length, 1);
   const [[event, { detail }]] = errors as [[string, { detail: string }]];
   assertEquals(event, "rep.request.failed");
@@ -644,7 +945,11 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
   const before = new Date().toISOString();
   await using gate = await setUp();
   await gate.ask();
-  await gate.ask({ headers: { origin: OWN }, query: `?kid=${KID}`, peer: "2001:db8:1:2::9" });
+  await gate.ask({
+    headers: { origin: OWN },
+    query: `?kid=${KID}`,
+    peer: "2001:db8:1:2::9",
+  });
   assertEquals(gate.audit(), [
     {
       level: "INFO",
@@ -664,16 +969,25 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
     },
   ]);
   const times = gate.lines.map(({ time }) => String(time));
-  assert(times.every((time) => before <= time && time <= new Date().toISOString()), String(times));
+  assert(
+    times.every((time) => before <= time && time <= new Date().toISOString()),
+    String(times),
+  );
 });
 
 Deno.test("GET /rep/session-key logs an id of its own with every issued key, so that each can be tracked", async () => {
   await using gate = await setUp();
-  for (const peer of ["203.0.113.9", "203.0.113.9", "203.0.113.10"]) await gate.ask({ peer });
-  const issued = gate.lines.filter(({ msg }) => msg === "rep.session_key.issued");
+  for (const peer of ["203.0.113.9", "203.0.113.9", "203.0.113.10"]) {
+    await gate.ask({ peer });
+  }
+  const issued = gate.lines.filter(({ msg }) =>
+    msg === "rep.session_key.issued"
+  );
   assertEquals(issued.map(({ key_id }) => key_id), [KID, KID, KID]);
   const ids = issued.map(({ issuance_id }) => String(issuance_id));
-  for (const id of ids) assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  for (const id of ids) {
+    assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  }
   assertEquals(new Set(ids).size, 3);
 });
 
@@ -701,20 +1015,45 @@ Deno.test("GET /rep/session-key logs a rejection for another reason at once, aft
 });
 
 Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
-  await using gate = await setUp({ sessionKeyMaxRate: 1, trustedProxies: ["10.0.0.0/8"] });
+  await using gate = await setUp({
+    sessionKeyMaxRate: 1,
+    trustedProxies: ["10.0.0.0/8"],
+  });
   const evil = "https://evil.example";
-  await gate.ask({ headers: { "origin": evil, "x-forwarded-for": "198.51.100.7" }, peer: "10.0.0.1" });
-  await gate.ask({ method: "OPTIONS", headers: { origin: evil }, peer: "203.0.113.1" });
-  await gate.ask({ headers: { "sec-fetch-site": "cross-site" }, peer: "203.0.113.2" });
-  await gate.ask({ query: "?kid=x", headers: { origin: OWN }, peer: "203.0.113.3" });
+  await gate.ask({
+    headers: { "origin": evil, "x-forwarded-for": "198.51.100.7" },
+    peer: "10.0.0.1",
+  });
+  await gate.ask({
+    method: "OPTIONS",
+    headers: { origin: evil },
+    peer: "203.0.113.1",
+  });
+  await gate.ask({
+    headers: { "sec-fetch-site": "cross-site" },
+    peer: "203.0.113.2",
+  });
+  await gate.ask({
+    query: "?kid=x",
+    headers: { origin: OWN },
+    peer: "203.0.113.3",
+  });
   await gate.ask({ query: "?kid=1", peer: "203.0.113.4" });
   await gate.ask({ query: `?kid=${EPOCH}`, peer: "203.0.113.5" });
   await gate.ask({ peer: "203.0.113.6" });
-  await gate.ask({ headers: { "x-forwarded-for": "198.51.100.7" }, peer: "203.0.113.6" });
-  const rejected = { level: "WARN", msg: "rep.session_key.rejected", origin: "none" };
+  await gate.ask({
+    headers: { "x-forwarded-for": "198.51.100.7" },
+    peer: "203.0.113.6",
+  });
+  const rejected = {
+    level: "WARN",
+    msg: "rep.session_key.rejected",
+    origin: "none",
+  };
   const mismatch = {
     reason: "origin_mismatch",
-    detail: "the origin is not the gateway's own, and no other origin is allowed",
+    detail:
+      "the origin is not the gateway's own, and no other origin is allowed",
   };
   assertEquals(gate.audit().filter(({ level }) => level !== "INFO"), [
     { ...rejected, client_ip: "198.51.100.7", origin: evil, ...mismatch },
@@ -728,7 +1067,12 @@ Deno.test("GET /rep/session-key logs the first rejection of each client with its
     { ...rejected, client_ip: "203.0.113.3", origin: OWN, reason: "malformed" },
     { ...rejected, client_ip: "203.0.113.4", reason: "expired" },
     { ...rejected, client_ip: "203.0.113.5", reason: "unknown_master_key" },
-    { level: "WARN", msg: "rep.session_key.rate_limited", client_ip: "203.0.113.6", requests_in_window: 1 },
+    {
+      level: "WARN",
+      msg: "rep.session_key.rate_limited",
+      client_ip: "203.0.113.6",
+      requests_in_window: 1,
+    },
   ]);
 });
 
@@ -740,13 +1084,39 @@ Deno.test("GET /rep/session-key counts further rejections of a client in one lin
   await gate.ask({ query: "?kid=x" });
   await gate.gateway.close();
   const issued = { level: "INFO", msg: "rep.session_key.issued" };
-  assertEquals(gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({ level, msg, ...fields })), [
-    ...Array(3).fill({ ...issued, origin: "none", key_id: KID, expires_at: "2023-11-14T22:20:30.000Z" }),
-    { level: "WARN", msg: "rep.session_key.rate_limited", requests_in_window: 3 },
-    { level: "WARN", msg: "rep.session_key.rejected", origin: "none", reason: "malformed" },
-    { level: "WARN", msg: "rep.session_key.rejections", rate_limited: 996, malformed: 1 },
-    { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
-  ]);
+  assertEquals(
+    gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({
+      level,
+      msg,
+      ...fields,
+    })),
+    [
+      ...Array(3).fill({
+        ...issued,
+        origin: "none",
+        key_id: KID,
+        expires_at: "2023-11-14T22:20:30.000Z",
+      }),
+      {
+        level: "WARN",
+        msg: "rep.session_key.rate_limited",
+        requests_in_window: 3,
+      },
+      {
+        level: "WARN",
+        msg: "rep.session_key.rejected",
+        origin: "none",
+        reason: "malformed",
+      },
+      {
+        level: "WARN",
+        msg: "rep.session_key.rejections",
+        rate_limited: 996,
+        malformed: 1,
+      },
+      { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
+    ],
+  );
 });
 
 Deno.test("GET /rep/session-key counts further rejections of an IPv6 /64 together", async () => {
@@ -762,14 +1132,23 @@ Deno.test("GET /rep/session-key counts further rejections of an IPv6 /64 togethe
       origin: "none",
       reason: "malformed",
     },
-    { level: "WARN", msg: "rep.session_key.rejections", client_ip: "2001:db8:1:2::/64", malformed: 1 },
+    {
+      level: "WARN",
+      msg: "rep.session_key.rejections",
+      client_ip: "2001:db8:1:2::/64",
+      malformed: 1,
+    },
   ]);
 });
 
 Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async () => {
   await using gate = await setUp();
-  await gate.ask({ headers: { origin: `https://${"x".repeat(60_000)}.example` } });
-  assertEquals(gate.audit().map(({ origin }) => origin), [`https://${"x".repeat(192)}`]);
+  await gate.ask({
+    headers: { origin: `https://${"x".repeat(60_000)}.example` },
+  });
+  assertEquals(gate.audit().map(({ origin }) => origin), [
+    `https://${"x".repeat(192)}`,
+  ]);
 });
 
 Deno.test("GET /rep/session-key logs neither keys nor values nor the master key", async () => {
@@ -779,5 +1158,7 @@ Deno.test("GET /rep/session-key logs neither keys nor values nor the master key"
   await gate.ask({ query: "?kid=x" });
   await gate.ask({ headers: { origin: "https://evil.example" } });
   const log = JSON.stringify(gate.lines);
-  for (const secret of [...keys, SECRET, encodeBase64(MASTER)]) assert(!log.includes(secret));
+  for (const secret of [...keys, SECRET, encodeBase64(MASTER)]) {
+    assert(!log.includes(secret));
+  }
 });

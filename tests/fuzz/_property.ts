@@ -21,9 +21,16 @@ export function testProperty<T>(
 ): void {
   const numRuns = Math.ceil(CASES / PROPERTIES);
   // The same cases in every run of the tests; other ones in every longer run.
-  const seed = SEED !== undefined ? Number(SEED) : CASES > 100_000 ? Date.now() & 0x7fffffff : 1;
+  const seed = SEED !== undefined
+    ? Number(SEED)
+    : CASES > 100_000
+    ? Date.now() & 0x7fffffff
+    : 1;
   Deno.test(`${name}, in ${numRuns} cases`, async () => {
-    await fc.assert(fc.asyncProperty(inputs, (input) => checkInTime(() => check(input))), { numRuns, seed });
+    await fc.assert(
+      fc.asyncProperty(inputs, (input) => checkInTime(() => check(input))),
+      { numRuns, seed },
+    );
   });
 }
 
@@ -36,23 +43,42 @@ async function checkInTime(check: () => void | Promise<void>): Promise<void> {
     if (ms <= MAX_MS) return;
     times.push(ms);
   }
-  throw new Error(`The case takes ${times.map(Math.round)} ms: expected at most ${MAX_MS}`);
+  throw new Error(
+    `The case takes ${times.map(Math.round)} ms: expected at most ${MAX_MS}`,
+  );
 }
 
 /** Texts made of pieces that mean something to a parser, and of anything else. */
-export function textOf(pieces: readonly string[], maxLength = 40): fc.Arbitrary<string> {
-  const piece = fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...pieces) }, fc.string({ unit: "binary" }));
+export function textOf(
+  pieces: readonly string[],
+  maxLength = 40,
+): fc.Arbitrary<string> {
+  const piece = fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(...pieces) },
+    fc.string({ unit: "binary" }),
+  );
   return fc.array(piece, { maxLength }).map((all) => all.join(""));
 }
 
 /** Values of a header: no control characters, and Latin-1. */
 export function headerOf(pieces: readonly string[]): fc.Arbitrary<string> {
-  // deno-lint-ignore no-control-regex -- these are what `Headers` rejects
-  return textOf(pieces).map((text) => text.replace(/[\0-\x1f\x7f\u0100-\uffff]/g, "").trim());
+  return textOf(pieces).map((text) =>
+    // deno-lint-ignore no-control-regex -- these are what `Headers` rejects
+    text.replace(/[\0-\x1f\x7f\u0100-\uffff]/g, "").trim()
+  );
 }
 
 /** A text or bytes, divided at random places. */
-export function chunksOf<T extends string | Uint8Array>(whole: T, cuts: readonly number[]): T[] {
-  const places = [0, ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b), whole.length];
-  return places.slice(1).map((end, index) => whole.slice(places[index], end) as T);
+export function chunksOf<T extends string | Uint8Array>(
+  whole: T,
+  cuts: readonly number[],
+): T[] {
+  const places = [
+    0,
+    ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b),
+    whole.length,
+  ];
+  return places.slice(1).map((end, index) =>
+    whole.slice(places[index], end) as T
+  );
 }

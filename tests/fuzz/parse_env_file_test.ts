@@ -5,7 +5,8 @@ import { testProperty, textOf } from "./_property.ts";
 
 /** Pieces that are special to the format or to text in general. */
 const PIECES = [
-  ...'a|B|9|_|.|-|=|==| |\t|\n|\r\n|\r|#| #|"|\'|`|\\|\\n|\\"|$A|${A}|export |REP_PUBLIC_|%|,|{|}|\0'.split("|"),
+  ...'a|B|9|_|.|-|=|==| |\t|\n|\r\n|\r|#| #|"|\'|`|\\|\\n|\\"|$A|${A}|export |REP_PUBLIC_|%|,|{|}|\0'
+    .split("|"),
   ...["é", "😀", "\u2028", "\u00a0", "\uFEFF", "\x1b"],
 ];
 
@@ -29,7 +30,10 @@ const LINE = fc.record({
 });
 type Line = typeof LINE extends fc.Arbitrary<infer T> ? T : never;
 
-const LINES = fc.uniqueArray(LINE, { maxLength: 6, selector: ({ name }) => name });
+const LINES = fc.uniqueArray(LINE, {
+  maxLength: 6,
+  selector: ({ name }) => name,
+});
 const NEWLINE = fc.constantFrom("\n", "\r\n");
 
 /** Returns what a file assigns, wherever that is. */
@@ -39,10 +43,15 @@ function withoutLines({ variables, issues }: ReturnType<typeof parseEnvFile>) {
 
 /** Writes variables with double quotes, as the README says how. */
 function serialize(lines: readonly Line[], newline: string): string {
-  return lines.map(({ name, value, before, indent, equals, lineFeed, after }) => {
-    const escaped = value.replace(/[\\"]/g, "\\$&").replaceAll("\r", "\\r").replaceAll("\n", lineFeed);
-    return `${before.replace("\n", newline)}${indent}${name}${equals}"${escaped}"${after}${newline}`;
-  }).join("");
+  return lines.map(
+    ({ name, value, before, indent, equals, lineFeed, after }) => {
+      const escaped = value.replace(/[\\"]/g, "\\$&").replaceAll("\r", "\\r")
+        .replaceAll("\n", lineFeed);
+      return `${
+        before.replace("\n", newline)
+      }${indent}${name}${equals}"${escaped}"${after}${newline}`;
+    },
+  ).join("");
 }
 
 testProperty(
@@ -50,7 +59,10 @@ testProperty(
   fc.tuple(LINES, NEWLINE),
   ([lines, newline]) => {
     const variables = new Map(lines.map(({ name, value }) => [name, value]));
-    assertEquals(withoutLines(parseEnvFile(serialize(lines, newline))), { variables, issues: [] });
+    assertEquals(withoutLines(parseEnvFile(serialize(lines, newline))), {
+      variables,
+      issues: [],
+    });
   },
 );
 
@@ -59,10 +71,17 @@ testProperty(
   fc.tuple(fc.dictionary(NAME, VALUE), fc.constantFrom("'", "`"), NEWLINE),
   ([values, quote, newline]) => {
     const variables = new Map(
-      Object.entries(values).map(([name, value]) => [name, value.replaceAll(quote, "").replaceAll("\r", "")]),
+      Object.entries(values).map((
+        [name, value],
+      ) => [name, value.replaceAll(quote, "").replaceAll("\r", "")]),
     );
-    const lines = [...variables].map(([name, value]) => `${name}=${quote}${value}${quote}${newline}`);
-    assertEquals(withoutLines(parseEnvFile(lines.join(""))), { variables, issues: [] });
+    const lines = [...variables].map(([name, value]) =>
+      `${name}=${quote}${value}${quote}${newline}`
+    );
+    assertEquals(withoutLines(parseEnvFile(lines.join(""))), {
+      variables,
+      issues: [],
+    });
   },
 );
 
@@ -71,21 +90,38 @@ testProperty(
   fc.tuple(LINES, NEWLINE, fc.nat(5)),
   ([lines, newline, length]) => {
     const text = `${serialize(lines, newline)}REP_LAST="`;
-    assertEquals(parseEnvFile(text + "value".slice(0, length)).issues.length, 1);
+    assertEquals(
+      parseEnvFile(text + "value".slice(0, length)).issues.length,
+      1,
+    );
   },
 );
 
-const GARBAGE = ["CANARY", "=CANARY", "9A=CANARY", "A: CANARY", "A B=CANARY", "?=CANARY"];
+const GARBAGE = [
+  "CANARY",
+  "=CANARY",
+  "9A=CANARY",
+  "A: CANARY",
+  "A B=CANARY",
+  "?=CANARY",
+];
 
 testProperty(
   "parseEnvFile() rejects what has a line that is none of its kinds, wherever the line is",
-  fc.tuple(fc.uniqueArray(NAME, { maxLength: 6 }), fc.nat(6), fc.constantFrom(...GARBAGE)),
+  fc.tuple(
+    fc.uniqueArray(NAME, { maxLength: 6 }),
+    fc.nat(6),
+    fc.constantFrom(...GARBAGE),
+  ),
   ([names, place, garbage]) => {
     const lines = names.map((name) => `${name}=1`);
     const at = place % (lines.length + 1);
     lines.splice(at, 0, garbage);
     assertEquals(parseEnvFile(lines.join("\n")).issues, [
-      { line: at + 1, detail: "expected NAME=value, a comment or a blank line" },
+      {
+        line: at + 1,
+        detail: "expected NAME=value, a comment or a blank line",
+      },
     ]);
   },
 );
@@ -103,10 +139,24 @@ testProperty(
 
 Deno.test("parseEnvFile() parses a long text of any kind in linear time", () => {
   for (
-    const piece of [...PIECES, "export", "A=", "A='", 'A="\\', "'\n", "A='1' ", "export A", "\\\\", "A=1\n", "?\n"]
+    const piece of [
+      ...PIECES,
+      "export",
+      "A=",
+      "A='",
+      'A="\\',
+      "'\n",
+      "A='1' ",
+      "export A",
+      "\\\\",
+      "A=1\n",
+      "?\n",
+    ]
   ) {
     const started = performance.now();
-    for (const prefix of ["", "A=", "A='", 'A="']) parseEnvFile(prefix + piece.repeat(100_000));
+    for (const prefix of ["", "A=", "A='", 'A="']) {
+      parseEnvFile(prefix + piece.repeat(100_000));
+    }
     assertEquals([piece, performance.now() - started < 2_000], [piece, true]);
   }
 });

@@ -1,5 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type Client, peerAddress, resolveClient, trustRule } from "../../src/http/client_address.ts";
+import {
+  type Client,
+  peerAddress,
+  resolveClient,
+  trustRule,
+} from "../../src/http/client_address.ts";
 
 /** The trusted proxies: load balancers such as 10.1.1.1, a single address, and a service mesh. */
 const PROXIES = ["10.0.0.0/8", "192.0.2.7", "fd00::/8"];
@@ -12,29 +17,58 @@ interface RequestFields {
 }
 
 function client(
-  { peer = "10.1.1.1", url = "http://gateway.test/", headers = {}, proxies = PROXIES }: RequestFields,
+  {
+    peer = "10.1.1.1",
+    url = "http://gateway.test/",
+    headers = {},
+    proxies = PROXIES,
+  }: RequestFields,
 ): Client {
   const { protocol, host } = new URL(url);
-  const connection = { origin: `${protocol}//${host}`, peer, isTrusted: trustRule(proxies) };
+  const connection = {
+    origin: `${protocol}//${host}`,
+    peer,
+    isTrusted: trustRule(proxies),
+  };
   return resolveClient(new Request(url, { headers }), connection);
 }
 
 Deno.test("trustRule() trusts no address without proxies", () => {
   const isTrusted = trustRule([]);
-  assertEquals(["127.0.0.1", "::1", "10.0.0.1", "unix", "unknown", ""].filter(isTrusted), []);
+  assertEquals(
+    ["127.0.0.1", "::1", "10.0.0.1", "unix", "unknown", ""].filter(isTrusted),
+    [],
+  );
 });
 
 Deno.test("trustRule() trusts the given addresses only", () => {
   const isTrusted = trustRule(["192.0.2.7", "2001:db8::7"]);
-  const addresses = ["192.0.2.7", "192.0.2.6", "192.0.2.8", "2001:db8::7", "2001:DB8:0::7", "2001:db8::8", "::"];
-  assertEquals(addresses.filter(isTrusted), ["192.0.2.7", "2001:db8::7", "2001:DB8:0::7"]);
+  const addresses = [
+    "192.0.2.7",
+    "192.0.2.6",
+    "192.0.2.8",
+    "2001:db8::7",
+    "2001:DB8:0::7",
+    "2001:db8::8",
+    "::",
+  ];
+  assertEquals(addresses.filter(isTrusted), [
+    "192.0.2.7",
+    "2001:db8::7",
+    "2001:DB8:0::7",
+  ]);
 });
 
 Deno.test("trustRule() trusts a CIDR block from its first to its last address", () => {
   const isTrusted = trustRule(["10.2.0.0/15", "2001:db8:1::/48"]);
   const addresses = [
     ...["10.1.255.255", "10.2.0.0", "10.3.255.255", "10.4.0.0"],
-    ...["2001:db8:0:ffff::", "2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff", "2001:db8:2::"],
+    ...[
+      "2001:db8:0:ffff::",
+      "2001:db8:1::",
+      "2001:db8:1:ffff:ffff:ffff:ffff:ffff",
+      "2001:db8:2::",
+    ],
   ];
   assertEquals(addresses.filter(isTrusted), [
     ...["10.2.0.0", "10.3.255.255"],
@@ -44,21 +78,36 @@ Deno.test("trustRule() trusts a CIDR block from its first to its last address", 
 
 Deno.test("trustRule() ignores the host bits of a CIDR block", () => {
   const isTrusted = trustRule(["10.9.8.7/8"]);
-  assertEquals(["10.0.0.0", "10.255.255.255", "11.0.0.0"].map(isTrusted), [true, true, false]);
-});
-
-Deno.test("trustRule() trusts all addresses of one family with a prefix length of 0", () => {
-  assertEquals(["192.0.2.1", "2001:db8::1"].map(trustRule(["0.0.0.0/0"])), [true, false]);
-  assertEquals(["2001:db8::1"].map(trustRule(["::/0"])), [true]);
-});
-
-Deno.test("trustRule() recognizes IPv4-mapped IPv6 addresses", () => {
-  assertEquals(["::ffff:10.1.1.1", "::ffff:a01:101", "::ffff:b00:1"].map(trustRule(["10.0.0.0/8"])), [
+  assertEquals(["10.0.0.0", "10.255.255.255", "11.0.0.0"].map(isTrusted), [
     true,
     true,
     false,
   ]);
-  assertEquals(["10.1.1.1", "11.0.0.1"].map(trustRule(["::ffff:10.0.0.0/104"])), [true, false]);
+});
+
+Deno.test("trustRule() trusts all addresses of one family with a prefix length of 0", () => {
+  assertEquals(["192.0.2.1", "2001:db8::1"].map(trustRule(["0.0.0.0/0"])), [
+    true,
+    false,
+  ]);
+  assertEquals(["2001:db8::1"].map(trustRule(["::/0"])), [true]);
+});
+
+Deno.test("trustRule() recognizes IPv4-mapped IPv6 addresses", () => {
+  assertEquals(
+    ["::ffff:10.1.1.1", "::ffff:a01:101", "::ffff:b00:1"].map(
+      trustRule(["10.0.0.0/8"]),
+    ),
+    [
+      true,
+      true,
+      false,
+    ],
+  );
+  assertEquals(
+    ["10.1.1.1", "11.0.0.1"].map(trustRule(["::ffff:10.0.0.0/104"])),
+    [true, false],
+  );
 });
 
 Deno.test("trustRule() throws for anything but an address or a CIDR block", () => {
@@ -86,11 +135,24 @@ Deno.test("trustRule() throws for anything but an address or a CIDR block", () =
         " 10.0.0.1",
         "10.0.0.0/1e1",
       ],
-      ...["::/129", "[::1]", "fd00::/8 ", "fe80::1%eth0", "fe80::%eth0/10", "10.0.0.0-10.0.0.9", "/8", "0x0a000001"],
+      ...[
+        "::/129",
+        "[::1]",
+        "fd00::/8 ",
+        "fe80::1%eth0",
+        "fe80::%eth0/10",
+        "10.0.0.0-10.0.0.9",
+        "/8",
+        "0x0a000001",
+      ],
     ]
   ) {
-    const error = assertThrows(() => trustRule(["10.0.0.1", proxy]), RangeError);
-    const expected = `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`;
+    const error = assertThrows(
+      () => trustRule(["10.0.0.1", proxy]),
+      RangeError,
+    );
+    const expected =
+      `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`;
     assertEquals(error.message, expected);
   }
 });
@@ -103,9 +165,16 @@ Deno.test("resolveClient() ignores the headers of an untrusted peer", () => {
     "x-real-ip": "203.0.113.9",
     "forwarded": "for=203.0.113.9;host=app.example.com;proto=https",
   };
-  const expected = { address: "198.51.100.1", clientKey: "198.51.100.1", origin: "http://gateway.test" };
+  const expected = {
+    address: "198.51.100.1",
+    clientKey: "198.51.100.1",
+    origin: "http://gateway.test",
+  };
   assertEquals(client({ peer: "198.51.100.1", headers }), expected);
-  assertEquals(client({ peer: "198.51.100.1", headers, proxies: [] }), expected);
+  assertEquals(
+    client({ peer: "198.51.100.1", headers, proxies: [] }),
+    expected,
+  );
 });
 
 Deno.test("resolveClient() uses the headers of a trusted peer", () => {
@@ -114,7 +183,11 @@ Deno.test("resolveClient() uses the headers of a trusted peer", () => {
     "x-forwarded-host": "app.example.com",
     "x-forwarded-proto": "https",
   };
-  const expected = { address: "203.0.113.9", clientKey: "203.0.113.9", origin: "https://app.example.com" };
+  const expected = {
+    address: "203.0.113.9",
+    clientKey: "203.0.113.9",
+    origin: "https://app.example.com",
+  };
   assertEquals(client({ headers }), expected);
   assertEquals(client({ headers, peer: "::ffff:10.1.1.1" }), expected);
 });
@@ -179,14 +252,24 @@ const CHAINS: readonly [chain: string | undefined, address: string][] = [
 ];
 
 for (const [chain, address] of CHAINS) {
-  const value = chain === undefined ? "none" : JSON.stringify(chain.slice(0, 50));
+  const value = chain === undefined
+    ? "none"
+    : JSON.stringify(chain.slice(0, 50));
   Deno.test(`resolveClient() reads X-Forwarded-For ${value} of ${chain?.length ?? 0} characters as ${address}`, () => {
-    assertEquals(client({ headers: chain === undefined ? {} : { "x-forwarded-for": chain } }).address, address);
+    assertEquals(
+      client({
+        headers: chain === undefined ? {} : { "x-forwarded-for": chain },
+      }).address,
+      address,
+    );
   });
 }
 
 Deno.test("resolveClient() joins several X-Forwarded-For headers in order", () => {
-  const headers: [string, string][] = [["x-forwarded-for", "1.1.1.1"], ["x-forwarded-for", "203.0.113.9, 10.2.2.2"]];
+  const headers: [string, string][] = [["x-forwarded-for", "1.1.1.1"], [
+    "x-forwarded-for",
+    "203.0.113.9, 10.2.2.2",
+  ]];
   assertEquals(client({ headers }).address, "203.0.113.9");
 });
 
@@ -220,7 +303,11 @@ for (const [address, clientKey] of RATE_KEYS) {
 const APP = "https://app.example.com";
 
 /** `X-Forwarded-Proto` and `X-Forwarded-Host` from a trusted proxy, and the origin. */
-const ORIGINS: readonly [proto: string | undefined, host: string | undefined, origin: string][] = [
+const ORIGINS: readonly [
+  proto: string | undefined,
+  host: string | undefined,
+  origin: string,
+][] = [
   [undefined, undefined, "http://gateway.test:8080"],
   ["https", undefined, "https://gateway.test:8080"],
   [undefined, "app.example.com", "http://app.example.com"],
@@ -245,18 +332,30 @@ const ORIGINS: readonly [proto: string | undefined, host: string | undefined, or
 ];
 
 for (const [proto, host, origin] of ORIGINS) {
-  const headers = `scheme ${JSON.stringify(proto ?? "none")} and host ${JSON.stringify(host ?? "none")}`;
+  const headers = `scheme ${JSON.stringify(proto ?? "none")} and host ${
+    JSON.stringify(host ?? "none")
+  }`;
   Deno.test(`resolveClient() returns the origin ${origin} for ${headers}`, () => {
     const headers = new Headers();
     if (proto !== undefined) headers.set("x-forwarded-proto", proto);
     if (host !== undefined) headers.set("x-forwarded-host", host);
-    assertEquals(client({ url: "http://gateway.test:8080/rep/health", headers }).origin, origin);
+    assertEquals(
+      client({ url: "http://gateway.test:8080/rep/health", headers }).origin,
+      origin,
+    );
   });
 }
 
 Deno.test("resolveClient() does not return the opaque origin for a Unix socket", () => {
-  const result = client({ peer: "unix", url: "http+unix://app.example.com/rep/session-key" });
-  assertEquals(result, { address: "unix", clientKey: "unix", origin: "http+unix://app.example.com" });
+  const result = client({
+    peer: "unix",
+    url: "http+unix://app.example.com/rep/session-key",
+  });
+  assertEquals(result, {
+    address: "unix",
+    clientKey: "unix",
+    origin: "http+unix://app.example.com",
+  });
 });
 
 Deno.test('peerAddress() returns the IP address of a peer, or "unix"', () => {

@@ -8,5 +8,8 @@ Deno.test("parseList() returns the elements of a header without white space and 
 
 Deno.test("TOKEN matches a token of RFC 9110", () => {
   const texts = ["keep-alive", "a.b~c", "", "a b", "a:b", '"a"', "ä"];
-  assertEquals(texts.filter((text) => TOKEN.test(text)), ["keep-alive", "a.b~c"]);
+  assertEquals(texts.filter((text) => TOKEN.test(text)), [
+    "keep-alive",
+    "a.b~c",
+  ]);
 });

@@ -3,17 +3,32 @@ import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
 import { createGateway } from "../../src/gateway.ts";
-import { type NodeHandler, type NodeRequest, type NodeResponse, toNodeHandler } from "../../src/http/node_handler.ts";
+import {
+  type NodeHandler,
+  type NodeRequest,
+  type NodeResponse,
+  toNodeHandler,
+} from "../../src/http/node_handler.ts";
 
-const VARIABLES: Record<string, string> = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" };
+const VARIABLES: Record<string, string> = {
+  REP_PUBLIC_A: "1",
+  REP_SENSITIVE_B: "2",
+};
 
 /** Serves a handler with `node:http` for the time of a test. */
-async function serve(handler: NodeHandler, test: (url: string) => Promise<void>): Promise<void> {
-  const server = http.createServer((request, response) => handler(request, response));
+async function serve(
+  handler: NodeHandler,
+  test: (url: string) => Promise<void>,
+): Promise<void> {
+  const server = http.createServer((request, response) =>
+    handler(request, response)
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   try {
-    await test(`http://127.0.0.1:${(server.address() as { port: number }).port}`);
+    await test(
+      `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+    );
   } finally {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
@@ -24,11 +39,25 @@ Deno.test("toNodeHandler() answers the gateway's own paths, and leaves others to
   await using gateway = await createGateway({ variables: VARIABLES });
   await serve(toNodeHandler(gateway), async (url) => {
     const health = await fetch(`${url}/rep/health`);
-    assertEquals([health.status, (await health.json()).variables], [200, { public: 1, sensitive: 1, server: 0 }]);
-    const rejected = await fetch(`${url}/rep/session-key`, { headers: { origin: "https://elsewhere.example" } });
-    assertEquals([rejected.status, (await rejected.json()).title], [403, "Forbidden"]);
-    const own = await fetch(`${url}/rep/session-key`, { headers: { origin: url } });
-    assertEquals([own.status, own.headers.get("access-control-allow-origin")], [200, url]);
+    assertEquals([health.status, (await health.json()).variables], [200, {
+      public: 1,
+      sensitive: 1,
+      server: 0,
+    }]);
+    const rejected = await fetch(`${url}/rep/session-key`, {
+      headers: { origin: "https://elsewhere.example" },
+    });
+    assertEquals([rejected.status, (await rejected.json()).title], [
+      403,
+      "Forbidden",
+    ]);
+    const own = await fetch(`${url}/rep/session-key`, {
+      headers: { origin: url },
+    });
+    assertEquals([own.status, own.headers.get("access-control-allow-origin")], [
+      200,
+      url,
+    ]);
     await own.body?.cancel();
     const other = await fetch(`${url}/`);
     assertEquals([other.status, await other.text()], [404, ""]);
@@ -37,16 +66,22 @@ Deno.test("toNodeHandler() answers the gateway's own paths, and leaves others to
 
 Deno.test("toNodeHandler() streams changes, and ends the stream of a client that disconnects", async () => {
   const variables = { ...VARIABLES };
-  await using gateway = await createGateway({ variables: () => variables, hotReload: true });
+  await using gateway = await createGateway({
+    variables: () => variables,
+    hotReload: true,
+  });
   const openStreams = async () => {
-    const metrics = await gateway.fetchHealth(new Request("http://localhost/metrics"));
+    const metrics = await gateway.fetchHealth(
+      new Request("http://localhost/metrics"),
+    );
     return /^rep_streams_open (\d)/m.exec(await metrics.text())?.[1];
   };
   await serve(toNodeHandler(gateway), async (url) => {
     const abort = new AbortController();
     const stream = await fetch(`${url}/rep/changes`, { signal: abort.signal });
     assertEquals(stream.headers.get("content-type"), "text/event-stream");
-    const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = stream.body!.pipeThrough(new TextDecoderStream())
+      .getReader();
     await reader.read(); // the opening bytes
     variables.REP_PUBLIC_A = "changed";
     await gateway.reload();
@@ -54,7 +89,9 @@ Deno.test("toNodeHandler() streams changes, and ends the stream of a client that
     while (!text.includes("changed")) text += (await reader.read()).value;
     assertEquals(await openStreams(), "1");
     abort.abort();
-    while (await openStreams() !== "0") await new Promise((resolve) => setTimeout(resolve, 5));
+    while (await openStreams() !== "0") {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
     await reader.cancel().catch(() => {});
   });
 });
@@ -63,16 +100,32 @@ Deno.test("toNodeHandler() ends the stream of a client that has disconnected bef
   const answer = Promise.withResolvers<Response>();
   const cancelled = Promise.withResolvers<void>();
   const closing = new EventTarget();
-  const on: NodeResponse["on"] = (event, listener) => closing.addEventListener(event, listener);
-  const response = { writeHead() {}, write: () => false, end() {}, on, off() {} };
-  toNodeHandler({ handle: () => answer.promise })({ url: "/rep/changes", headers: {}, socket: {} }, response);
+  const on: NodeResponse["on"] = (event, listener) =>
+    closing.addEventListener(event, listener);
+  const response = {
+    writeHead() {},
+    write: () => false,
+    end() {},
+    on,
+    off() {},
+  };
+  toNodeHandler({ handle: () => answer.promise })({
+    url: "/rep/changes",
+    headers: {},
+    socket: {},
+  }, response);
   closing.dispatchEvent(new Event("close"));
-  answer.resolve(new Response(new ReadableStream({ cancel: () => cancelled.resolve() })));
+  answer.resolve(
+    new Response(new ReadableStream({ cancel: () => cancelled.resolve() })),
+  );
   await cancelled.promise;
 });
 
 /** Calls a handler with a request that no client can send, and returns the status of its response. */
-async function statusOf(handler: NodeHandler, request: Partial<NodeRequest>): Promise<number> {
+async function statusOf(
+  handler: NodeHandler,
+  request: Partial<NodeRequest>,
+): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();
   const response: NodeResponse = {
     writeHead: (status) => resolve(status),
@@ -88,35 +141,76 @@ async function statusOf(handler: NodeHandler, request: Partial<NodeRequest>): Pr
 Deno.test("toNodeHandler() answers 400 to an invalid host and to methods that Request does not accept", async () => {
   await using gateway = await createGateway({ variables: VARIABLES });
   const handler = toNodeHandler(gateway);
-  assertEquals(await statusOf(handler, { url: "/rep/health", headers: { host: "a b<>" } }), 400);
-  assertEquals(await statusOf(handler, { url: "/rep/health", method: "TRACE" }), 400);
+  assertEquals(
+    await statusOf(handler, { url: "/rep/health", headers: { host: "a b<>" } }),
+    400,
+  );
+  assertEquals(
+    await statusOf(handler, { url: "/rep/health", method: "TRACE" }),
+    400,
+  );
 });
 
 Deno.test("toNodeHandler() uses the path that a framework has received, not the rest of it", async () => {
   await using gateway = await createGateway({ variables: VARIABLES });
   const handler = toNodeHandler(gateway);
-  assertEquals(await statusOf(handler, { url: "/health", originalUrl: "/rep/health", method: "GET" }), 200);
+  assertEquals(
+    await statusOf(handler, {
+      url: "/health",
+      originalUrl: "/rep/health",
+      method: "GET",
+    }),
+    200,
+  );
 });
 
 Deno.test("toNodeHandler() answers 500 if the gateway fails, or hands the error on", async () => {
   const failing = { handle: () => Promise.reject(new Error("broken")) };
-  assertEquals(await statusOf(toNodeHandler(failing), { url: "/rep/health" }), 500);
+  assertEquals(
+    await statusOf(toNodeHandler(failing), { url: "/rep/health" }),
+    500,
+  );
   const error = await new Promise((resolve) => {
-    const response = { writeHead() {}, write: () => true, end() {}, on() {}, off() {} };
-    toNodeHandler(failing)({ url: "/", headers: {}, socket: {} }, response, resolve);
+    const response = {
+      writeHead() {},
+      write: () => true,
+      end() {},
+      on() {},
+      off() {},
+    };
+    toNodeHandler(failing)(
+      { url: "/", headers: {}, socket: {} },
+      response,
+      resolve,
+    );
   });
   assertEquals(String(error), "Error: broken");
 });
 
 Deno.test("toNodeHandler() serves HTTP/2", async () => {
-  await using gateway = await createGateway({ variables: VARIABLES, allowedHosts: ["app.example.com"] });
+  await using gateway = await createGateway({
+    variables: VARIABLES,
+    allowedHosts: ["app.example.com"],
+  });
   const handler = toNodeHandler(gateway);
-  const server = http2.createServer((request, response) => handler(request, response as NodeResponse));
+  const server = http2.createServer((request, response) =>
+    handler(request, response as NodeResponse)
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const session = http2.connect(`http://127.0.0.1:${(server.address() as { port: number }).port}`);
-  for (const [authority, status] of [["app.example.com", 404], ["other.example.com", 421]] as const) {
-    const request = session.request({ ":path": "/rep/changes", ":authority": authority });
+  const session = http2.connect(
+    `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+  );
+  for (
+    const [authority, status] of [["app.example.com", 404], [
+      "other.example.com",
+      421,
+    ]] as const
+  ) {
+    const request = session.request({
+      ":path": "/rep/changes",
+      ":authority": authority,
+    });
     const [headers] = await once(request, "response");
     assertEquals(headers[":status"], status);
     request.resume();

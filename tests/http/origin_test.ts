@@ -1,5 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { corsHeaders, normalizeOrigin, type OriginContext, originRejection } from "../../src/http/origin.ts";
+import {
+  corsHeaders,
+  normalizeOrigin,
+  type OriginContext,
+  originRejection,
+} from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
 function context(fields: Partial<OriginContext>): OriginContext {
@@ -7,12 +12,28 @@ function context(fields: Partial<OriginContext>): OriginContext {
 }
 
 Deno.test("originRejection() and corsHeaders() agree with the table of all combinations", () => {
-  for (const { rule, allowed, origin = null, site = null, may } of ORIGIN_CASES) {
+  for (
+    const { rule, allowed, origin = null, site = null, may } of ORIGIN_CASES
+  ) {
     const request = context({ origin, secFetchSite: site, allowed });
-    const cors = may && origin !== null ? [["access-control-allow-origin", origin]] : [];
+    const cors = may && origin !== null
+      ? [["access-control-allow-origin", origin]]
+      : [];
     assertEquals(
-      { rule, origin, site, may: originRejection(request) === undefined, headers: [...corsHeaders(request)] },
-      { rule, origin, site, may, headers: [...cors, ["vary", "Origin"]] as [string, string][] },
+      {
+        rule,
+        origin,
+        site,
+        may: originRejection(request) === undefined,
+        headers: [...corsHeaders(request)],
+      },
+      {
+        rule,
+        origin,
+        site,
+        may,
+        headers: [...cors, ["vary", "Origin"]] as [string, string][],
+      },
     );
   }
 });
@@ -38,28 +59,36 @@ Deno.test("originRejection() returns the reason", () => {
 
 Deno.test("originRejection() accepts the origin of a web view only if it is allowed", () => {
   const allowed = ["capacitor://localhost"];
-  assertEquals(originRejection(context({ origin: "capacitor://localhost", allowed })), undefined);
-  assertEquals(originRejection(context({ origin: "capacitor://localhost" })) === undefined, false);
+  assertEquals(
+    originRejection(context({ origin: "capacitor://localhost", allowed })),
+    undefined,
+  );
+  assertEquals(
+    originRejection(context({ origin: "capacitor://localhost" })) === undefined,
+    false,
+  );
 });
 
-const NORMALIZED: readonly (readonly [text: string, origin: string | undefined])[] = [
-  ["https://a.example", "https://a.example"],
-  ["https://a.example/", "https://a.example"],
-  ["HTTPS://A.Example:443/", "https://a.example"],
-  ["http://a.example:80", "http://a.example"],
-  ["http://a.example:443", "http://a.example:443"],
-  ["http://[::1]:8080/", "http://[::1]:8080"],
-  ["Capacitor://Localhost/", "capacitor://localhost"],
-  ["https://*.example.com", undefined],
-  ["*", undefined],
-  ["null", undefined],
-  ["https://a.example/path", undefined],
-  ["https://a.example/?", undefined],
-  ["https://a.example#", undefined],
-  ["https://user@a.example", undefined],
-  ["mailto:a@b.example", undefined],
-];
+const NORMALIZED:
+  readonly (readonly [text: string, origin: string | undefined])[] = [
+    ["https://a.example", "https://a.example"],
+    ["https://a.example/", "https://a.example"],
+    ["HTTPS://A.Example:443/", "https://a.example"],
+    ["http://a.example:80", "http://a.example"],
+    ["http://a.example:443", "http://a.example:443"],
+    ["http://[::1]:8080/", "http://[::1]:8080"],
+    ["Capacitor://Localhost/", "capacitor://localhost"],
+    ["https://*.example.com", undefined],
+    ["*", undefined],
+    ["null", undefined],
+    ["https://a.example/path", undefined],
+    ["https://a.example/?", undefined],
+    ["https://a.example#", undefined],
+    ["https://user@a.example", undefined],
+    ["mailto:a@b.example", undefined],
+  ];
 
 for (const [text, origin] of NORMALIZED) {
-  Deno.test(`normalizeOrigin() returns ${origin} for ${text}`, () => assertEquals(normalizeOrigin(text), origin));
+  Deno.test(`normalizeOrigin() returns ${origin} for ${text}`, () =>
+    assertEquals(normalizeOrigin(text), origin));
 }

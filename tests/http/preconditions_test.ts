@@ -1,11 +1,19 @@
 import { assertEquals } from "@std/assert";
-import { failedPrecondition, ifNoneMatchFails, ifRangeHolds, type Validators } from "../../src/http/preconditions.ts";
+import {
+  failedPrecondition,
+  ifNoneMatchFails,
+  ifRangeHolds,
+  type Validators,
+} from "../../src/http/preconditions.ts";
 
 const AT = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE = "Sun, 06 Nov 1994 08:49:36 GMT";
 const AFTER = "Sun, 06 Nov 1994 08:49:38 GMT";
 
-const VALIDATORS: Validators = { etag: '"now"', lastModified: new Date("1994-11-06T08:49:37.900Z") };
+const VALIDATORS: Validators = {
+  etag: '"now"',
+  lastModified: new Date("1994-11-06T08:49:37.900Z"),
+};
 
 type Case = [headers: Record<string, string>, status: 304 | 412 | undefined];
 
@@ -70,11 +78,21 @@ for (const [headers, status] of WITHOUT_VALIDATORS) {
 
 Deno.test("failedPrecondition() parses a list with 60 KB of spaces in linear time", () => {
   const before = performance.now();
-  assertEquals(failedPrecondition(new Headers({ "if-none-match": `a${" ".repeat(60_000)}b` }), VALIDATORS), undefined);
+  assertEquals(
+    failedPrecondition(
+      new Headers({ "if-none-match": `a${" ".repeat(60_000)}b` }),
+      VALIDATORS,
+    ),
+    undefined,
+  );
   assertEquals(performance.now() - before < 1_500, true); // a quadratic parser takes about three seconds
 });
 
-const IF_NONE_MATCH: [header: string | undefined, etag: string | undefined, fails: boolean][] = [
+const IF_NONE_MATCH: [
+  header: string | undefined,
+  etag: string | undefined,
+  fails: boolean,
+][] = [
   [undefined, '"now"', false],
   ['"now"', '"now"', true],
   ['W/"now"', '"now"', true],
@@ -89,7 +107,9 @@ const IF_NONE_MATCH: [header: string | undefined, etag: string | undefined, fail
 
 for (const [header, etag, fails] of IF_NONE_MATCH) {
   Deno.test(`ifNoneMatchFails() returns ${fails} for ${header} when the entity tag is ${etag}`, () => {
-    const headers = new Headers(header === undefined ? {} : { "if-none-match": header });
+    const headers = new Headers(
+      header === undefined ? {} : { "if-none-match": header },
+    );
     assertEquals(ifNoneMatchFails(headers, etag), fails);
   });
 }
@@ -108,7 +128,10 @@ const IF_RANGE: [value: string, holds: boolean][] = [
 
 for (const [value, holds] of IF_RANGE) {
   Deno.test(`ifRangeHolds() returns ${holds} for ${value}`, () => {
-    assertEquals(ifRangeHolds(new Headers({ "if-range": value }), VALIDATORS), holds);
+    assertEquals(
+      ifRangeHolds(new Headers({ "if-range": value }), VALIDATORS),
+      holds,
+    );
   });
 }
 
@@ -118,5 +141,8 @@ Deno.test("ifRangeHolds() returns true without a condition", () => {
 });
 
 Deno.test("ifRangeHolds() returns false for any condition without validators", () => {
-  assertEquals(ifRangeHolds(new Headers({ "if-range": '"now"' }), NOTHING), false);
+  assertEquals(
+    ifRangeHolds(new Headers({ "if-range": '"now"' }), NOTHING),
+    false,
+  );
 });

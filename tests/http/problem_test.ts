@@ -1,27 +1,55 @@
 import { assertEquals } from "@std/assert";
-import { methodNotAllowed, Problem, problemResponse } from "../../src/http/problem.ts";
+import {
+  methodNotAllowed,
+  Problem,
+  problemResponse,
+} from "../../src/http/problem.ts";
 import { answerOf } from "../_answer.ts";
 
 Deno.test("problemResponse() returns application/problem+json with title, status and detail", async () => {
-  assertEquals(await answerOf(problemResponse(new Problem(404, { detail: "Nothing found at this path" }))), {
-    status: 404,
-    headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-    body: { title: "Not Found", status: 404, detail: "Nothing found at this path" },
-  });
+  assertEquals(
+    await answerOf(
+      problemResponse(
+        new Problem(404, { detail: "Nothing found at this path" }),
+      ),
+    ),
+    {
+      status: 404,
+      headers: {
+        "content-type": "application/problem+json",
+        "cache-control": "no-store",
+      },
+      body: {
+        title: "Not Found",
+        status: 404,
+        detail: "Nothing found at this path",
+      },
+    },
+  );
 });
 
 Deno.test("problemResponse() keeps the problem's headers, Cache-Control included", async () => {
-  const headers = { "retry-after": "7", "cache-control": "no-cache", "content-type": "text/html", "vary": "Origin" };
-  assertEquals(await answerOf(problemResponse(new Problem(429, { detail: "Later", headers }))), {
-    status: 429,
-    headers: {
-      "content-type": "application/problem+json",
-      "cache-control": "no-cache",
-      "retry-after": "7",
-      "vary": "Origin",
+  const headers = {
+    "retry-after": "7",
+    "cache-control": "no-cache",
+    "content-type": "text/html",
+    "vary": "Origin",
+  };
+  assertEquals(
+    await answerOf(
+      problemResponse(new Problem(429, { detail: "Later", headers })),
+    ),
+    {
+      status: 429,
+      headers: {
+        "content-type": "application/problem+json",
+        "cache-control": "no-cache",
+        "retry-after": "7",
+        "vary": "Origin",
+      },
+      body: { title: "Too Many Requests", status: 429, detail: "Later" },
     },
-    body: { title: "Too Many Requests", status: 429, detail: "Later" },
-  });
+  );
 });
 
 Deno.test("problemResponse() can be called again for the same problem", async () => {
@@ -32,16 +60,29 @@ Deno.test("problemResponse() can be called again for the same problem", async ()
 
 Deno.test("problemResponse() escapes the detail as JSON", async () => {
   const detail = '</script>"\\\u2028\0ä';
-  const { body } = await answerOf(problemResponse(new Problem(400, { detail })));
+  const { body } = await answerOf(
+    problemResponse(new Problem(400, { detail })),
+  );
   assertEquals(body, { title: "Bad Request", status: 400, detail });
 });
 
 Deno.test("methodNotAllowed() lists the allowed methods in the header and in the detail", async () => {
-  assertEquals(await answerOf(problemResponse(methodNotAllowed("POST", ["GET", "HEAD"]))), {
-    status: 405,
-    headers: { "content-type": "application/problem+json", "cache-control": "no-store", "allow": "GET, HEAD" },
-    body: { title: "Method Not Allowed", status: 405, detail: "Cannot use method POST here: expected GET or HEAD" },
-  });
+  assertEquals(
+    await answerOf(problemResponse(methodNotAllowed("POST", ["GET", "HEAD"]))),
+    {
+      status: 405,
+      headers: {
+        "content-type": "application/problem+json",
+        "cache-control": "no-store",
+        "allow": "GET, HEAD",
+      },
+      body: {
+        title: "Method Not Allowed",
+        status: 405,
+        detail: "Cannot use method POST here: expected GET or HEAD",
+      },
+    },
+  );
 });
 
 Deno.test("methodNotAllowed() keeps other headers and does not modify its argument", () => {

@@ -7,57 +7,136 @@ import { answerOf } from "../_answer.ts";
 
 const handler = () => new Response();
 
-function patternsOf(paths: readonly string[], basePath = ""): (readonly [path: string, pattern: string])[] {
+function patternsOf(
+  paths: readonly string[],
+  basePath = "",
+): (readonly [path: string, pattern: string])[] {
   const fallback = { handler: () => new Response() };
-  const router = new Router({ table: { "/rep/health": { handler } }, fallback, basePath });
+  const router = new Router({
+    table: { "/rep/health": { handler } },
+    fallback,
+    basePath,
+  });
   return paths.map((path) => [path, router.find(path).pattern] as const);
 }
 
 Deno.test("find() returns the handler of exactly this path", () => {
-  const table = { "/rep/health": { handler, isForAnyHost: true }, "/rep/changes": { handler: () => new Response() } };
-  const router = new Router({ table, fallback: { handler: notFound }, basePath: "" });
-  const series = [0, 1, 2, 3, 4, 5].map((hundreds) => `/rep/health ${hundreds}xx`);
-  assertEquals(router.find("/rep/health"), { handler, pattern: "/rep/health", series, isForAnyHost: true });
+  const table = {
+    "/rep/health": { handler, isForAnyHost: true },
+    "/rep/changes": { handler: () => new Response() },
+  };
+  const router = new Router({
+    table,
+    fallback: { handler: notFound },
+    basePath: "",
+  });
+  const series = [0, 1, 2, 3, 4, 5].map((hundreds) =>
+    `/rep/health ${hundreds}xx`
+  );
+  assertEquals(router.find("/rep/health"), {
+    handler,
+    pattern: "/rep/health",
+    series,
+    isForAnyHost: true,
+  });
   assertEquals(router.find("/rep/changes").isForAnyHost, false);
   assertStrictEquals(router.find("/rep/health/").handler, notFound);
 });
 
 Deno.test("find() returns notFound for every other path under /rep/", () => {
-  const paths = ["/rep/", "/rep/healthy", "/rep/HEALTH", "/rep/a/b", "/rep/__proto__", "/rep/constructor"];
+  const paths = [
+    "/rep/",
+    "/rep/healthy",
+    "/rep/HEALTH",
+    "/rep/a/b",
+    "/rep/__proto__",
+    "/rep/constructor",
+  ];
   assertEquals(patternsOf(paths), paths.map((path) => [path, "/rep/*"]));
 });
 
 Deno.test("find() returns the fallback for all other paths", () => {
-  const paths = ["/", "/rep", "/REP/health", "//rep/health", "/report", "/a/rep/health", "__proto__", "toString", ""];
+  const paths = [
+    "/",
+    "/rep",
+    "/REP/health",
+    "//rep/health",
+    "/report",
+    "/a/rep/health",
+    "__proto__",
+    "toString",
+    "",
+  ];
   assertEquals(patternsOf(paths), paths.map((path) => [path, "/*"]));
 });
 
 Deno.test("find() finds nothing outside of the base path, and redirects the base path itself", () => {
-  assertEquals(patternsOf(["/app", "/app/", "/app/rep/health", "/app/rep/x", "/", "/rep/health", "/apps/"], "/app"), [
-    ["/app", "/app"],
-    ["/app/", "/app/*"],
-    ["/app/rep/health", "/app/rep/health"],
-    ["/app/rep/x", "/app/rep/*"],
-    ["/", "/*"],
-    ["/rep/health", "/*"],
-    ["/apps/", "/*"],
-  ]);
+  assertEquals(
+    patternsOf([
+      "/app",
+      "/app/",
+      "/app/rep/health",
+      "/app/rep/x",
+      "/",
+      "/rep/health",
+      "/apps/",
+    ], "/app"),
+    [
+      ["/app", "/app"],
+      ["/app/", "/app/*"],
+      ["/app/rep/health", "/app/rep/health"],
+      ["/app/rep/x", "/app/rep/*"],
+      ["/", "/*"],
+      ["/rep/health", "/*"],
+      ["/apps/", "/*"],
+    ],
+  );
 });
 
 Deno.test("a handler is called with the methods of its endpoint only, and the 405 has the headers of the endpoint", () => {
-  const endpoint = { handler, methods: ["GET", "OPTIONS"], headersOf405: () => new Headers({ vary: "Origin" }) };
-  const { handler: route } = new Router({ table: {}, fallback: endpoint, basePath: "" }).find("/");
+  const endpoint = {
+    handler,
+    methods: ["GET", "OPTIONS"],
+    headersOf405: () => new Headers({ vary: "Origin" }),
+  };
+  const { handler: route } = new Router({
+    table: {},
+    fallback: endpoint,
+    basePath: "",
+  }).find("/");
   const context = {} as RouteContext;
-  const ask = (method: string) => route(new Request("http://gateway.test/", { method }), context);
+  const ask = (method: string) =>
+    route(new Request("http://gateway.test/", { method }), context);
   assertEquals((ask("OPTIONS") as Response).status, 200);
-  const { status, headers } = assertThrows(() => ask("HEAD"), Problem, "Cannot use method HEAD here");
-  assertEquals([status, headers.get("allow"), headers.get("vary")], [405, "GET, OPTIONS", "Origin"]);
+  const { status, headers } = assertThrows(
+    () => ask("HEAD"),
+    Problem,
+    "Cannot use method HEAD here",
+  );
+  assertEquals([status, headers.get("allow"), headers.get("vary")], [
+    405,
+    "GET, OPTIONS",
+    "Origin",
+  ]);
 });
 
 Deno.test("owns() is true below the base path only", () => {
-  const router = new Router({ table: {}, fallback: { handler: notFound }, basePath: "/app" });
-  const paths = ["/app/rep/health", "/app/rep/", "/app/rep", "/rep/health", "/app"];
-  assertEquals(paths.filter((path) => router.owns(path)), ["/app/rep/health", "/app/rep/"]);
+  const router = new Router({
+    table: {},
+    fallback: { handler: notFound },
+    basePath: "/app",
+  });
+  const paths = [
+    "/app/rep/health",
+    "/app/rep/",
+    "/app/rep",
+    "/rep/health",
+    "/app",
+  ];
+  assertEquals(paths.filter((path) => router.owns(path)), [
+    "/app/rep/health",
+    "/app/rep/",
+  ]);
 });
 
 Deno.test("notFound() throws a 404", () => {
@@ -65,16 +144,33 @@ Deno.test("notFound() throws a 404", () => {
   assertEquals(problem.status, 404);
 });
 
-const OPTIONS: GatewayOptions = { variables: { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" }, hotReload: true };
+const OPTIONS: GatewayOptions = {
+  variables: { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" },
+  hotReload: true,
+};
 const NOT_FOUND = {
   status: 404,
-  headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-  body: { title: "Not Found", status: 404, detail: "Nothing found at this path" },
+  headers: {
+    "content-type": "application/problem+json",
+    "cache-control": "no-store",
+  },
+  body: {
+    title: "Not Found",
+    status: 404,
+    detail: "Nothing found at this path",
+  },
 };
 
 /** URLs that the URL standard normalizes to `/rep/health`. */
 const ALIASES = [
-  ...["/rep/health", "/rep/health?", "/rep/health?a=b", "/rep/health#top", "/rep/health ", "/rep/he\tal\nth"],
+  ...[
+    "/rep/health",
+    "/rep/health?",
+    "/rep/health?a=b",
+    "/rep/health#top",
+    "/rep/health ",
+    "/rep/he\tal\nth",
+  ],
   ...[
     "/rep/../rep/health",
     "/rep/./health",
@@ -89,8 +185,14 @@ const ALIASES = [
 Deno.test("fetch() responds to every spelling of /rep/health that the URL standard normalizes", async () => {
   await using gateway = await createGateway(OPTIONS);
   for (const path of ALIASES) {
-    const { status, headers } = await gateway.fetch(new Request(`http://gateway.test${path}`));
-    assertEquals([path, status, headers.get("content-type")], [path, 200, "application/json"]);
+    const { status, headers } = await gateway.fetch(
+      new Request(`http://gateway.test${path}`),
+    );
+    assertEquals([path, status, headers.get("content-type")], [
+      path,
+      200,
+      "application/json",
+    ]);
   }
 });
 
@@ -159,17 +261,34 @@ Deno.test("fetch() responds with 404 to paths that only resemble those of the ga
   await using gateway = await createGateway(OPTIONS);
   for (const path of SIMILAR_PATHS) {
     for (const method of ["GET", "POST", "OPTIONS", "FOO"]) {
-      const answer = await answerOf(await gateway.fetch(new Request(`http://gateway.test${path}`, { method })));
-      assertEquals({ path, method, answer }, { path, method, answer: NOT_FOUND });
+      const answer = await answerOf(
+        await gateway.fetch(
+          new Request(`http://gateway.test${path}`, { method }),
+        ),
+      );
+      assertEquals({ path, method, answer }, {
+        path,
+        method,
+        answer: NOT_FOUND,
+      });
     }
   }
 });
 
 /** The status of each method at each endpoint; 405 for all others. */
-const METHODS: Record<string, { allow: string; statuses: Record<string, number> }> = {
+const METHODS: Record<
+  string,
+  { allow: string; statuses: Record<string, number> }
+> = {
   "/rep/health": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
-  "/rep/session-key": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
-  "/rep/changes": { allow: "GET, OPTIONS", statuses: { GET: 200, OPTIONS: 204 } },
+  "/rep/session-key": {
+    allow: "GET, OPTIONS",
+    statuses: { GET: 200, OPTIONS: 204 },
+  },
+  "/rep/changes": {
+    allow: "GET, OPTIONS",
+    statuses: { GET: 200, OPTIONS: 204 },
+  },
   "/rep/client.js": { allow: "GET, HEAD", statuses: { GET: 200, HEAD: 200 } },
 };
 
@@ -178,11 +297,33 @@ for (const [path, { allow, statuses }] of Object.entries(METHODS)) {
     await using gateway = await createGateway(OPTIONS);
     for (
       const method of [
-        ...["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "QUERY", "PROPFIND", "FOO"],
-        ...["foo", "Foo", "patch", "TRACES", "M-SEARCH", "*", "GETGET", "X".repeat(5_000)],
+        ...[
+          "GET",
+          "HEAD",
+          "OPTIONS",
+          "POST",
+          "PUT",
+          "PATCH",
+          "DELETE",
+          "QUERY",
+          "PROPFIND",
+          "FOO",
+        ],
+        ...[
+          "foo",
+          "Foo",
+          "patch",
+          "TRACES",
+          "M-SEARCH",
+          "*",
+          "GETGET",
+          "X".repeat(5_000),
+        ],
       ]
     ) {
-      const response = await gateway.fetch(new Request(`http://gateway.test${path}`, { method }));
+      const response = await gateway.fetch(
+        new Request(`http://gateway.test${path}`, { method }),
+      );
       const expected = statuses[method] ?? 405;
       assertEquals([method, response.status], [method, expected]);
       if (expected === 405) assertEquals(response.headers.get("allow"), allow);
@@ -195,8 +336,14 @@ Deno.test("fetch() responds to /rep/changes with 404 without hot reload, for any
   await using gateway = await createGateway({ ...OPTIONS, hotReload: false });
   for (const method of ["GET", "HEAD", "OPTIONS", "POST", "FOO"]) {
     const request = new Request("http://gateway.test/rep/changes", { method });
-    const { status, headers, body } = await answerOf(await gateway.fetch(request));
+    const { status, headers, body } = await answerOf(
+      await gateway.fetch(request),
+    );
     assertEquals([status, headers["vary"]], [404, "Origin"]);
-    assertEquals(body, { title: "Not Found", status: 404, detail: "Hot reload is not enabled" });
+    assertEquals(body, {
+      title: "Not Found",
+      status: 404,
+      detail: "Hot reload is not enabled",
+    });
   }
 });

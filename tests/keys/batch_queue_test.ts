@@ -33,7 +33,8 @@ Deno.test("BatchQueue runs an item at once, and what is added meanwhile in the n
 Deno.test("BatchQueue runs full batches beside each other, up to four", async () => {
   const { queue, begun, end } = setUp(2);
   for (let index = 0; index < 11; index++) queue.add(`${index}`, index);
-  const sizes = (list: readonly object[]) => list.map((batch) => Object.keys(batch).length);
+  const sizes = (list: readonly object[]) =>
+    list.map((batch) => Object.keys(batch).length);
   assertEquals(sizes(begun()), [1, 2, 2, 2]);
   assertEquals(await end(), [{ 7: [7], 8: [8] }]);
   assertEquals(await end(), [{ 9: [9], 10: [10] }]);

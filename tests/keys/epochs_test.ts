@@ -1,6 +1,14 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { type EpochOptions, Epochs, UnknownMasterKeyError } from "../../src/keys/epochs.ts";
-import { BLOB_KEY_INFO, deriveKey, INTEGRITY_KEY_INFO } from "../../src/keys/hkdf.ts";
+import {
+  type EpochOptions,
+  Epochs,
+  UnknownMasterKeyError,
+} from "../../src/keys/epochs.ts";
+import {
+  BLOB_KEY_INFO,
+  deriveKey,
+  INTEGRITY_KEY_INFO,
+} from "../../src/keys/hkdf.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { encodeHex } from "../_hex.ts";
 import { kidOf } from "../_kid.ts";
@@ -13,15 +21,30 @@ const START = 1_700_000_400_000;
 const EPOCH = "1700000400";
 const KID = await kidOf(EPOCH, MASTER);
 
-function epochsAt(now: number, options: Partial<EpochOptions> = {}): Epochs & { clock: FakeClock } {
+function epochsAt(
+  now: number,
+  options: Partial<EpochOptions> = {},
+): Epochs & { clock: FakeClock } {
   const clock = new FakeClock(now);
   const masterKey = () => Promise.resolve(MASTER);
-  const epochs = new Epochs({ clock, masterKey, rotationMs: 10 * MINUTE, retentionMs: 24 * HOUR, ...options });
+  const epochs = new Epochs({
+    clock,
+    masterKey,
+    rotationMs: 10 * MINUTE,
+    retentionMs: 24 * HOUR,
+    ...options,
+  });
   return Object.assign(epochs, { clock });
 }
 
 Deno.test("Epochs.current() returns the second in which the epoch began", () => {
-  const kids = [START - 1, START, START + 1, START + 10 * MINUTE - 1, START + 10 * MINUTE]
+  const kids = [
+    START - 1,
+    START,
+    START + 1,
+    START + 10 * MINUTE - 1,
+    START + 10 * MINUTE,
+  ]
     .map((now) => epochsAt(now).current());
   assertEquals(kids, ["1699999800", EPOCH, EPOCH, EPOCH, "1700001000"]);
 });
@@ -37,14 +60,20 @@ Deno.test("Epochs.current() returns a valid kid at any time, with any rotation",
   for (const rotationMs of [1_000, 7_000, MINUTE, 24 * HOUR]) {
     for (const now of [0, 1, 999, 1_000, START, 10_000_000_000_000]) {
       const epochs = epochsAt(now, { rotationMs, retentionMs: 1_000 });
-      assertEquals([rotationMs, now, epochs.checkKid(epochs.current())], [rotationMs, now, "valid"]);
+      assertEquals([rotationMs, now, epochs.checkKid(epochs.current())], [
+        rotationMs,
+        now,
+        "valid",
+      ]);
     }
   }
 });
 
 Deno.test("Epochs.checkKid() accepts an epoch until its retention has passed after its end", () => {
   const end = START + 10 * MINUTE;
-  const checks = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((now) => epochsAt(now).checkKid(KID));
+  const checks = [START, end - 1, end + 24 * HOUR - 1, end + 24 * HOUR].map((
+    now,
+  ) => epochsAt(now).checkKid(KID));
   assertEquals(checks, ["valid", "valid", "valid", "expired"]);
 });
 
@@ -52,12 +81,16 @@ Deno.test("Epochs.checkKid() counts the retention from the end of an epoch, howe
   const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
   const kid = epochsAt(START, options).current();
   const end = Number(kid) * 1_000 + 24 * HOUR;
-  const checks = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) => epochsAt(now, options).checkKid(kid));
+  const checks = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) =>
+    epochsAt(now, options).checkKid(kid)
+  );
   assertEquals(checks, ["valid", "valid", "expired"]);
 });
 
 Deno.test("Epochs.checkKid() accepts an epoch of another process whose clock is up to a minute ahead", () => {
-  const checks = [START - MINUTE, START - MINUTE - 1].map((now) => epochsAt(now).checkKid(KID));
+  const checks = [START - MINUTE, START - MINUTE - 1].map((now) =>
+    epochsAt(now).checkKid(KID)
+  );
   assertEquals(checks, ["valid", "malformed"]);
 });
 
@@ -90,13 +123,26 @@ Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in se
   ) {
     assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
   }
-  for (const kid of ["Infinity", "१७००००००००", "k", "1".repeat(12), "9".repeat(10_000), "99999999999", "__proto__"]) {
+  for (
+    const kid of [
+      "Infinity",
+      "१७००००००००",
+      "k",
+      "1".repeat(12),
+      "9".repeat(10_000),
+      "99999999999",
+      "__proto__",
+    ]
+  ) {
     assertEquals([kid, epochs.checkKid(kid)], [kid, "malformed"]);
   }
 });
 
 Deno.test("Epochs.checkKid() checks a kid without a fingerprint, as earlier versions made them, in the same way", () => {
-  assertEquals([epochsAt(START).checkKid(EPOCH), epochsAt(START + 25 * HOUR).checkKid(EPOCH)], ["valid", "expired"]);
+  assertEquals([
+    epochsAt(START).checkKid(EPOCH),
+    epochsAt(START + 25 * HOUR).checkKid(EPOCH),
+  ], ["valid", "expired"]);
 });
 
 Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () => {
@@ -109,19 +155,28 @@ Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () =
 Deno.test("Epochs.keysOf() rejects a kid of another master key, and one that does not say of which it is", async () => {
   const other = await kidOf(EPOCH, new Uint8Array(32).fill(8));
   for (const kid of [other, EPOCH, `${EPOCH}-000000000000`]) {
-    await assertRejects(() => epochsAt(START).keysOf(kid), UnknownMasterKeyError);
+    await assertRejects(
+      () => epochsAt(START).keysOf(kid),
+      UnknownMasterKeyError,
+    );
   }
 });
 
 Deno.test("Epochs.keysOf() rejects with the error of the store if the master key cannot be loaded", async () => {
   const masterKey = () => Promise.reject(new TypeError("The store is down"));
-  await assertRejects(() => epochsAt(START, { masterKey }).keysOf(KID), TypeError, "The store is down");
+  await assertRejects(
+    () => epochsAt(START, { masterKey }).keysOf(KID),
+    TypeError,
+    "The store is down",
+  );
 });
 
 Deno.test("EpochKeys.kid contains the fingerprint of any master secret", async () => {
   for (let byte = 0; byte < 50; byte++) {
     const master = new Uint8Array(32).fill(byte);
-    const { kid } = await epochsAt(START, { masterKey: () => Promise.resolve(master) }).keys(EPOCH);
+    const { kid } = await epochsAt(START, {
+      masterKey: () => Promise.resolve(master),
+    }).keys(EPOCH);
     assertEquals(kid, await kidOf(EPOCH, master));
   }
 });
@@ -133,10 +188,15 @@ Deno.test("Epochs.current() returns 1 at the Unix epoch, since 0 is not a valid 
 Deno.test("EpochKeys.kid is URL-safe and the same throughout, with 12 hexadecimal digits that are part of no key", async () => {
   const epochs = epochsAt(START);
   const [one, two] = [await epochs.keys("1"), await epochs.keys("22")];
-  assertEquals([one.kid.replace(/^1-/, ""), encodeURIComponent(one.kid)], [two.kid.replace(/^22-/, ""), one.kid]);
+  assertEquals([one.kid.replace(/^1-/, ""), encodeURIComponent(one.kid)], [
+    two.kid.replace(/^22-/, ""),
+    one.kid,
+  ]);
   const fingerprint = one.kid.slice(2);
   assertEquals(/^[0-9a-f]{12}$/.test(fingerprint), true);
-  for (const key of [MASTER, one.blobKey, one.integrityKey]) assertEquals(encodeHex(key).includes(fingerprint), false);
+  for (const key of [MASTER, one.blobKey, one.integrityKey]) {
+    assertEquals(encodeHex(key).includes(fingerprint), false);
+  }
 });
 
 Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
@@ -147,27 +207,44 @@ Deno.test("Epochs.keys() derives both keys from the master key and the kid", asy
   assertEquals(await epochsAt(START).keys(EPOCH), {
     kid: KID,
     blobKey: await deriveKey(MASTER, { salt: EPOCH, info: BLOB_KEY_INFO }),
-    integrityKey: await deriveKey(MASTER, { salt: EPOCH, info: INTEGRITY_KEY_INFO }),
+    integrityKey: await deriveKey(MASTER, {
+      salt: EPOCH,
+      info: INTEGRITY_KEY_INFO,
+    }),
   });
 });
 
 Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master key", async () => {
   const epochs = epochsAt(START);
-  const [one, other] = [await epochs.keys("1700000400"), await epochs.keys("1700001000")];
-  const all = [one.blobKey, one.integrityKey, other.blobKey, other.integrityKey, MASTER];
+  const [one, other] = [
+    await epochs.keys("1700000400"),
+    await epochs.keys("1700001000"),
+  ];
+  const all = [
+    one.blobKey,
+    one.integrityKey,
+    other.blobKey,
+    other.integrityKey,
+    MASTER,
+  ];
   assertEquals(new Set(all.map(encodeHex)).size, 5);
 });
 
 Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {
   const mine = await epochsAt(START).keys(EPOCH);
-  assertEquals(await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(EPOCH), mine);
+  assertEquals(
+    await epochsAt(START + HOUR, { rotationMs: HOUR }).keys(EPOCH),
+    mine,
+  );
   const masterKey = () => Promise.resolve(new Uint8Array(32).fill(8));
   assertNotEquals(await epochsAt(START, { masterKey }).keys(EPOCH), mine);
 });
 
 Deno.test("Epochs.keys() loads the master key once for all callers and epochs", async () => {
   let loads = 0;
-  const epochs = epochsAt(START, { masterKey: () => Promise.resolve(MASTER).finally(() => loads++) });
+  const epochs = epochsAt(START, {
+    masterKey: () => Promise.resolve(MASTER).finally(() => loads++),
+  });
   await Promise.all(["1", "2", "1", "3"].map((kid) => epochs.keys(kid)));
   await epochs.keys("4");
   assertEquals(loads, 1);
@@ -175,7 +252,10 @@ Deno.test("Epochs.keys() loads the master key once for all callers and epochs", 
 
 Deno.test("Epochs.keys() rejects if the master key cannot be loaded, and loads it again the next time", async () => {
   let loads = 0;
-  const masterKey = () => ++loads < 3 ? Promise.reject(new TypeError("The store is down")) : Promise.resolve(MASTER);
+  const masterKey = () =>
+    ++loads < 3
+      ? Promise.reject(new TypeError("The store is down"))
+      : Promise.resolve(MASTER);
   const epochs = epochsAt(START, { masterKey });
   await assertRejects(() => epochs.keys(EPOCH), TypeError, "The store is down");
   await assertRejects(() => epochs.keys(EPOCH), TypeError, "The store is down");

@@ -1,6 +1,17 @@
-import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import { encodeBase64 } from "@std/encoding/base64";
-import { EXPECTED_MASTER_KEY, MASTER_KEY_BYTES, parseMasterKey, sharedMasterKey } from "../../src/keys/master_key.ts";
+import {
+  EXPECTED_MASTER_KEY,
+  MASTER_KEY_BYTES,
+  parseMasterKey,
+  sharedMasterKey,
+} from "../../src/keys/master_key.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -18,20 +29,40 @@ Deno.test("parseMasterKey() ignores surrounding whitespace", () => {
 });
 
 Deno.test("EXPECTED_MASTER_KEY says how to make one", () => {
-  assertEquals(EXPECTED_MASTER_KEY, "base64 of 32 bytes, as openssl rand -base64 32 prints");
+  assertEquals(
+    EXPECTED_MASTER_KEY,
+    "base64 of 32 bytes, as openssl rand -base64 32 prints",
+  );
 });
 
 Deno.test("parseMasterKey() throws for another number of bytes, which it names", () => {
   for (const length of [0, 16, 31, 33, 64]) {
-    const error = assertThrows(() => parseMasterKey(encodeBase64(new Uint8Array(length))), RangeError);
-    assertEquals(error.message, `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${length} bytes`);
+    const error = assertThrows(
+      () => parseMasterKey(encodeBase64(new Uint8Array(length))),
+      RangeError,
+    );
+    assertEquals(
+      error.message,
+      `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${length} bytes`,
+    );
   }
 });
 
 Deno.test("parseMasterKey() throws for invalid base64 without repeating it", () => {
-  for (const text of ["secret!", "a", "ä".repeat(43), `${encodeBase64(BYTES)}\0`, "ff".repeat(32) + "?"]) {
+  for (
+    const text of [
+      "secret!",
+      "a",
+      "ä".repeat(43),
+      `${encodeBase64(BYTES)}\0`,
+      "ff".repeat(32) + "?",
+    ]
+  ) {
     const error = assertThrows(() => parseMasterKey(text), RangeError);
-    assertEquals(error.message, `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got invalid base64`);
+    assertEquals(
+      error.message,
+      `Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got invalid base64`,
+    );
     assertEquals(error.cause, undefined);
   }
 });
@@ -53,7 +84,10 @@ Deno.test("sharedMasterKey() creates another secret for another store", async ()
 Deno.test("sharedMasterKey() returns the same secret to concurrent callers", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
-  const secrets = Array.from({ length: 20 }, () => sharedMasterKey(store, { clock, random: () => 0 }));
+  const secrets = Array.from(
+    { length: 20 },
+    () => sharedMasterKey(store, { clock, random: () => 0 }),
+  );
   await clock.tick(0); // one of them creates it, the others conflict and retry
   await clock.tick(0);
   const kept = (await store.get(["master-key"]))?.value;
@@ -80,7 +114,13 @@ Deno.test("sharedMasterKey() returns the secret of another process that was fast
 Deno.test("sharedMasterKey() rejects if the store is unavailable", async () => {
   const broken: Store = {
     ...delegate(memoryStore()),
-    get: () => Promise.reject(new StoreUnavailableError("Cannot use the store: a test made it fail")),
+    get: () =>
+      Promise.reject(
+        new StoreUnavailableError("Cannot use the store: a test made it fail"),
+      ),
   };
-  await assertRejects(() => sharedMasterKey(broken, OPTIONS), StoreUnavailableError);
+  await assertRejects(
+    () => sharedMasterKey(broken, OPTIONS),
+    StoreUnavailableError,
+  );
 });

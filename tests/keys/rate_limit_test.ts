@@ -1,9 +1,18 @@
-import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertInstanceOf,
+  assertRejects,
+} from "@std/assert";
 import { RateLimit } from "../../src/keys/rate_limit.ts";
 import { packWindow, unpackWindow } from "../../src/keys/sliding_window.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Key, type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import {
+  type Key,
+  type Store,
+  StoreUnavailableError,
+} from "../../src/store/store.ts";
 import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
@@ -26,14 +35,23 @@ function createLimit(store: Store, clock: Clock, limit = 10): RateLimit {
 }
 
 /** Sends requests one after the other, and returns how many are allowed. */
-async function takeMany(limit: RateLimit, client: string, count: number): Promise<number> {
+async function takeMany(
+  limit: RateLimit,
+  client: string,
+  count: number,
+): Promise<number> {
   let allowed = 0;
-  for (let index = 0; index < count; index++) allowed += Number((await limit.take(client)).isAllowed);
+  for (let index = 0; index < count; index++) {
+    allowed += Number((await limit.take(client)).isAllowed);
+  }
   return allowed;
 }
 
 /** Advances the clock until a promise is settled. */
-async function tickUntilSettled<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
+async function tickUntilSettled<T>(
+  clock: FakeClock,
+  work: Promise<T>,
+): Promise<T> {
   let isSettled = false;
   const settle = () => void (isSettled = true);
   work.then(settle, settle);
@@ -60,9 +78,17 @@ Deno.test("RateLimit.take() allows the next request exactly 60 s after the first
   const limit = createLimit(memoryStore(), clock);
   await takeMany(limit, "a", 10);
   clock.time = START + 59_999;
-  assertEquals(await limit.take("a"), { isAllowed: false, used: 10, retryAfterMs: 1 });
+  assertEquals(await limit.take("a"), {
+    isAllowed: false,
+    used: 10,
+    retryAfterMs: 1,
+  });
   clock.time = START + 60_000;
-  assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
+  assertEquals(await limit.take("a"), {
+    isAllowed: true,
+    used: 1,
+    retryAfterMs: 0,
+  });
 });
 
 Deno.test("RateLimit.take() does not count rejected requests", async () => {
@@ -86,7 +112,10 @@ Deno.test("RateLimit.take() counts each client separately", async () => {
 function bruteForce(limit: number): (client: string, now: number) => boolean {
   const allowed: { client: string; at: number }[] = [];
   return (client, now) => {
-    const used = allowed.filter((it) => it.client === client && it.at > now - 60_000 && it.at <= now).length;
+    const used =
+      allowed.filter((it) =>
+        it.client === client && it.at > now - 60_000 && it.at <= now
+      ).length;
     if (used >= limit) return false;
     allowed.push({ client, at: now });
     return true;
@@ -102,14 +131,30 @@ for (const seed of [1, 2, 3]) {
     const model = bruteForce(10);
     const tally = { allowed: 0, rejected: 0 };
     for (let step = 0; step < 3_000; step++) {
-      clock.time += [0, 1, Math.floor(random() * 500), Math.floor(random() * 15_000)][Math.floor(random() * 4)] ?? 0;
+      clock.time += [
+        0,
+        1,
+        Math.floor(random() * 500),
+        Math.floor(random() * 15_000),
+      ][Math.floor(random() * 4)] ?? 0;
       const client = random() < 0.8 ? "a" : "b";
       const decision = await processes[Math.floor(random() * 2)]?.take(client);
-      assertEquals([step, decision?.isAllowed], [step, model(client, clock.time)]);
+      assertEquals([step, decision?.isAllowed], [
+        step,
+        model(client, clock.time),
+      ]);
       tally[decision?.isAllowed ? "allowed" : "rejected"]++;
-      if (!decision?.isAllowed) await checkRetryAfter(clock, { client, retryAfterMs: decision?.retryAfterMs ?? 0 });
+      if (!decision?.isAllowed) {
+        await checkRetryAfter(clock, {
+          client,
+          retryAfterMs: decision?.retryAfterMs ?? 0,
+        });
+      }
     }
-    assert(tally.allowed > 500 && tally.rejected > 500, `Expected both outcomes: ${JSON.stringify(tally)}`);
+    assert(
+      tally.allowed > 500 && tally.rejected > 500,
+      `Expected both outcomes: ${JSON.stringify(tally)}`,
+    );
 
     /** Checks retryAfterMs with new processes on copies of the store. */
     async function checkRetryAfter(
@@ -117,9 +162,17 @@ for (const seed of [1, 2, 3]) {
       { client, retryAfterMs }: { client: string; retryAfterMs: number },
     ) {
       const copy = memoryStore();
-      for (const { key, value } of await store.list(["rate"])) await copy.commit([], [{ key, value }]);
-      const before = await createLimit(copy, new ManualClock(time + retryAfterMs - 1)).take(client);
-      const after = await createLimit(copy, new ManualClock(time + retryAfterMs)).take(client);
+      for (const { key, value } of await store.list(["rate"])) {
+        await copy.commit([], [{ key, value }]);
+      }
+      const before = await createLimit(
+        copy,
+        new ManualClock(time + retryAfterMs - 1),
+      ).take(client);
+      const after = await createLimit(
+        copy,
+        new ManualClock(time + retryAfterMs),
+      ).take(client);
       assertEquals([before.isAllowed, after.isAllowed], [false, true]);
     }
   });
@@ -128,9 +181,14 @@ for (const seed of [1, 2, 3]) {
 Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with two commits", async () => {
   const store = countedStore(memoryStore());
   const limit = createLimit(store, new ManualClock());
-  const decisions = await Promise.all(Array.from({ length: 200 }, () => limit.take("a")));
+  const decisions = await Promise.all(
+    Array.from({ length: 200 }, () => limit.take("a")),
+  );
   assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
-  assertEquals(decisions.map(({ used }) => used), [...Array(10).keys(), ...Array(190).fill(9)].map((used) => used + 1));
+  assertEquals(
+    decisions.map(({ used }) => used),
+    [...Array(10).keys(), ...Array(190).fill(9)].map((used) => used + 1),
+  );
   assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 2 }); // those of the first, and of all that came meanwhile
 });
 
@@ -138,8 +196,13 @@ Deno.test("RateLimit.take() counts the clients that arrive during a commit toget
   const store = countedStore(memoryStore());
   const limit = createLimit(store, new ManualClock());
   const clients = Array.from({ length: 200 }, (_, index) => `client ${index}`);
-  const decisions = await Promise.all(clients.map((client) => limit.take(client)));
-  assertEquals(decisions.every(({ isAllowed, used }) => isAllowed && used === 1), true);
+  const decisions = await Promise.all(
+    clients.map((client) => limit.take(client)),
+  );
+  assertEquals(
+    decisions.every(({ isAllowed, used }) => isAllowed && used === 1),
+    true,
+  );
   assertEquals(store.counts, { get: 0, getMany: 0, list: 0, commit: 3 }); // of 1, 100 and 99
 });
 
@@ -147,11 +210,20 @@ Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two 
   const clock = new FakeClock();
   const store = countedStore(memoryStore());
   const processes = [createLimit(store, clock), createLimit(store, clock)];
-  const requests = Array.from({ length: 200 }, (_, index) => processes[index % 2]?.take("a"));
+  const requests = Array.from(
+    { length: 200 },
+    (_, index) => processes[index % 2]?.take("a"),
+  );
   const decisions = await tickUntilSettled(clock, Promise.all(requests));
   assertEquals(decisions.filter((decision) => decision?.isAllowed).length, 10);
-  assert(store.counts.commit <= 40, `${store.counts.commit} commits for 10 requests`);
-  assert(store.counts.getMany <= 60, `${store.counts.getMany} reads for 10 requests`);
+  assert(
+    store.counts.commit <= 40,
+    `${store.counts.commit} commits for 10 requests`,
+  );
+  assert(
+    store.counts.getMany <= 60,
+    `${store.counts.getMany} reads for 10 requests`,
+  );
 });
 
 Deno.test("RateLimit.take() continues the count of other processes in one that starts later", async () => {
@@ -165,7 +237,10 @@ Deno.test("RateLimit.take() continues the count of other processes in one that s
 Deno.test("RateLimit.take() rejects a client known to be over the limit without a request to the store", async () => {
   const store = countedStore(memoryStore());
   const clock = new ManualClock();
-  const [counting, rejecting] = [createLimit(store, clock), createLimit(store, clock)];
+  const [counting, rejecting] = [
+    createLimit(store, clock),
+    createLimit(store, clock),
+  ];
   await takeMany(counting, "a", 10);
   store.reset();
   assertEquals(await takeMany(counting, "a", 50), 0);
@@ -178,7 +253,9 @@ Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () =>
   const store = countedStore(memoryStore());
   const limit = createLimit(store, new ManualClock(), 1);
   await limit.take("first");
-  for (let index = 0; index < 9_999; index++) await limit.take(`other ${index}`);
+  for (let index = 0; index < 9_999; index++) {
+    await limit.take(`other ${index}`);
+  }
   store.reset();
   assertEquals((await limit.take("first")).isAllowed, false);
   assertEquals(store.counts.getMany, 0);
@@ -189,15 +266,23 @@ Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () =>
 });
 
 /** A store whose reads, commits or both reject, as `fails` says. */
-function failingStore(store: Store): Store & { fails: "" | "read" | "commit" | "all" } {
-  const fail = () => Promise.reject(new StoreUnavailableError("Cannot use the store: a test made it fail"));
+function failingStore(
+  store: Store,
+): Store & { fails: "" | "read" | "commit" | "all" } {
+  const fail = () =>
+    Promise.reject(
+      new StoreUnavailableError("Cannot use the store: a test made it fail"),
+    );
   const failing = {
     ...countedStore(store),
     fails: "" as "" | "read" | "commit" | "all",
-    getMany: <T>(keys: readonly Key[]) => isAny("read") ? fail() : store.getMany<T>(keys),
-    commit: (...args: Parameters<Store["commit"]>) => isAny("commit") ? fail() : store.commit(...args),
+    getMany: <T>(keys: readonly Key[]) =>
+      isAny("read") ? fail() : store.getMany<T>(keys),
+    commit: (...args: Parameters<Store["commit"]>) =>
+      isAny("commit") ? fail() : store.commit(...args),
   };
-  const isAny = (what: string) => failing.fails === what || failing.fails === "all";
+  const isAny = (what: string) =>
+    failing.fails === what || failing.fails === "all";
   return failing;
 }
 
@@ -244,13 +329,25 @@ Deno.test("RateLimit.save() stores what was counted while the store was unavaila
   await takeMany(limit, "a", 2);
   store.fails = "all";
   clock.time += 1_000;
-  assertEquals([await takeMany(limit, "a", 20), await takeMany(limit, "b", 3)], [6, 3]);
+  assertEquals(
+    [await takeMany(limit, "a", 20), await takeMany(limit, "b", 3)],
+    [6, 3],
+  );
   assertEquals(await takeMany(other, "c", 1), 1);
   store.fails = "";
   clock.time += 1_000;
-  assertEquals([await limit.save(), await other.save(), await limit.save()], [2, 1, 0]);
+  assertEquals([await limit.save(), await other.save(), await limit.save()], [
+    2,
+    1,
+    0,
+  ]);
   const third = createLimit(store, clock);
-  assertEquals(await Promise.all(["a", "b", "c"].map((client) => takeMany(third, client, 20))), [0, 7, 9]);
+  assertEquals(
+    await Promise.all(
+      ["a", "b", "c"].map((client) => takeMany(third, client, 20)),
+    ),
+    [0, 7, 9],
+  );
 });
 
 Deno.test("RateLimit.save() retries clients that it could not store", async () => {
@@ -261,7 +358,10 @@ Deno.test("RateLimit.save() retries clients that it could not store", async () =
   await assertRejects(() => limit.save(), StoreUnavailableError);
   store.fails = "";
   assertEquals(await limit.save(), 1);
-  assertEquals(await takeMany(createLimit(store, new ManualClock()), "a", 20), 0);
+  assertEquals(
+    await takeMany(createLimit(store, new ManualClock()), "a", 20),
+    0,
+  );
 });
 
 Deno.test("RateLimit.take() counts the requests of other processes when only commits fail", async () => {
@@ -286,16 +386,29 @@ Deno.test("RateLimit.take() rejects with an unexpected error for the affected re
   const limit = createLimit(broken, new ManualClock());
   await limit.take("a"); // it is not read as long as it might be new
   await settle(); // requests that arrive before a commit has ended are counted together
-  const [first, second, third] = [limit.take("a"), limit.take("a"), limit.take("a")];
+  const [first, second, third] = [
+    limit.take("a"),
+    limit.take("a"),
+    limit.take("a"),
+  ];
   await assertRejects(async () => await first, TypeError, "a bug");
   assertEquals([(await second).used, (await third).used], [2, 3]);
 });
 
 Deno.test("RateLimit.take() counts requests recorded by a process whose clock is ahead", async () => {
   const store = memoryStore();
-  assertEquals(await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 4), 4);
-  assertEquals(await takeMany(createLimit(store, new ManualClock(START)), "a", 20), 6);
-  assertEquals(await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 20), 0);
+  assertEquals(
+    await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 4),
+    4,
+  );
+  assertEquals(
+    await takeMany(createLimit(store, new ManualClock(START)), "a", 20),
+    6,
+  );
+  assertEquals(
+    await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 20),
+    0,
+  );
 });
 
 Deno.test("RateLimit.take() ignores requests recorded before the clock was set back", async () => {
@@ -304,15 +417,25 @@ Deno.test("RateLimit.take() ignores requests recorded before the clock was set b
   const limit = createLimit(store, clock);
   await takeMany(limit, "a", 10);
   clock.time = START;
-  assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
+  assertEquals(await limit.take("a"), {
+    isAllowed: true,
+    used: 1,
+    retryAfterMs: 0,
+  });
   assertEquals(await takeMany(createLimit(store, clock), "a", 20), 9);
 });
 
 Deno.test("packWindow() packs a window of 10,000 requests into a Deno KV value", async () => {
-  const window = Array.from({ length: 10_000 }, (_, index) => START + index * 6);
+  const window = Array.from(
+    { length: 10_000 },
+    (_, index) => START + index * 6,
+  );
   using kv = await Deno.openKv(":memory:");
   await kv.set(["window"], packWindow(window));
-  assertEquals(unpackWindow((await kv.get<number[]>(["window"])).value ?? []), window);
+  assertEquals(
+    unpackWindow((await kv.get<number[]>(["window"])).value ?? []),
+    window,
+  );
   assertEquals(packWindow([]), []);
 });
 
@@ -325,9 +448,15 @@ Deno.test("RateLimit.take() packs more requests into a Deno KV value than would 
   }
   const kv = kvStore(await Deno.openKv(":memory:"));
   try {
-    for (const { key, value } of await memory.list(["rate"])) await kv.commit([], [{ key, value }]);
+    for (const { key, value } of await memory.list(["rate"])) {
+      await kv.commit([], [{ key, value }]);
+    }
     const onKv = createLimit(kv, clock, 8_001);
-    assertEquals(await onKv.take("a"), { isAllowed: true, used: 8_001, retryAfterMs: 0 });
+    assertEquals(await onKv.take("a"), {
+      isAllowed: true,
+      used: 8_001,
+      retryAfterMs: 0,
+    });
     assertEquals((await onKv.take("a")).isAllowed, false);
   } finally {
     kv.close();
@@ -335,19 +464,29 @@ Deno.test("RateLimit.take() packs more requests into a Deno KV value than would 
 });
 
 /** Both kinds of store. */
-for (const open of [memoryStore, async () => kvStore(await Deno.openKv(":memory:"))]) {
+for (
+  const open of [
+    memoryStore,
+    async () => kvStore(await Deno.openKv(":memory:")),
+  ]
+) {
   Deno.test(`RateLimit.sweep() removes exactly the clients without requests for 60 s, across pages (${open.name || "kvStore"})`, async () => {
     const store: CountedStore = countedStore(await open());
     try {
       const clock = new ManualClock();
       const limit = createLimit(store, clock);
-      const clients = Array.from({ length: 1_200 }, (_, index) => `192.0.${index >> 8}.${index & 255}`);
+      const clients = Array.from(
+        { length: 1_200 },
+        (_, index) => `192.0.${index >> 8}.${index & 255}`,
+      );
       const stays = (_: string, index: number) => index % 100 === 7;
       await Promise.all(clients.map((client) => limit.take(client)));
       await limit.sweep();
       assertEquals((await store.list(["rate"])).length, 1_200);
       clock.time += 30_000;
-      await Promise.all(clients.filter(stays).map((client) => limit.take(client)));
+      await Promise.all(
+        clients.filter(stays).map((client) => limit.take(client)),
+      );
       clock.time += 30_000;
       await limit.sweep();
       const left = (await store.list(["rate"])).map(({ key }) => key.at(-1));
@@ -400,7 +539,10 @@ Deno.test("RateLimit.sweep() is done by one process, once a minute", async () =>
 Deno.test("RateLimit.sweep() removes no other entries", async () => {
   const clock = new ManualClock();
   const store = memoryStore();
-  await store.commit([], [{ key: ["master-key"], value: 1 }, { key: ["rates", "a"], value: [] }]);
+  await store.commit([], [{ key: ["master-key"], value: 1 }, {
+    key: ["rates", "a"],
+    value: [],
+  }]);
   await createLimit(store, clock).sweep();
   assertEquals((await store.get(["master-key"]))?.value, 1);
   assertEquals((await store.get(["rates", "a"]))?.value, []);
@@ -412,10 +554,14 @@ Deno.test("RateLimit.take() counts in memory at once while the store is behind, 
   const gate = Promise.withResolvers<void>();
   const store = {
     ...countedStore(inner),
-    getMany: <T>(keys: readonly Key[]) => gate.promise.then(() => inner.getMany<T>(keys)),
+    getMany: <T>(keys: readonly Key[]) =>
+      gate.promise.then(() => inner.getMany<T>(keys)),
   };
   const limit = createLimit(store, clock, 2);
-  const waiting = Array.from({ length: 32 }, (_, index) => limit.take(`waiting ${index}`));
+  const waiting = Array.from(
+    { length: 32 },
+    (_, index) => limit.take(`waiting ${index}`),
+  );
   clock.time += 249;
   waiting.push(limit.take("the last to wait"));
   clock.time += 1;
@@ -428,9 +574,14 @@ Deno.test("RateLimit.take() counts in memory at once while the store is behind, 
 });
 
 /** Requests of clients that are counted in one commit: the first one starts a batch of its own. */
-async function takeTogether(limit: RateLimit, clients: readonly string[]): Promise<(boolean | undefined)[]> {
+async function takeTogether(
+  limit: RateLimit,
+  clients: readonly string[],
+): Promise<(boolean | undefined)[]> {
   const first = limit.take("the first");
-  const decisions = await Promise.all(clients.map((client) => limit.take(client)));
+  const decisions = await Promise.all(
+    clients.map((client) => limit.take(client)),
+  );
   await first;
   return decisions.map(({ isAllowed }) => isAllowed);
 }
@@ -448,9 +599,21 @@ Deno.test("RateLimit.take() counts exactly if another process counts a client of
       return await store.commit(checks, writes);
     },
   };
-  const limit = createLimit(contended, { ...clock, after: (_ms, callback) => (queueMicrotask(callback), () => {}) }, 3);
-  assertEquals(await takeTogether(limit, ["a", "b", "c", "b"]), [true, true, true, false]);
-  assertEquals([await takeMany(other, "a", 5), await takeMany(other, "b", 5), await takeMany(other, "c", 5)], [
+  const limit = createLimit(contended, {
+    ...clock,
+    after: (_ms, callback) => (queueMicrotask(callback), () => {}),
+  }, 3);
+  assertEquals(await takeTogether(limit, ["a", "b", "c", "b"]), [
+    true,
+    true,
+    true,
+    false,
+  ]);
+  assertEquals([
+    await takeMany(other, "a", 5),
+    await takeMany(other, "b", 5),
+    await takeMany(other, "c", 5),
+  ], [
     2,
     0,
     2,
@@ -492,7 +655,13 @@ Deno.test("RateLimit.take() commits a batch without the clients in it that are o
     },
   };
   const limit = createLimit(store, clock, 2);
-  assertEquals(await takeTogether(limit, ["a", "b", "c", "a", "a"]), [true, false, true, true, false]);
+  assertEquals(await takeTogether(limit, ["a", "b", "c", "a", "a"]), [
+    true,
+    false,
+    true,
+    true,
+    false,
+  ]);
   assertEquals(writes, [["the first"], ["a", "b", "c"], ["a", "c"]]); // they are expected to be new first
 });
 
@@ -501,12 +670,17 @@ Deno.test("RateLimit.take() rejects only the requests of a batch whose client ca
   const store = memoryStore();
   await store.commit([], [{ key: ["rate", "b"], value: "not a window" }]);
   const limit = createLimit(store, clock, 1);
-  const settled = await Promise.allSettled(["the first", "a", "b", "c", "b"].map((client) => limit.take(client)));
+  const settled = await Promise.allSettled(
+    ["the first", "a", "b", "c", "b"].map((client) => limit.take(client)),
+  );
   assertEquals(settled.map(({ status }) => status), [
     ...["fulfilled", "fulfilled", "rejected", "fulfilled", "rejected"],
   ]);
   const other = createLimit(store, clock, 1);
-  assertEquals([await takeMany(other, "a", 1), await takeMany(other, "c", 1)], [0, 0]);
+  assertEquals([await takeMany(other, "a", 1), await takeMany(other, "c", 1)], [
+    0,
+    0,
+  ]);
 });
 
 Deno.test("RateLimit.take() counts a whole batch in memory while the store fails, and save() stores it together", async () => {
@@ -538,8 +712,12 @@ Deno.test("RateLimit.take() limits batches of large windows to what fits into a 
   try {
     const limit = createLimit(store, clock, 10_000);
     const clients = Array.from({ length: 40 }, (_, index) => `client ${index}`);
-    const value = packWindow(Array.from({ length: 9_990 }, (_, index) => START + index * 3));
-    for (const client of clients) await kv.commit([], [{ key: ["rate", client], value }]);
+    const value = packWindow(
+      Array.from({ length: 9_990 }, (_, index) => START + index * 3),
+    );
+    for (const client of clients) {
+      await kv.commit([], [{ key: ["rate", client], value }]);
+    }
     assertEquals(await takeTogether(limit, clients), clients.map(() => true));
     assertEquals(Math.max(...sizes), 9);
   } finally {
@@ -550,9 +728,17 @@ Deno.test("RateLimit.take() limits batches of large windows to what fits into a 
 Deno.test("RateLimit.take() rejects the clients that it knows to be over the limit without a promise", async () => {
   const clock = new ManualClock();
   const limit = createLimit(memoryStore(), clock, 1);
-  assertEquals(await limit.take("a"), { isAllowed: true, used: 1, retryAfterMs: 0 });
+  assertEquals(await limit.take("a"), {
+    isAllowed: true,
+    used: 1,
+    retryAfterMs: 0,
+  });
   clock.time += 1_000;
-  assertEquals(limit.take("a"), { isAllowed: false, used: 1, retryAfterMs: 59_000 });
+  assertEquals(limit.take("a"), {
+    isAllowed: false,
+    used: 1,
+    retryAfterMs: 59_000,
+  });
   clock.time += 59_000;
   const next = limit.take("a");
   assertInstanceOf(next, Promise);
@@ -561,17 +747,26 @@ Deno.test("RateLimit.take() rejects the clients that it knows to be over the lim
 
 Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of two connections to one file", async () => {
   const directory = await Deno.makeTempDir();
-  const open = async () => kvStore(await Deno.openKv(`${directory}/kv.sqlite3`), { maxChecks: 100 });
+  const open = async () =>
+    kvStore(await Deno.openKv(`${directory}/kv.sqlite3`), { maxChecks: 100 });
   const stores = await Promise.all([open(), open()]);
   try {
     const random = seededRandom(7);
-    const limits = stores.map((store) => new RateLimit({ store, clock: systemClock, random, limit: 3 }));
+    const limits = stores.map((store) =>
+      new RateLimit({ store, clock: systemClock, random, limit: 3 })
+    );
     const clients = Array.from({ length: 60 }, (_, index) => `client ${index}`);
-    const requests = clients.flatMap((client) => Array.from({ length: 8 }, (_, index) => ({ client, index })));
-    const allowed = await Promise.all(requests.map(async ({ client, index }) => {
-      return (await limits[index % 2]!.take(client)).isAllowed ? client : "";
-    }));
-    const counts = clients.map((client) => allowed.filter((it) => it === client).length);
+    const requests = clients.flatMap((client) =>
+      Array.from({ length: 8 }, (_, index) => ({ client, index }))
+    );
+    const allowed = await Promise.all(
+      requests.map(async ({ client, index }) => {
+        return (await limits[index % 2]!.take(client)).isAllowed ? client : "";
+      }),
+    );
+    const counts = clients.map((client) =>
+      allowed.filter((it) => it === client).length
+    );
     assertEquals(counts, clients.map(() => 3));
   } finally {
     for (const store of stores) store.close();

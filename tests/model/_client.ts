@@ -31,12 +31,20 @@ export class Client {
     const { query, lastEventId = "" } = beginning;
     this.#name = `${name} (${query || lastEventId || "now"})`;
     const onConnected = (lastEventId: string) => {
-      simulation.note(`${this.#name} is connected, with Last-Event-ID "${lastEventId}"`);
+      simulation.note(
+        `${this.#name} is connected, with Last-Event-ID "${lastEventId}"`,
+      );
       // Without the header, the stream continues from a page, or from an unknown position.
       this.#skipsOutdated = lastEventId === "";
     };
     const onRead = (reading: Promise<unknown>) => this.#noteRead(reading);
-    this.source = new EventSourceClient(simulation, { name: this.#name, query, lastEventId, onConnected, onRead });
+    this.source = new EventSourceClient(simulation, {
+      name: this.#name,
+      query,
+      lastEventId,
+      onConnected,
+      onRead,
+    });
   }
 
   /** A stream has nothing to send if a read takes time. A client that is paused reads later than it connects. */
@@ -50,20 +58,38 @@ export class Client {
 
   /** Checks that it has received every event once, and that its values are the published ones. */
   verify(expected: ReadonlyMap<string, string>): void {
-    const received = new Map(this.source.events.map((event) => [event.id, event]));
-    const committed = new Map(this.#simulation.events.map((event) => [event.id, event]));
+    const received = new Map(
+      this.source.events.map((event) => [event.id, event]),
+    );
+    const committed = new Map(
+      this.#simulation.events.map((event) => [event.id, event]),
+    );
     for (const { id, name, value, type } of this.source.events) {
       const event = committed.get(id);
-      const expectedType = event?.value === undefined ? "rep:config:delete" : "rep:config:update";
-      if (event?.name !== name || event.value !== value || type !== expectedType) {
-        this.#fail(`received ${type} ${name}=${value} as event ${id}, not ${event?.name}=${event?.value}`);
+      const expectedType = event?.value === undefined
+        ? "rep:config:delete"
+        : "rep:config:update";
+      if (
+        event?.name !== name || event.value !== value || type !== expectedType
+      ) {
+        this.#fail(
+          `received ${type} ${name}=${value} as event ${id}, not ${event?.name}=${event?.value}`,
+        );
       }
     }
-    const start = this.#beginning.cursor ?? Number(this.source.firstEventId ?? Infinity);
-    const end = this.source.isClosed ? this.source.events.at(-1)?.id ?? 0 : Infinity;
+    const start = this.#beginning.cursor ??
+      Number(this.source.firstEventId ?? Infinity);
+    const end = this.source.isClosed
+      ? this.source.events.at(-1)?.id ?? 0
+      : Infinity;
     for (const event of this.#simulation.events) {
-      if (event.id > start && event.id <= end && !received.has(event.id) && !this.#isExcused(event)) {
-        this.#fail(`has not received event ${event.id}: ${event.name}=${event.value}`);
+      if (
+        event.id > start && event.id <= end && !received.has(event.id) &&
+        !this.#isExcused(event)
+      ) {
+        this.#fail(
+          `has not received event ${event.id}: ${event.name}=${event.value}`,
+        );
       }
     }
     this.#verifyValues(expected);
@@ -72,7 +98,10 @@ export class Client {
   /** Whether an event need not be sent: it was deleted from the log, or outdated when the stream was opened. */
   #isExcused({ id, name }: LogEvent): boolean {
     const { deleted, events } = this.#simulation;
-    return deleted.has(id) || events.some((it) => it.name === name && it.id > id && it.id <= this.#collapsedUpTo);
+    return deleted.has(id) ||
+      events.some((it) =>
+        it.name === name && it.id > id && it.id <= this.#collapsedUpTo
+      );
   }
 
   /**
@@ -90,7 +119,9 @@ export class Client {
       if (value === undefined) current.delete(name);
       else current.set(name, value);
     }
-    if (!isEqual(current, expected)) this.#fail(`has ${describe(current)} instead of ${describe(expected)}`);
+    if (!isEqual(current, expected)) {
+      this.#fail(`has ${describe(current)} instead of ${describe(expected)}`);
+    }
   }
 
   #fail(reason: string): void {
@@ -99,11 +130,17 @@ export class Client {
 }
 
 /** Returns whether two states are equal. */
-export function isEqual(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
-  return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value);
+export function isEqual(
+  a: ReadonlyMap<string, string>,
+  b: ReadonlyMap<string, string>,
+): boolean {
+  return a.size === b.size &&
+    [...a].every(([name, value]) => b.get(name) === value);
 }
 
 /** Returns a state as a text, with long values cut. */
 export function describe(state: ReadonlyMap<string, string>): string {
-  return JSON.stringify([...state].sort().map(([name, value]) => `${name}=${value.slice(0, 20)}`));
+  return JSON.stringify(
+    [...state].sort().map(([name, value]) => `${name}=${value.slice(0, 20)}`),
+  );
 }

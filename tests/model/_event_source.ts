@@ -57,7 +57,8 @@ export class EventSourceClient {
   #connection: Connection | undefined;
 
   constructor(network: Network, options: EventSourceOptions) {
-    const { name, query, lastEventId = "", onConnected, onRead = () => {} } = options;
+    const { name, query, lastEventId = "", onConnected, onRead = () => {} } =
+      options;
     this.#network = network;
     this.name = name;
     this.#url = `http://gateway.test/rep/changes${query}`;
@@ -92,15 +93,28 @@ export class EventSourceClient {
   }
 
   async #connect(): Promise<void> {
-    const connection: Connection = this.#connection = { isLost: false, isBreaking: false };
+    const connection: Connection = this.#connection = {
+      isLost: false,
+      isBreaking: false,
+    };
     try {
-      const headers: HeadersInit = this.#lastEventId === "" ? {} : { "last-event-id": this.#lastEventId };
+      const headers: HeadersInit = this.#lastEventId === ""
+        ? {}
+        : { "last-event-id": this.#lastEventId };
       const sent = this.#lastEventId;
-      const response = await this.#network.fetch(new Request(this.#url, { headers }), () => this.#lose(connection));
+      const response = await this.#network.fetch(
+        new Request(this.#url, { headers }),
+        () => this.#lose(connection),
+      );
       if (connection.isLost) return void response.body?.cancel();
-      if (response.status !== 200) this.#network.fail(`${this.name} got status ${response.status}, which ends it`);
+      if (response.status !== 200) {
+        this.#network.fail(
+          `${this.name} got status ${response.status}, which ends it`,
+        );
+      }
       this.#onConnected(sent);
-      connection.reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      connection.reader = (response.body as ReadableStream<Uint8Array>)
+        .getReader();
       await this.#read(connection, connection.reader);
     } catch {
       // The process is not there, or not any more.
@@ -108,7 +122,10 @@ export class EventSourceClient {
     this.#lose(connection);
   }
 
-  async #read(connection: Connection, reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  async #read(
+    connection: Connection,
+    reader: ReadableStreamDefaultReader<Uint8Array>,
+  ): Promise<void> {
     const { time, random } = this.#network;
     const decoder = new TextDecoder();
     const parser = new EventStreamParser({
@@ -125,7 +142,9 @@ export class EventSourceClient {
       this.#onRead(reading);
       const { value, done } = await reading;
       if (done || connection.isLost) return;
-      const arrived = connection.isBreaking ? value.subarray(0, Math.floor(random() * value.length)) : value;
+      const arrived = connection.isBreaking
+        ? value.subarray(0, Math.floor(random() * value.length))
+        : value;
       parser.feed(decoder.decode(arrived, { stream: true }));
       if (connection.isBreaking) return this.#drop(connection);
     }
@@ -135,15 +154,24 @@ export class EventSourceClient {
     if (connection.isLost) return;
     connection.isLost = true;
     if (this.#connection === connection) this.#connection = undefined;
-    this.#network.time.after(this.#retryMs, () => this.isClosed || void this.#connect());
+    this.#network.time.after(
+      this.#retryMs,
+      () => this.isClosed || void this.#connect(),
+    );
   }
 
   #receive(type: string, data: string): void {
     const { key, tier, value } = JSON.parse(data);
     const id = Number(this.#lastEventId);
     const last = this.events.at(-1)?.id ?? 0;
-    if (!(id > last)) this.#network.fail(`${this.name} received event ${this.#lastEventId} after ${last}`);
-    if (tier !== "public") this.#network.fail(`${this.name} received a value of the tier ${tier}`);
+    if (!(id > last)) {
+      this.#network.fail(
+        `${this.name} received event ${this.#lastEventId} after ${last}`,
+      );
+    }
+    if (tier !== "public") {
+      this.#network.fail(`${this.name} received a value of the tier ${tier}`);
+    }
     this.events.push({ id, type, name: key, value });
   }
 }

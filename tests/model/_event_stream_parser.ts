@@ -38,16 +38,21 @@ export class EventStreamParser {
 
   #interpret(line: string): void {
     if (line === "") return this.#dispatch();
-    const [, field = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
+    const [, field = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ??
+      [];
     if (field === "event") this.#type = value;
     else if (field === "data") this.#data += `${value}\n`;
     else if (field === "id" && !value.includes("\0")) this.#id = value;
-    else if (field === "retry" && /^\d+$/.test(value)) this.#handlers.onRetry(Number(value));
+    else if (field === "retry" && /^\d+$/.test(value)) {
+      this.#handlers.onRetry(Number(value));
+    }
   }
 
   #dispatch(): void {
     if (this.#id !== undefined) this.#handlers.onLastEventId(this.#id);
-    if (this.#data !== "") this.#handlers.onEvent(this.#type || "message", this.#data.slice(0, -1));
+    if (this.#data !== "") {
+      this.#handlers.onEvent(this.#type || "message", this.#data.slice(0, -1));
+    }
     this.#type = "";
     this.#data = "";
   }

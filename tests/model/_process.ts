@@ -26,7 +26,10 @@ export class Process {
 
   async #start(): Promise<void> {
     const { random, options } = this.#simulation;
-    const log = createLog({ level: "warn", write: (line) => this.#simulation.note(`${this.name} ${line}`) });
+    const log = createLog({
+      level: "warn",
+      write: (line) => this.#simulation.note(`${this.name} ${line}`),
+    });
     const variables = () => this.#simulation.file.read();
     const gatewayOptions = {
       ...options,
@@ -43,7 +46,9 @@ export class Process {
     } catch (error) {
       this.#isDead = true;
       this.#simulation.note(`${this.name} does not start: ${error}`);
-      if (!(error instanceof ConfigurationError)) this.#simulation.fail(`${this.name} does not start: ${error}`);
+      if (!(error instanceof ConfigurationError)) {
+        this.#simulation.fail(`${this.name} does not start: ${error}`);
+      }
     }
   }
 
@@ -58,14 +63,18 @@ export class Process {
 
   /** @param onLost Called when the process ends, whether it has answered or not. */
   fetch(request: Request, onLost: () => void): Promise<Response> {
-    if (this.#isDead || this.#gateway === undefined) return Promise.reject(new TypeError("connection refused"));
+    if (this.#isDead || this.#gateway === undefined) {
+      return Promise.reject(new TypeError("connection refused"));
+    }
     this.#connections.add(onLost);
     return Promise.resolve(this.#gateway.fetch(request));
   }
 
   /** Returns a page of the process; `undefined` if it ends first. */
   async page(html: string): Promise<string | undefined> {
-    const response = await this.#gateway?.inject(new Response(html, { headers: { "content-type": "text/html" } }));
+    const response = await this.#gateway?.inject(
+      new Response(html, { headers: { "content-type": "text/html" } }),
+    );
     return await response?.text();
   }
 
@@ -75,7 +84,9 @@ export class Process {
       await this.#gateway?.reload();
       return true;
     } catch (error) {
-      if (!(error instanceof ConfigurationError)) this.#simulation.fail(`${this.name} fails to reload: ${error}`);
+      if (!(error instanceof ConfigurationError)) {
+        this.#simulation.fail(`${this.name} fails to reload: ${error}`);
+      }
       return false;
     }
   }
@@ -113,10 +124,14 @@ export class Process {
       maxChecks: store.maxChecks,
       get: (key) => this.#request(() => store.get(key), "read"),
       getMany: (keys) => this.#request(() => store.getMany(keys), "read"),
-      list: (prefix, options) => this.#request(() => store.list(prefix, options), "read"),
-      commit: (checks, writes) => this.#request(() => store.commit(checks, writes), "write"),
+      list: (prefix, options) =>
+        this.#request(() => store.list(prefix, options), "read"),
+      commit: (checks, writes) =>
+        this.#request(() => store.commit(checks, writes), "write"),
       watch: (key, hint) =>
-        this.#simulation.hasNotifications ? store.watch(key, () => this.#isDead || hint()) : () => {},
+        this.#simulation.hasNotifications
+          ? store.watch(key, () => this.#isDead || hint())
+          : () => {},
       close: () => {},
     };
   }
@@ -124,12 +139,18 @@ export class Process {
   /** What is on its way when the process is killed may still reach the store; no answer reaches the process. */
   #request<T>(run: () => Promise<T>, kind: "read" | "write"): Promise<T> {
     return new Promise((resolve, reject) => {
-      const answer = (settle: () => void) => this.#simulation.delay(() => this.#isDead || settle());
-      const rejectWith = (reason: string) => answer(() => reject(new Error(reason)));
+      const answer = (settle: () => void) =>
+        this.#simulation.delay(() => this.#isDead || settle());
+      const rejectWith = (reason: string) =>
+        answer(() => reject(new Error(reason)));
       this.#simulation.delay(() =>
         this.#simulation.reach(kind, {
-          run: () => run().then((result) => answer(() => resolve(result)), (error) => answer(() => reject(error))),
-          runWithoutAnswer: () => void run().then(() => rejectWith("the connection was lost"), () => {}),
+          run: () =>
+            run().then((result) => answer(() => resolve(result)), (error) =>
+              answer(() => reject(error))),
+          runWithoutAnswer: () =>
+            void run().then(() =>
+              rejectWith("the connection was lost"), () => {}),
           reject: rejectWith,
         })
       );

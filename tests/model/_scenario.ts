@@ -33,11 +33,22 @@ export class Scenario {
     const simulation = this.#simulation;
     if (simulation.chance(0.1)) await this.#prefill();
     this.#edit();
-    for (let processes = simulation.pick([1, 1, 2, 3]); processes > 0; processes--) this.#startProcess();
+    for (
+      let processes = simulation.pick([1, 1, 2, 3]);
+      processes > 0;
+      processes--
+    ) this.#startProcess();
     await simulation.advance(simulation.pick([0, 2_000]));
     for (let step = simulation.between(5, 25); step > 0; step--) {
       await this.#act();
-      await simulation.advance(simulation.pick([0, 0, simulation.between(0, 50), simulation.between(0, 8_000)]));
+      await simulation.advance(
+        simulation.pick([
+          0,
+          0,
+          simulation.between(0, 50),
+          simulation.between(0, 8_000),
+        ]),
+      );
     }
     await this.#finish();
   }
@@ -52,28 +63,46 @@ export class Scenario {
     });
     const bytes = this.#hasLargeValues ? 20_000 : 1;
     const changes = Array.from({ length: 700 }, (_, index) => {
-      return { name: this.#simulation.pick(NAMES), value: `prefilled ${index}`.padEnd(bytes) };
+      return {
+        name: this.#simulation.pick(NAMES),
+        value: `prefilled ${index}`.padEnd(bytes),
+      };
     });
     await appendUpdates(log, changes);
   }
 
   async #act(): Promise<void> {
     const simulation = this.#simulation;
-    const actions: (readonly [weight: number, action: () => void | Promise<void>])[] = [
-      [6, () => this.#publish()],
-      [2, () => this.#publishOften()],
-      [2, () => this.#writeStored()],
-      [1, () => this.#breakFile()],
-      [4, () => this.#connect()],
-      [3, () => simulation.pick(this.#clients)?.source.disconnect(simulation.pick(["now", "later"]))],
-      [2, () => this.#togglePause()],
-      [1, () => simulation.pick(simulation.living)?.kill()],
-      [1, () => this.#stopProcess()],
-      [2, () => this.#startProcess()],
-      [1, () => simulation.pick(simulation.living)?.jump(simulation.between(-60_000, 60_000))],
-      [2, () => this.#failStore()],
-    ];
-    const all = actions.flatMap(([weight, action]) => Array<typeof action>(weight).fill(action));
+    const actions:
+      (readonly [weight: number, action: () => void | Promise<void>])[] = [
+        [6, () => this.#publish()],
+        [2, () => this.#publishOften()],
+        [2, () => this.#writeStored()],
+        [1, () => this.#breakFile()],
+        [4, () => this.#connect()],
+        [
+          3,
+          () =>
+            simulation.pick(this.#clients)?.source.disconnect(
+              simulation.pick(["now", "later"]),
+            ),
+        ],
+        [2, () => this.#togglePause()],
+        [1, () => simulation.pick(simulation.living)?.kill()],
+        [1, () => this.#stopProcess()],
+        [2, () => this.#startProcess()],
+        [
+          1,
+          () =>
+            simulation.pick(simulation.living)?.jump(
+              simulation.between(-60_000, 60_000),
+            ),
+        ],
+        [2, () => this.#failStore()],
+      ];
+    const all = actions.flatMap(([weight, action]) =>
+      Array<typeof action>(weight).fill(action)
+    );
     await simulation.pick(all)();
   }
 
@@ -95,8 +124,13 @@ export class Scenario {
 
   #failStore(): void {
     const simulation = this.#simulation;
-    simulation.setStore(simulation.pick(["failing", "silent", "ambiguous", "full"]));
-    simulation.time.after(simulation.between(100, 20_000), () => simulation.setStore("up"));
+    simulation.setStore(
+      simulation.pick(["failing", "silent", "ambiguous", "full"]),
+    );
+    simulation.time.after(
+      simulation.between(100, 20_000),
+      () => simulation.setStore("up"),
+    );
   }
 
   #togglePause(): void {
@@ -107,7 +141,10 @@ export class Scenario {
   #publish(): void {
     this.#edit();
     for (const process of this.#simulation.living) {
-      this.#simulation.time.after(this.#simulation.pick([0, 50, 3_000]), () => void process.reload());
+      this.#simulation.time.after(
+        this.#simulation.pick([0, 50, 3_000]),
+        () => void process.reload(),
+      );
     }
   }
 
@@ -131,23 +168,35 @@ export class Scenario {
   }
 
   #newValue(): string {
-    const padding = this.#hasLargeValues ? this.#simulation.pick([0, 1_000, 30_000]) : 0;
+    const padding = this.#hasLargeValues
+      ? this.#simulation.pick([0, 1_000, 30_000])
+      : 0;
     return `${++this.#count}`.padEnd(padding, "é");
   }
 
   #breakFile(): void {
-    this.#issue = this.#simulation.pick(["unreadable", "collision", "surrogate"]);
+    this.#issue = this.#simulation.pick([
+      "unreadable",
+      "collision",
+      "surrogate",
+    ]);
     this.#simulation.note(`the file is invalid: ${this.#issue}`);
     for (const process of this.#simulation.living) void process.reload();
   }
 
   #read(): Record<string, string> {
-    if (this.#issue === "unreadable") throw new ConfigurationError(["Cannot read the file"]);
+    if (this.#issue === "unreadable") {
+      throw new ConfigurationError(["Cannot read the file"]);
+    }
     const variables = [...this.#file].map(([name, value]) =>
-      value === undefined ? [`REP_SENSITIVE_${name}`, "hidden"] : [`REP_PUBLIC_${name}`, value]
+      value === undefined
+        ? [`REP_SENSITIVE_${name}`, "hidden"]
+        : [`REP_PUBLIC_${name}`, value]
     );
     variables.push(["REP_SERVER_KEPT", "1"]); // a file that has lost all its variables is rejected
-    if (this.#issue === "collision") variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
+    if (this.#issue === "collision") {
+      variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
+    }
     if (this.#issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
     return Object.fromEntries(variables);
   }
@@ -155,7 +204,11 @@ export class Scenario {
   /** Writes a variable to the store, as `variables set` does; it overrides the file. */
   async #writeStored(): Promise<void> {
     const { store, time, random } = this.#simulation;
-    const clock = { now: () => time.now, monotonic: () => time.now, after: time.after.bind(time) };
+    const clock = {
+      now: () => time.now,
+      monotonic: () => time.now,
+      after: time.after.bind(time),
+    };
     const options = { clock, random, ifId: undefined };
     const name = `STORED_${this.#simulation.pick(NAMES)}`;
     const isUnset = this.#simulation.chance(0.3);
@@ -170,11 +223,27 @@ export class Scenario {
 
   async #connect(): Promise<void> {
     const simulation = this.#simulation;
-    const zero: Beginning = { query: "?last_event_id=0", cursor: 0, values: new Map() };
-    const unknown: Beginning = { query: "?last_event_id=nonsense", cursor: 0, values: new Map() };
-    const resumed: Beginning = { query: "", lastEventId: "0", cursor: 0, values: new Map() };
+    const zero: Beginning = {
+      query: "?last_event_id=0",
+      cursor: 0,
+      values: new Map(),
+    };
+    const unknown: Beginning = {
+      query: "?last_event_id=nonsense",
+      cursor: 0,
+      values: new Map(),
+    };
+    const resumed: Beginning = {
+      query: "",
+      lastEventId: "0",
+      cursor: 0,
+      values: new Map(),
+    };
     const { id = 0 } = simulation.pick(simulation.events) ?? {};
-    const foreign: Beginning = { ...unknown, query: `?last_event_id=${id + 1}` }; // of a log with another tag
+    const foreign: Beginning = {
+      ...unknown,
+      query: `?last_event_id=${id + 1}`,
+    }; // of a log with another tag
     const openPage = () => this.#openPage();
     const beginnings = [
       () => zero,
@@ -187,17 +256,27 @@ export class Scenario {
     ];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
-    this.#clients.push(new Client(simulation, `client ${this.#clients.length + 1}`, beginning));
+    this.#clients.push(
+      new Client(simulation, `client ${this.#clients.length + 1}`, beginning),
+    );
   }
 
   /** Loads a page, if there is a process that answers. */
   async #openPage(): Promise<Beginning | undefined> {
     const simulation = this.#simulation;
-    const payload = await payloadOf(simulation, simulation.pick(simulation.ready));
+    const payload = await payloadOf(
+      simulation,
+      simulation.pick(simulation.ready),
+    );
     if (payload === undefined) return undefined;
-    const query = new URL(payload._meta.hot_reload ?? "", "http://gateway.test").search;
+    const query =
+      new URL(payload._meta.hot_reload ?? "", "http://gateway.test").search;
     const cursor = Number(new URLSearchParams(query).get("last_event_id"));
-    return { query, cursor, values: new Map(Object.entries<string>(payload.public)) };
+    return {
+      query,
+      cursor,
+      values: new Map(Object.entries<string>(payload.public)),
+    };
   }
 
   /** Ends all faults, and checks the outcome. */
@@ -205,7 +284,9 @@ export class Scenario {
     const simulation = this.#simulation;
     simulation.setStore("up");
     for (const { source } of this.#clients) source.isPaused = false;
-    for (const { source } of this.#clients.slice(simulation.options.maxStreams)) source.close(); // make room
+    for (
+      const { source } of this.#clients.slice(simulation.options.maxStreams)
+    ) source.close(); // make room
     this.#issue = undefined;
     if (simulation.chance(0.5)) this.#edit();
     if (simulation.living.length === 0) this.#startProcess();
@@ -220,16 +301,22 @@ export class Scenario {
 
   async #verify(): Promise<void> {
     const simulation = this.#simulation;
-    const values = [...this.#file].filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const values = [...this.#file].filter((entry): entry is [string, string] =>
+      entry[1] !== undefined
+    );
     const expected = new Map([...values, ...this.#stored]);
     const published = simulation.states.at(-1) ?? new Map();
     if (!isEqual(published, expected)) {
-      simulation.fail(`${describe(published)} is published instead of ${describe(expected)}`);
+      simulation.fail(
+        `${describe(published)} is published instead of ${describe(expected)}`,
+      );
     }
     for (const process of simulation.ready) {
       const payload = await payloadOf(simulation, process);
       const served = new Map(Object.entries(payload?.public ?? {}));
-      if (!isEqual(served, expected)) simulation.fail(`${process.name} serves ${describe(served)}`);
+      if (!isEqual(served, expected)) {
+        simulation.fail(`${process.name} serves ${describe(served)}`);
+      }
     }
     for (const client of this.#clients) client.verify(expected);
     simulation.check();
@@ -237,7 +324,10 @@ export class Scenario {
 }
 
 /** Returns what a page of a process contains. */
-async function payloadOf(simulation: Simulation, process: Process | undefined): Promise<Payload | undefined> {
+async function payloadOf(
+  simulation: Simulation,
+  process: Process | undefined,
+): Promise<Payload | undefined> {
   const html = process && await simulation.wait(process.page(HTML));
   const json = /<script id="__rep__"[^>]*>([^<]*)</.exec(html ?? "")?.[1];
   return json === undefined ? undefined : JSON.parse(json);

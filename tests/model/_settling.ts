@@ -1,7 +1,15 @@
 import { setImmediate } from "node:timers";
 
 /** The operations of `crypto.subtle` that the gateway uses. They run on other threads. */
-const OPERATIONS = ["decrypt", "deriveBits", "digest", "encrypt", "importKey", "sign", "verify"] as const;
+const OPERATIONS = [
+  "decrypt",
+  "deriveBits",
+  "digest",
+  "encrypt",
+  "importKey",
+  "sign",
+  "verify",
+] as const;
 
 /**
  * Waits until a gateway has nothing left to do but wait for its clock, and makes it the same in every run: the
@@ -17,11 +25,15 @@ export class Settling implements Disposable {
 
   constructor(random: () => number) {
     for (const name of OPERATIONS) this.#count(name);
-    const digits = () => Math.floor(random() * 16 ** 6).toString(16).padStart(6, "0");
+    const digits = () =>
+      Math.floor(random() * 16 ** 6).toString(16).padStart(6, "0");
     this.#replace(
       crypto,
       "randomUUID",
-      () => `${digits()}${digits().slice(0, 2)}-0000-4000-8000-${digits()}${digits()}`,
+      () =>
+        `${digits()}${
+          digits().slice(0, 2)
+        }-0000-4000-8000-${digits()}${digits()}`,
     );
   }
 
@@ -45,18 +57,25 @@ export class Settling implements Disposable {
   }
 
   #count(name: typeof OPERATIONS[number]): void {
-    const original = crypto.subtle[name] as (...args: unknown[]) => Promise<unknown>;
+    const original = crypto.subtle[name] as (
+      ...args: unknown[]
+    ) => Promise<unknown>;
     this.#replace(crypto.subtle, name, (...args: unknown[]) => {
       this.#pending++;
       this.#started++;
-      const result = this.#last.then(() => original.apply(crypto.subtle, args)).finally(() => this.#pending--);
+      const result = this.#last.then(() => original.apply(crypto.subtle, args))
+        .finally(() => this.#pending--);
       this.#last = result.catch(() => {}); // the caller handles the rejection
       return result;
     });
   }
 
   #replace(target: object, name: string, value: unknown): void {
-    Object.defineProperty(target, name, { value, configurable: true, writable: true });
+    Object.defineProperty(target, name, {
+      value,
+      configurable: true,
+      writable: true,
+    });
     this.#restore.push(() => void Reflect.deleteProperty(target, name)); // the original is on the prototype
   }
 }

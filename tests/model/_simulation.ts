@@ -1,5 +1,10 @@
 import type { LogEvent } from "../../src/changes/log_event.ts";
-import { eventId, EVENTS, type StoredEvent, toEvents } from "../../src/changes/stored_event.ts";
+import {
+  eventId,
+  EVENTS,
+  type StoredEvent,
+  toEvents,
+} from "../../src/changes/stored_event.ts";
 import type { Environment } from "../../src/config/classify.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -33,7 +38,11 @@ export class Simulation extends SeededChoices implements Network, Disposable {
   readonly time: VirtualTime;
   readonly store: Store;
   readonly processes: Process[] = [];
-  readonly options: { maxStreams: number; maxStreamsPerClient: number; maxStreamAgeMs: number };
+  readonly options: {
+    maxStreams: number;
+    maxStreamsPerClient: number;
+    maxStreamAgeMs: number;
+  };
   readonly hasNotifications: boolean;
   readonly file: ConfigurationFile = { read: () => ({}) };
   /** Every event that was ever committed, in the order of the commits. */
@@ -58,7 +67,11 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     this.hasNotifications = this.chance(0.5);
     const maxStreams = this.pick([3, 100]);
     // All clients have the same address.
-    this.options = { maxStreams, maxStreamsPerClient: maxStreams, maxStreamAgeMs: this.pick([20_000, 600_000]) };
+    this.options = {
+      maxStreams,
+      maxStreamsPerClient: maxStreams,
+      maxStreamAgeMs: this.pick([20_000, 600_000]),
+    };
     const inner = this.#inner;
     this.store = {
       maxChecks: inner.maxChecks,
@@ -86,7 +99,8 @@ export class Simulation extends SeededChoices implements Network, Disposable {
   /** A load balancer: any process that is ready. */
   fetch(request: Request, onLost: () => void): Promise<Response> {
     const process = this.pick(this.ready);
-    return process?.fetch(request, onLost) ?? Promise.reject(new TypeError("connection refused"));
+    return process?.fetch(request, onLost) ??
+      Promise.reject(new TypeError("connection refused"));
   }
 
   /** Lets time pass. @throws {Error} If an invariant was violated. */
@@ -99,8 +113,12 @@ export class Simulation extends SeededChoices implements Network, Disposable {
   async wait<T>(promise: Promise<T>): Promise<T | undefined> {
     let result: T | undefined;
     let isSettled = false;
-    promise.then((value) => result = value, () => {}).finally(() => isSettled = true);
-    for (let turn = 0; turn < 1_000 && !isSettled; turn++) await this.advance(turn === 0 ? 0 : 10);
+    promise.then((value) => result = value, () => {}).finally(() =>
+      isSettled = true
+    );
+    for (let turn = 0; turn < 1_000 && !isSettled; turn++) {
+      await this.advance(turn === 0 ? 0 : 10);
+    }
     return result;
   }
 
@@ -110,7 +128,9 @@ export class Simulation extends SeededChoices implements Network, Disposable {
 
   /** Records a violation. It is often found in a callback of the code under test. */
   fail(reason: string): void {
-    this.#failure ??= new Error(`At ${this.time.now} ms: ${reason}\n${this.#notes.slice(-60).join("\n")}`);
+    this.#failure ??= new Error(
+      `At ${this.time.now} ms: ${reason}\n${this.#notes.slice(-60).join("\n")}`,
+    );
   }
 
   /** Notes what happens, for the message of a failure. */
@@ -129,24 +149,37 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     const { run, runWithoutAnswer, reject } = request;
     if (this.#condition === "silent") this.#held.push(run);
     else if (this.#condition === "failing") reject("the store is down");
-    else if (this.#condition === "full" && kind === "write") reject("database or disk is full");
-    else if (this.#condition === "ambiguous" && this.chance(0.5)) runWithoutAnswer();
-    else run();
+    else if (this.#condition === "full" && kind === "write") {
+      reject("database or disk is full");
+    } else if (this.#condition === "ambiguous" && this.chance(0.5)) {
+      runWithoutAnswer();
+    } else run();
   }
 
   setStore(condition: StoreCondition): void {
     this.note(`the store is ${condition}`);
     this.#condition = condition;
-    if (condition !== "silent") { for (const run of this.#held.splice(0)) run(); }
+    if (condition !== "silent") {
+      for (const run of this.#held.splice(0)) {
+        run();
+      }
+    }
   }
 
-  async #commit(checks: Parameters<Store["commit"]>[0], writes: Parameters<Store["commit"]>[1]) {
+  async #commit(
+    checks: Parameters<Store["commit"]>[0],
+    writes: Parameters<Store["commit"]>[1],
+  ) {
     const version = await this.#inner.commit(checks, writes);
     if (version === undefined) return undefined;
-    const entries = writes.filter(({ key }) => key.length === 2 && key[0] === EVENTS[0]).map((write) => {
+    const entries = writes.filter(({ key }) =>
+      key.length === 2 && key[0] === EVENTS[0]
+    ).map((write) => {
       return { key: write.key, value: write.value as StoredEvent, version };
     });
-    for (const entry of entries.filter(({ value }) => value === undefined)) this.deleted.add(eventId(entry));
+    for (const entry of entries.filter(({ value }) => value === undefined)) {
+      this.deleted.add(eventId(entry));
+    }
     this.#record(toEvents(entries.filter(({ value }) => value !== undefined)));
     return version;
   }
@@ -155,11 +188,15 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     if (events.length === 0) return;
     const state = new Map(this.states.at(-1));
     for (const event of events) {
-      if (event.id <= (this.events.at(-1)?.id ?? 0)) this.fail(`event ${event.id} is not above the last one`);
+      if (event.id <= (this.events.at(-1)?.id ?? 0)) {
+        this.fail(`event ${event.id} is not above the last one`);
+      }
       this.events.push(event);
       if (event.value === undefined) state.delete(event.name);
       else state.set(event.name, event.value);
-      this.note(`event ${event.id}: ${event.name}=${event.value?.slice(0, 20)}`);
+      this.note(
+        `event ${event.id}: ${event.name}=${event.value?.slice(0, 20)}`,
+      );
     }
     this.states.push(state);
   }

@@ -23,7 +23,11 @@ export class VirtualTime {
   async advance(ms: number): Promise<void> {
     await this.#settle();
     const end = this.now + ms;
-    for (let timer = this.#timers.next(end); timer !== undefined; timer = this.#timers.next(end)) {
+    for (
+      let timer = this.#timers.next(end);
+      timer !== undefined;
+      timer = this.#timers.next(end)
+    ) {
       if (timer.isCancelled) continue;
       this.now = Math.max(this.now, timer.at);
       timer.callback();

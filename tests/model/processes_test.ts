@@ -13,7 +13,9 @@ const RUNS = Number(Deno.env.get("MODEL_RUNS") ?? 2);
 
 /** Repeats a single run. */
 const onlySeed = Deno.env.get("MODEL_RUN");
-const seeds = onlySeed === undefined ? Array.from({ length: RUNS }, (_, seed) => seed) : [Number(onlySeed)];
+const seeds = onlySeed === undefined
+  ? Array.from({ length: RUNS }, (_, seed) => seed)
+  : [Number(onlySeed)];
 
 /** Clients reconnect so many times sooner than they are told to. */
 const HURRY = 50;
@@ -40,10 +42,16 @@ class Run implements AsyncDisposable {
       fetch: (request, onLost) => this.#fetch(request, onLost),
       time: {
         after: (ms, callback) => this.#after(ms / HURRY, callback),
-        sleep: (ms) => new Promise((resolve) => void this.#after(ms / HURRY, resolve)),
+        sleep: (ms) =>
+          new Promise((resolve) => void this.#after(ms / HURRY, resolve)),
       },
     };
-    const options = { name: "the client", query: "", lastEventId: "0", onConnected: () => {} };
+    const options = {
+      name: "the client",
+      query: "",
+      lastEventId: "0",
+      onConnected: () => {},
+    };
     this.client = new EventSourceClient(network, options);
   }
 
@@ -51,7 +59,9 @@ class Run implements AsyncDisposable {
     const processes = this.#random() < 0.5 ? 1 : 2;
     await this.#write();
     for (let index = 0; index < processes; index++) await this.#start(index);
-    for (let step = 4 + Math.floor(this.#random() * 5); step > 0; step--) await this.#act(processes);
+    for (let step = 4 + Math.floor(this.#random() * 5); step > 0; step--) {
+      await this.#act(processes);
+    }
     await this.#write();
     for (let index = 0; index < processes; index++) await this.#start(index);
     for (const command of this.#commands) command?.signal("SIGHUP");
@@ -67,12 +77,15 @@ class Run implements AsyncDisposable {
     if (random < 0.35) await this.#publish();
     else if (random < 0.5) await this.#publishOften();
     else if (random < 0.6) {
-      await Deno.writeTextFile(this.#path, "REP_PUBLIC_X=1\nREP_SERVER_X=1\n").then(() => this.#hup());
+      await Deno.writeTextFile(this.#path, "REP_PUBLIC_X=1\nREP_SERVER_X=1\n")
+        .then(() => this.#hup());
     } else if (random < 0.8) await this.#kill(index, "SIGKILL");
     else if (random < 0.85) await this.#kill(index, "SIGTERM");
     else this.client.disconnect(random < 0.92 ? "now" : "later");
     if (this.#random() < 0.7) await this.#start(index);
-    await new Promise<void>((resolve) => void this.#after(this.#random() * 100, resolve));
+    await new Promise<void>((resolve) =>
+      void this.#after(this.#random() * 100, resolve)
+    );
   }
 
   async #publish(): Promise<void> {
@@ -84,7 +97,9 @@ class Run implements AsyncDisposable {
   async #publishOften(): Promise<void> {
     for (let times = 0; times < 8; times++) {
       await this.#publish();
-      await new Promise<void>((resolve) => void this.#after(this.#random() * 20, resolve));
+      await new Promise<void>((resolve) =>
+        void this.#after(this.#random() * 20, resolve)
+      );
     }
   }
 
@@ -99,17 +114,29 @@ class Run implements AsyncDisposable {
   async #write(): Promise<void> {
     for (const name of ["A", "B", "C"]) {
       if (this.#random() < 0.2) this.#variables.delete(name);
-      else if (this.#random() < 0.5) this.#variables.set(name, `${++this.#count}`);
+      else if (this.#random() < 0.5) {
+        this.#variables.set(name, `${++this.#count}`);
+      }
     }
     this.#variables.set("LAST", `${++this.#count}`);
-    const lines = [...this.#variables].map(([name, value]) => `REP_PUBLIC_${name}=${value}\n`);
+    const lines = [...this.#variables].map(([name, value]) =>
+      `REP_PUBLIC_${name}=${value}\n`
+    );
     await Deno.writeTextFile(this.#directory.at("new"), lines.join(""));
     await Deno.rename(this.#directory.at("new"), this.#path);
   }
 
   async #start(index: number): Promise<void> {
     if (this.#commands[index] !== undefined) return;
-    const flags = ["--hot-reload", "--env-file", this.#path, "--kv", this.#directory.at("kv"), "--drain", "100ms"];
+    const flags = [
+      "--hot-reload",
+      "--env-file",
+      this.#path,
+      "--kv",
+      this.#directory.at("kv"),
+      "--drain",
+      "100ms",
+    ];
     // With an invalid file it does not start.
     this.#commands[index] = await startCommand(flags).catch(() => undefined);
   }
@@ -129,7 +156,9 @@ class Run implements AsyncDisposable {
     if (command === undefined) throw new TypeError("connection refused");
     this.#lost.set(command, (this.#lost.get(command) ?? new Set()).add(onLost));
     const { pathname, search } = new URL(request.url);
-    return await fetch(`${command.url}${pathname}${search}`, { headers: request.headers });
+    return await fetch(`${command.url}${pathname}${search}`, {
+      headers: request.headers,
+    });
   }
 
   #after(ms: number, callback: () => void): () => void {
@@ -145,14 +174,19 @@ class Run implements AsyncDisposable {
   async #settle(): Promise<void> {
     const deadline = Date.now() + TIMEOUT_MS;
     while (!this.#isUpToDate()) {
-      if (Date.now() > deadline) throw new Error(`The client has ${JSON.stringify([...this.#values()])}`);
+      if (Date.now() > deadline) {
+        throw new Error(
+          `The client has ${JSON.stringify([...this.#values()])}`,
+        );
+      }
       await new Promise<void>((resolve) => void this.#after(20, resolve));
     }
   }
 
   #isUpToDate(): boolean {
     const values = this.#values();
-    return values.size === this.#variables.size && [...values].every(([name, it]) => this.#variables.get(name) === it);
+    return values.size === this.#variables.size &&
+      [...values].every(([name, it]) => this.#variables.get(name) === it);
   }
 
   #values(): Map<string, string> {
@@ -166,15 +200,25 @@ class Run implements AsyncDisposable {
 
   /** Compares what the client has received with the log in the database. */
   async #verify(): Promise<void> {
-    const commands = this.#commands.splice(0).filter((command) => command !== undefined);
+    const commands = this.#commands.splice(0).filter((command) =>
+      command !== undefined
+    );
     for (const command of commands) command.signal("SIGKILL");
     await Promise.all(commands.map((command) => command.ended()));
     const store = kvStore(await Deno.openKv(this.#directory.at("kv")));
     const clock = { ...systemClock, after: () => () => {} };
     const log = await createEventLog(store, clock).after(0, Infinity);
     store.close();
-    const received = this.client.events.map(({ id, name, value }) => ({ id, name, value }));
-    const committed = log.map(({ id, name, value }: LogEvent) => ({ id, name, value }));
+    const received = this.client.events.map(({ id, name, value }) => ({
+      id,
+      name,
+      value,
+    }));
+    const committed = log.map(({ id, name, value }: LogEvent) => ({
+      id,
+      name,
+      value,
+    }));
     assert(committed.length > 0);
     assertEquals(received, committed.slice(0, received.length));
     assertEquals(committed.length, received.length);
@@ -183,7 +227,9 @@ class Run implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.client.close();
     for (const timer of this.#timers) clearTimeout(timer);
-    for (const command of this.#commands) await command?.[Symbol.asyncDispose]();
+    for (const command of this.#commands) {
+      await command?.[Symbol.asyncDispose]();
+    }
   }
 }
 
@@ -194,7 +240,9 @@ Deno.test(`a client receives every event once from real processes that are kille
     try {
       await run.run();
     } catch (cause) {
-      throw new Error(`Run ${seed} failed; repeat it with MODEL_RUN=${seed}`, { cause });
+      throw new Error(`Run ${seed} failed; repeat it with MODEL_RUN=${seed}`, {
+        cause,
+      });
     }
   }
 });

@@ -6,7 +6,9 @@ const SEEDS = Number(Deno.env.get("MODEL_SEEDS") ?? 120);
 
 /** Repeats a single scenario. */
 const onlySeed = Deno.env.get("MODEL_SEED");
-const seeds = onlySeed === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(onlySeed)];
+const seeds = onlySeed === undefined
+  ? Array.from({ length: SEEDS }, (_, seed) => seed)
+  : [Number(onlySeed)];
 
 Deno.test(`the service loses and repeats no event in ${seeds.length} scenarios with faults`, async () => {
   for (const seed of seeds) {
@@ -14,7 +16,10 @@ Deno.test(`the service loses and repeats no event in ${seeds.length} scenarios w
     try {
       await new Scenario(simulation).run();
     } catch (cause) {
-      throw new Error(`Scenario ${seed} failed; repeat it with MODEL_SEED=${seed}`, { cause });
+      throw new Error(
+        `Scenario ${seed} failed; repeat it with MODEL_SEED=${seed}`,
+        { cause },
+      );
     }
   }
 });

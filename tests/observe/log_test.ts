@@ -1,16 +1,28 @@
 import { assertEquals } from "@std/assert";
-import { createLog, describeError, type LogFields, type LogOptions, logTaskError } from "../../src/observe/log.ts";
+import {
+  createLog,
+  describeError,
+  type LogFields,
+  type LogOptions,
+  logTaskError,
+} from "../../src/observe/log.ts";
 
 const TIME = /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/;
 
 /** Returns the lines that are written, with TIME in place of the time. */
-function writtenLines(options: LogOptions, run: (log: ReturnType<typeof createLog>) => void): string[] {
+function writtenLines(
+  options: LogOptions,
+  run: (log: ReturnType<typeof createLog>) => void,
+): string[] {
   const lines: string[] = [];
   run(createLog({ ...options, write: (line) => lines.push(line) }));
   return lines.map((line) => line.replace(TIME, "TIME"));
 }
 
-function writtenLine(format: "json" | "text", fields?: LogFields): string | undefined {
+function writtenLine(
+  format: "json" | "text",
+  fields?: LogFields,
+): string | undefined {
   return writtenLines({ format }, (log) => log.info("rep.test", fields)).at(0);
 }
 
@@ -45,7 +57,9 @@ Deno.test("createLog() writes an event without fields", () => {
 });
 
 Deno.test("createLog() writes JSON by default", () => {
-  assertEquals(writtenLines({}, (log) => log.warn("rep.test")), ['{"time":"TIME","level":"WARN","msg":"rep.test"}']);
+  assertEquals(writtenLines({}, (log) => log.warn("rep.test")), [
+    '{"time":"TIME","level":"WARN","msg":"rep.test"}',
+  ]);
 });
 
 Deno.test("createLog() writes the current time", () => {
@@ -76,24 +90,39 @@ const HOSTILE: readonly (readonly [value: string, written: string])[] = [
 
 for (const [value, written] of HOSTILE) {
   Deno.test(`createLog() writes ${written} as a value and nothing else`, () => {
-    assertEquals(writtenLine("json", { value }), `{"time":"TIME","level":"INFO","msg":"rep.test","value":${written}}`);
-    assertEquals(writtenLine("text", { value }), `TIME INFO  rep.test value=${written}`);
+    assertEquals(
+      writtenLine("json", { value }),
+      `{"time":"TIME","level":"INFO","msg":"rep.test","value":${written}}`,
+    );
+    assertEquals(
+      writtenLine("text", { value }),
+      `TIME INFO  rep.test value=${written}`,
+    );
     assertEquals(JSON.parse(written), value);
   });
 }
 
 Deno.test("createLog() quotes lists in text like strings, and separates them by semicolons, since values have commas", () => {
-  assertEquals(writtenLine("text", { issues: ["a, b", "c\nd"] }), 'TIME INFO  rep.test issues="a, b; c\\nd"');
+  assertEquals(
+    writtenLine("text", { issues: ["a, b", "c\nd"] }),
+    'TIME INFO  rep.test issues="a, b; c\\nd"',
+  );
 });
 
 Deno.test("createLog() writes letters of any language unescaped", () => {
-  assertEquals(writtenLine("text", { value: "Größe 😀" }), 'TIME INFO  rep.test value="Größe 😀"');
+  assertEquals(
+    writtenLine("text", { value: "Größe 😀" }),
+    'TIME INFO  rep.test value="Größe 😀"',
+  );
 });
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 
 Deno.test("createLog() writes URLs without credentials", () => {
-  const fields = { detail: "no route to 'https://user:CANARY@kv.example.com/x'", urls: ["postgres://u:CANARY@db/x"] };
+  const fields = {
+    detail: "no route to 'https://user:CANARY@kv.example.com/x'",
+    urls: ["postgres://u:CANARY@db/x"],
+  };
   assertEquals([writtenLine("json", fields), writtenLine("text", fields)], [
     '{"time":"TIME","level":"INFO","msg":"rep.test","detail":"no route to \'https://…@kv.example.com/x\'",' +
     '"urls":["postgres://…@db/x"]}',
@@ -103,7 +132,10 @@ Deno.test("createLog() writes URLs without credentials", () => {
 
 Deno.test("createLog() writes issued session keys at any level", () => {
   assertEquals(
-    writtenLines({ format: "text", level: "error" }, (log) => log.info("rep.session_key.issued", { id: 1 })),
+    writtenLines(
+      { format: "text", level: "error" },
+      (log) => log.info("rep.session_key.issued", { id: 1 }),
+    ),
     [
       "TIME INFO  rep.session_key.issued id=1",
     ],
@@ -112,17 +144,29 @@ Deno.test("createLog() writes issued session keys at any level", () => {
 
 for (const [index, level] of LEVELS.entries()) {
   Deno.test(`createLog() with level ${level} writes that level and above`, () => {
-    const lines = writtenLines({ format: "text", level }, (log) => LEVELS.forEach((one) => log[one]("rep.test")));
-    assertEquals(lines.map((line) => line.split(/\s+/)[1]?.toLowerCase()), LEVELS.slice(index));
+    const lines = writtenLines(
+      { format: "text", level },
+      (log) => LEVELS.forEach((one) => log[one]("rep.test")),
+    );
+    assertEquals(
+      lines.map((line) => line.split(/\s+/)[1]?.toLowerCase()),
+      LEVELS.slice(index),
+    );
   });
 }
 
 Deno.test("createLog() writes info and above by default", () => {
-  assertEquals(writtenLines({ format: "text" }, (log) => LEVELS.forEach((level) => log[level]("rep.test"))), [
-    "TIME INFO  rep.test",
-    "TIME WARN  rep.test",
-    "TIME ERROR rep.test",
-  ]);
+  assertEquals(
+    writtenLines(
+      { format: "text" },
+      (log) => LEVELS.forEach((level) => log[level]("rep.test")),
+    ),
+    [
+      "TIME INFO  rep.test",
+      "TIME WARN  rep.test",
+      "TIME ERROR rep.test",
+    ],
+  );
 });
 
 Deno.test("createLog() ignores an error of write()", () => {
@@ -143,7 +187,10 @@ Deno.test("createLog() ignores an error of write()", () => {
 
 Deno.test("logTaskError() logs the error of a recurring task with its stack", () => {
   const error = new TypeError("a bug");
-  const [line = ""] = writtenLines({}, (log) => logTaskError(log, "poll")(error));
+  const [line = ""] = writtenLines(
+    {},
+    (log) => logTaskError(log, "poll")(error),
+  );
   assertEquals(JSON.parse(line), {
     time: "TIME",
     level: "ERROR",

@@ -1,5 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/instruments.ts";
+import {
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/observe/instruments.ts";
 import { openTelemetry } from "../../src/observe/open_telemetry.ts";
 import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
 import { stdFlags } from "../../tools/std.ts";
@@ -14,16 +17,21 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
   const created: string[] = [];
   const measured: unknown[] = [];
   const described: unknown[] = [];
-  const create = (kind: string) => (name: string, { description }: { description: string }) => {
-    created.push(name);
-    described.push(description);
-    return {
-      add: (...args: unknown[]) => measured.push([kind, name, ...args]),
-      record: (...args: unknown[]) => measured.push([kind, name, ...args]),
-      addCallback: (read: (result: unknown) => void) =>
-        read({ observe: (...args: unknown[]) => measured.push([kind, name, ...args]) }),
+  const create =
+    (kind: string) =>
+    (name: string, { description }: { description: string }) => {
+      created.push(name);
+      described.push(description);
+      return {
+        add: (...args: unknown[]) => measured.push([kind, name, ...args]),
+        record: (...args: unknown[]) => measured.push([kind, name, ...args]),
+        addCallback: (read: (result: unknown) => void) =>
+          read({
+            observe: (...args: unknown[]) =>
+              measured.push([kind, name, ...args]),
+          }),
+      };
     };
-  };
   const meter = {
     createCounter: create("counter"),
     createHistogram: create("histogram"),
@@ -31,7 +39,10 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
   };
   const metrics = new OpenTelemetryMetrics(meter as unknown as Meter);
   assertEquals(created, INSTRUMENT_NAMES);
-  assertEquals(described, INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help));
+  assertEquals(
+    described,
+    INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help),
+  );
   metrics.count("rep.events.delivered", 3);
   metrics.count("rep.session_keys.rejected", 1, "origin_mismatch");
   metrics.count("rep.requests", 1, "/* 4xx");
@@ -52,7 +63,10 @@ Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurement
 /** A gateway that serves two requests and exports to the console, since an exporter would need a collector. */
 const PROGRAM = `
   import { createGateway } from "@rep/gateway";
-  import { openTelemetry } from "${new URL("../../src/observe/open_telemetry.ts", import.meta.url)}";
+  import { openTelemetry } from "${new URL(
+  "../../src/observe/open_telemetry.ts",
+  import.meta.url,
+)}";
   const gateway = await createGateway({ variables: { REP_PUBLIC_A: "1" }, telemetry: await openTelemetry() });
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, gateway.fetch);
   for (const path of ["rep/health", "rep/session-key", "users/17"]) {
@@ -63,12 +77,24 @@ const PROGRAM = `
 `;
 
 Deno.test("with OTEL_DENO, metrics are exported and spans are named by their route", async () => {
-  const env = { OTEL_DENO: "true", OTEL_EXPORTER_OTLP_PROTOCOL: "console", NO_COLOR: "1" };
+  const env = {
+    OTEL_DENO: "true",
+    OTEL_EXPORTER_OTLP_PROTOCOL: "console",
+    NO_COLOR: "1",
+  };
   const args = ["eval", ...await stdFlags(), "--ext=ts", PROGRAM];
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, env, stdout: "null" }).output();
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+    env,
+    stdout: "null",
+  }).output();
   const text = new TextDecoder().decode(stderr);
   assertEquals(success, true, text);
   const spans = ["GET /rep/health", "GET /rep/session-key", "GET /*"];
   const metrics = ["rep.store.duration", "rep.session_keys.rejected"]; // gauges are read at intervals only;
-  assertEquals([...spans, ...metrics].filter((name) => !text.includes(name)), [], text);
+  assertEquals(
+    [...spans, ...metrics].filter((name) => !text.includes(name)),
+    [],
+    text,
+  );
 });

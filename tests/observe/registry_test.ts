@@ -1,12 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { LABEL_VALUES } from "../../src/endpoints/metrics.ts";
-import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/instruments.ts";
+import {
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/observe/instruments.ts";
 import { prometheusName } from "../../src/observe/prometheus.ts";
 import { Registry } from "../../src/observe/registry.ts";
 
 /** Returns the lines of one metric, without its description. */
 function linesOf(registry: Registry, prefix: string): string[] {
-  return registry.format().split("\n").filter((line) => line.startsWith(prefix));
+  return registry.format().split("\n").filter((line) =>
+    line.startsWith(prefix)
+  );
 }
 
 Deno.test("format() writes every counter from the start, with each value of its label", () => {
@@ -14,7 +19,9 @@ Deno.test("format() writes every counter from the start, with each value of its 
     'rep_store_errors_total{operation="read"} 0',
     'rep_store_errors_total{operation="write"} 0',
   ]);
-  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_pages_served_total"), ["rep_pages_served_total 0"]);
+  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_pages_served_total"), [
+    "rep_pages_served_total 0",
+  ]);
 });
 
 Deno.test("format() writes name, description and type of an instrument before its values", () => {
@@ -32,7 +39,10 @@ Deno.test("count() adds to the series of the label", () => {
   registry.count("rep.session_keys.rejected", 1, "origin_mismatch");
   registry.count("rep.session_keys.rejected", 2, "origin_mismatch");
   assertEquals(
-    linesOf(registry, 'rep_session_keys_rejected_total{reason="origin_mismatch"}'),
+    linesOf(
+      registry,
+      'rep_session_keys_rejected_total{reason="origin_mismatch"}',
+    ),
     ['rep_session_keys_rejected_total{reason="origin_mismatch"} 3'],
   );
 });
@@ -45,36 +55,55 @@ Deno.test("observe() registers a function that is called whenever the metrics ar
   registry.observe("rep.rollout.active", () => new Map([['a"\\\n', 1]]));
   open = 5;
   assertEquals(linesOf(registry, "rep_streams_open "), ["rep_streams_open 5"]);
-  assertEquals(linesOf(registry, "rep_rollout"), ['rep_rollout_active{configuration="a\\"\\\\\\n"} 1']);
+  assertEquals(linesOf(registry, "rep_rollout"), [
+    'rep_rollout_active{configuration="a\\"\\\\\\n"} 1',
+  ]);
 });
 
 Deno.test("record() counts a duration in every bucket that is not below it", () => {
   const registry = new Registry(LABEL_VALUES);
-  for (const seconds of [0, 0.001, 0.3, 31]) registry.record("rep.upstream.duration", seconds);
+  for (const seconds of [0, 0.001, 0.3, 31]) {
+    registry.record("rep.upstream.duration", seconds);
+  }
   const counts = ["0.001", "0.25", "0.5", "30", "+Inf"].map((le) =>
-    linesOf(registry, `rep_upstream_duration_seconds_bucket{le="${le}"}`)[0]?.split(" ").at(-1)
+    linesOf(registry, `rep_upstream_duration_seconds_bucket{le="${le}"}`)[0]
+      ?.split(" ").at(-1)
   );
   assertEquals(counts, ["2", "2", "3", "3", "4"]);
-  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_sum"), ["rep_upstream_duration_seconds_sum 31.301"]);
-  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_count"), ["rep_upstream_duration_seconds_count 4"]);
+  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_sum"), [
+    "rep_upstream_duration_seconds_sum 31.301",
+  ]);
+  assertEquals(linesOf(registry, "rep_upstream_duration_seconds_count"), [
+    "rep_upstream_duration_seconds_count 4",
+  ]);
 });
 
 Deno.test("prometheusName() returns distinct, valid names", () => {
-  const names = INSTRUMENT_NAMES.map((name) => prometheusName(name, INSTRUMENTS[name]));
+  const names = INSTRUMENT_NAMES.map((name) =>
+    prometheusName(name, INSTRUMENTS[name])
+  );
   assertEquals(names.filter((name) => !/^[a-z][a-z_]+$/.test(name)), []);
   assertEquals(new Set(names).size, names.length);
 });
 
 Deno.test("Registry has a help text for every instrument", () => {
-  const helps = [...new Registry(LABEL_VALUES).format().matchAll(/^# HELP \S+ (.*)$/gm)].map(([, help]) => help);
-  assertEquals([helps.length > 0, helps.filter((help) => help === "undefined" || help === "")], [true, []]);
+  const helps = [
+    ...new Registry(LABEL_VALUES).format().matchAll(/^# HELP \S+ (.*)$/gm),
+  ].map(([, help]) => help);
+  assertEquals([
+    helps.length > 0,
+    helps.filter((help) => help === "undefined" || help === ""),
+  ], [true, []]);
 });
 
 Deno.test("format() writes every histogram from the start, with each value of its label", () => {
-  assertEquals(linesOf(new Registry(LABEL_VALUES), "rep_store_duration_seconds_count"), [
-    'rep_store_duration_seconds_count{operation="read"} 0',
-    'rep_store_duration_seconds_count{operation="write"} 0',
-  ]);
+  assertEquals(
+    linesOf(new Registry(LABEL_VALUES), "rep_store_duration_seconds_count"),
+    [
+      'rep_store_duration_seconds_count{operation="read"} 0',
+      'rep_store_duration_seconds_count{operation="write"} 0',
+    ],
+  );
 });
 
 Deno.test("history() returns the values of a gauge and the increases of a counter in each minute, this one included", () => {
@@ -99,5 +128,7 @@ Deno.test("history() keeps 60 minutes", () => {
     registry.sample();
   }
   const minutes = Array.from({ length: 59 }, (_, index) => 42 + index);
-  assertEquals(registry.history("rep.session_keys.issued"), { "": [...minutes, 0] });
+  assertEquals(registry.history("rep.session_keys.issued"), {
+    "": [...minutes, 0],
+  });
 });

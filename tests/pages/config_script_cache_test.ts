@@ -8,13 +8,24 @@ Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the mas
   const clock = new FakeClock();
   const { log, lines } = captureLog();
   let isDown = true;
-  const masterKey = () => isDown ? Promise.reject(new Error("down")) : Promise.resolve(new Uint8Array(32));
-  const snapshot = { public: new Map([["A", "1"]]), sensitive: new Map([["S", "2"]]) };
+  const masterKey = () =>
+    isDown
+      ? Promise.reject(new Error("down"))
+      : Promise.resolve(new Uint8Array(32));
+  const snapshot = {
+    public: new Map([["A", "1"]]),
+    sensitive: new Map([["S", "2"]]),
+  };
   const cache = new ConfigScriptCache({
     activeConfiguration: () => ({ snapshot, cursor: 0 }),
     hotReload: false,
     basePath: "",
-    epochs: new Epochs({ clock, masterKey, rotationMs: 600_000, retentionMs: 0 }),
+    epochs: new Epochs({
+      clock,
+      masterKey,
+      rotationMs: 600_000,
+      retentionMs: 0,
+    }),
     clock,
     log,
   });
@@ -22,7 +33,11 @@ Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the mas
   assertEquals([await hasSensitive(), await hasSensitive()], [false, false]);
   assertEquals(
     lines.map(({ level, msg, detail }) => [level, msg, detail]),
-    Array(2).fill(["ERROR", "rep.page.without_sensitive", "the master key is unavailable: down"]),
+    Array(2).fill([
+      "ERROR",
+      "rep.page.without_sensitive",
+      "the master key is unavailable: down",
+    ]),
   );
   isDown = false;
   assertEquals([await hasSensitive(), lines.length], [true, 2]);

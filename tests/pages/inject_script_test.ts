@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
 import { MAX_HEAD_BYTES } from "../../src/pages/insertion_point.ts";
 import { injectScript, insertScript } from "../../src/pages/inject_script.ts";
 import { assertInserted } from "./_html_oracle.ts";
@@ -14,43 +20,109 @@ const BEFORE_END_OF_HEAD: readonly Case[] = [
     "inserts the script immediately before </head>",
     "<!doctype html><html><head><meta charset=utf-8>^</head><body></body></html>",
   ],
-  ["keeps white space around </head>", "<head>\n  <title>a</title>\n^</head>\n<body>\n"],
-  ["recognizes </HEAD >", "<HTML><HEAD><TITLE>a</TITLE>^</HEAD ><BODY></BODY></HTML>"],
+  [
+    "keeps white space around </head>",
+    "<head>\n  <title>a</title>\n^</head>\n<body>\n",
+  ],
+  [
+    "recognizes </HEAD >",
+    "<HTML><HEAD><TITLE>a</TITLE>^</HEAD ><BODY></BODY></HTML>",
+  ],
   ["recognizes </hEaD with a line break before >", "<head>^</hEaD\r\n></head>"],
   ["recognizes </head/>", "<head>^</head/>"],
   ["recognizes </head> with attributes", "<head>^</head a=\">\" b='>' c=d>"],
-  ["recognizes <head> with attributes", "<head prefix=\"og: >\" a='</head>' b=c>^</head>"],
-  ["recognizes </head> without <head>", "<!doctype html><title>a</title>^</head><body>"],
-  ["recognizes </head> of an empty head without <head>", "<!doctype html><html>^</head><body>"],
+  [
+    "recognizes <head> with attributes",
+    "<head prefix=\"og: >\" a='</head>' b=c>^</head>",
+  ],
+  [
+    "recognizes </head> without <head>",
+    "<!doctype html><title>a</title>^</head><body>",
+  ],
+  [
+    "recognizes </head> of an empty head without <head>",
+    "<!doctype html><html>^</head><body>",
+  ],
   ["uses the first of several </head>", "<head>^</head></head><body></head>"],
   ["ignores a second <head>", "<head><head>^</head>"],
-  ["ignores stray end tags", "<head></p></div></header></template></headers></script>^</head>"],
+  [
+    "ignores stray end tags",
+    "<head></p></div></header></template></headers></script>^</head>",
+  ],
   ["ignores </> and </ head>", "<head></></ head></%head>^</head>"],
-  ["allows <base>, <basefont> and <bgsound> in a head", "<head><base href=/><basefont><bgsound>^</head>"],
+  [
+    "allows <base>, <basefont> and <bgsound> in a head",
+    "<head><base href=/><basefont><bgsound>^</head>",
+  ],
   ["ignores </head> in a comment", "<head><!-- </head> -->^</head>"],
-  ["ignores </head> in a comment with dashes", "<head><!-- - -- > --- </head> --->^</head>"],
-  ["ignores </head> in a comment that contains <!--", "<head><!-- <!-- </head> --!>^</head>"],
-  ["ignores </head> in a comment with --!-->", "<head><!-- --!-</head>-->^</head>"],
+  [
+    "ignores </head> in a comment with dashes",
+    "<head><!-- - -- > --- </head> --->^</head>",
+  ],
+  [
+    "ignores </head> in a comment that contains <!--",
+    "<head><!-- <!-- </head> --!>^</head>",
+  ],
+  [
+    "ignores </head> in a comment with --!-->",
+    "<head><!-- --!-</head>-->^</head>",
+  ],
   ["reads <!--> as a complete comment", "<head><!-->^</head>-->"],
   ["reads <!---> as a complete comment", "<head><!--->^</head>-->"],
-  ["reads a comment that begins with a dash", "<head><!---a></head>-->^</head>"],
-  ["ignores </head> in a conditional comment", "<head><!--[if IE]></head><body><![endif]-->^</head>"],
-  ["reads the content of a downlevel-revealed comment", "<head><![if !IE]><link href=a><![endif]>^</head>"],
-  ["ends a comment like <!x at the first >", "<head><!x '</head'><!->^</head>-->"],
+  [
+    "reads a comment that begins with a dash",
+    "<head><!---a></head>-->^</head>",
+  ],
+  [
+    "ignores </head> in a conditional comment",
+    "<head><!--[if IE]></head><body><![endif]-->^</head>",
+  ],
+  [
+    "reads the content of a downlevel-revealed comment",
+    "<head><![if !IE]><link href=a><![endif]>^</head>",
+  ],
+  [
+    "ends a comment like <!x at the first >",
+    "<head><!x '</head'><!->^</head>-->",
+  ],
   ["ends <![CDATA[ at the first >", "<head><![CDATA[</head>^</head>]]>"],
   ["ends <?x at the first >", "<head><?x </head>^</head>?>"],
   ["ignores </head> in <script>", "<head><script>'</head>'</script>^</head>"],
   ["ignores </head> in <SCRIPT>", "<head><SCRIPT>'</head>'</ScRiPt >^</head>"],
   ["ignores </head> in <script/>", "<head><script/></head></script>^</head>"],
-  ["distinguishes </scripts> from </script>", "<head><script></scripts></head></script>^</head>"],
-  ["reads a less-than sign in a script as text", "<head><script>a<b;a<</script>^</head>"],
-  ["reads a slash in a script as text", "<head><script>a/script></head></script>^</head>"],
-  ["reads <! in a script as text", "<head><script><!a></head></script>^</head>"],
-  ["ignores </head> in a comment of a script", "<head><script><!-- </head> --></script>^</head>"],
-  ["ends a script in its comment", "<head><script><!-- <scripts> </script>^</head> -->"],
-  ["ends a script in an incomplete <!-", "<head><script><!- <script></script>^</head>"],
+  [
+    "distinguishes </scripts> from </script>",
+    "<head><script></scripts></head></script>^</head>",
+  ],
+  [
+    "reads a less-than sign in a script as text",
+    "<head><script>a<b;a<</script>^</head>",
+  ],
+  [
+    "reads a slash in a script as text",
+    "<head><script>a/script></head></script>^</head>",
+  ],
+  [
+    "reads <! in a script as text",
+    "<head><script><!a></head></script>^</head>",
+  ],
+  [
+    "ignores </head> in a comment of a script",
+    "<head><script><!-- </head> --></script>^</head>",
+  ],
+  [
+    "ends a script in its comment",
+    "<head><script><!-- <scripts> </script>^</head> -->",
+  ],
+  [
+    "ends a script in an incomplete <!-",
+    "<head><script><!- <script></script>^</head>",
+  ],
   ["ends a script after <!-->", "<head><script><!--><script></script>^</head>"],
-  ["ends a script after <!--->", "<head><script><!---><script></script>^</head>"],
+  [
+    "ends a script after <!--->",
+    "<head><script><!---><script></script>^</head>",
+  ],
   [
     "does not end a script at the </script> of a script in its comment",
     "<head><script><!-- <script> </script> </head> --></script>^</head>",
@@ -63,24 +135,60 @@ const BEFORE_END_OF_HEAD: readonly Case[] = [
     "ends a script after a comment with a <script>",
     "<head><script><!-- <script> - --> <script> </head> </script>^</head>",
   ],
-  ["ignores </head> in <style>", "<head><style>a:after{content:'</head>'}</style>^</head>"],
+  [
+    "ignores </head> in <style>",
+    "<head><style>a:after{content:'</head>'}</style>^</head>",
+  ],
   ["reads no comments in <style>", "<head><style><!-- </style>^</head> -->"],
   ["ignores </head> in <title>", "<head><title></head><!--</title>^</head>"],
-  ["ignores </head> in <noscript>", "<head><noscript><img></head><body></noscript>^</head>"],
-  ["reads no comments in <noscript>", "<head><noscript><!-- </noscript>^</head> -->"],
-  ["ignores </head> in <noframes>", "<head><noframes></head></noframes>^</head>"],
-  ["ends <title> at an end tag with attributes", '<head><title></title a="></head>">^</head>'],
-  ["ignores </head> in double quotes", '<head><meta content="</head>">^</head>'],
-  ["ignores </head> in single quotes", "<head><meta content='</head>\"'>^</head>"],
+  [
+    "ignores </head> in <noscript>",
+    "<head><noscript><img></head><body></noscript>^</head>",
+  ],
+  [
+    "reads no comments in <noscript>",
+    "<head><noscript><!-- </noscript>^</head> -->",
+  ],
+  [
+    "ignores </head> in <noframes>",
+    "<head><noframes></head></noframes>^</head>",
+  ],
+  [
+    "ends <title> at an end tag with attributes",
+    '<head><title></title a="></head>">^</head>',
+  ],
+  [
+    "ignores </head> in double quotes",
+    '<head><meta content="</head>">^</head>',
+  ],
+  [
+    "ignores </head> in single quotes",
+    "<head><meta content='</head>\"'>^</head>",
+  ],
   ["ends an unquoted value at >", "<head><meta content=</head>^</head>"],
   ["ends a missing value at >", "<head><meta content= >^</head>"],
-  ["reads white space around =", '<head><meta content \n=\t"></head>">^</head>'],
-  ["reads attributes without a value", "<head><meta a b  c='></head>'d>^</head>"],
+  [
+    "reads white space around =",
+    '<head><meta content \n=\t"></head>">^</head>',
+  ],
+  [
+    "reads attributes without a value",
+    "<head><meta a b  c='></head>'d>^</head>",
+  ],
   ["reads a slash in an unquoted value", "<head><link href=/a/>^</head>"],
   ["reads a quote in an attribute's name", '<head><meta a"b>^</head>">'],
-  ["reads = at the beginning of an attribute's name", '<head><meta =">^</head>">'],
-  ["reads attributes without space between them", "<head><meta a='>'b=\"</head>\"/c/d='>'>^</head>"],
-  ["ignores </head> in <template>", "<head><template></head><body><p></template>^</head>"],
+  [
+    "reads = at the beginning of an attribute's name",
+    '<head><meta =">^</head>">',
+  ],
+  [
+    "reads attributes without space between them",
+    "<head><meta a='>'b=\"</head>\"/c/d='>'>^</head>",
+  ],
+  [
+    "ignores </head> in <template>",
+    "<head><template></head><body><p></template>^</head>",
+  ],
   [
     "ignores </head> in a template in a template",
     "<head><template><template></template></head></template>^</head>",
@@ -90,7 +198,10 @@ const BEFORE_END_OF_HEAD: readonly Case[] = [
     `ignores </template> in <${name}>`,
     `<head><template><${name}></template></head></${name}></head></template>^</head>`,
   ]),
-  ["reads <template/> as a start tag", "<head><template/></head></template>^</head>"],
+  [
+    "reads <template/> as a start tag",
+    "<head><template/></head></template>^</head>",
+  ],
   [
     "ignores </head> in an <svg> of a template",
     "<head><template><svg><path d='M0'/></head></svg></template>^</head>",
@@ -99,34 +210,85 @@ const BEFORE_END_OF_HEAD: readonly Case[] = [
     "reads a template after one with an <svg>",
     "<head><template><svg></template><template><title></head></title></template>^</head>",
   ],
-  ["reads a doctype with quotes", "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML\" '</head'><head>^</head>"],
+  [
+    "reads a doctype with quotes",
+    "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML\" '</head'><head>^</head>",
+  ],
   ["keeps a byte order mark", "\uFEFF<!doctype html><head>^</head>"],
-  ["keeps text in UTF-8", "<head><title>é 日本 🦕</title><meta content='🦕'>^</head>é 日本 🦕"],
+  [
+    "keeps text in UTF-8",
+    "<head><title>é 日本 🦕</title><meta content='🦕'>^</head>é 日本 🦕",
+  ],
 ];
 
 const AFTER_HEAD: readonly Case[] = [
-  ["inserts the script after <head> if the document has no </head>", "<!doctype html><head>^<title>a</title>"],
-  ["inserts the script after <head> if <body> ends the head", '<head lang="a>b">^<title>a</title><body></head></body>'],
+  [
+    "inserts the script after <head> if the document has no </head>",
+    "<!doctype html><head>^<title>a</title>",
+  ],
+  [
+    "inserts the script after <head> if <body> ends the head",
+    '<head lang="a>b">^<title>a</title><body></head></body>',
+  ],
   ["inserts the script after the first of two <head>", "<head>^<head><body>"],
-  ["inserts the script after <head> if text ends the head", "<head>^\n<title>a</title> text </head>"],
-  ["inserts the script after <head> if < and a digit ends the head", "<head>^<3</head>"],
+  [
+    "inserts the script after <head> if text ends the head",
+    "<head>^\n<title>a</title> text </head>",
+  ],
+  [
+    "inserts the script after <head> if < and a digit ends the head",
+    "<head>^<3</head>",
+  ],
   ["distinguishes <header> from <head>", "<head>^<header></head></header>"],
   ["distinguishes </heading> from </head>", "<head>^</heading><h1></head>"],
-  ["inserts the script after <head> if <svg> ends the head", "<head>^<svg></head></svg></head>"],
-  ["inserts the script after <head> if <math> ends the head", "<head>^<math></head></math></head>"],
-  ["inserts the script after <head> if <textarea> ends the head", "<head>^<textarea></head></textarea></head>"],
-  ["inserts the script after <head> if <plaintext> ends the head", "<head>^<plaintext></head>"],
-  ["inserts the script after <head> if </body> ends the head", "<head>^</body></head>"],
-  ["inserts the script after <head> if </html> ends the head", "<head>^</html></head>"],
-  ["inserts the script after <head> if </br> ends the head", "<head>^</br></head>"],
-  ["inserts the script after <head> if a script does not end", "<head>^<script></head><body>"],
+  [
+    "inserts the script after <head> if <svg> ends the head",
+    "<head>^<svg></head></svg></head>",
+  ],
+  [
+    "inserts the script after <head> if <math> ends the head",
+    "<head>^<math></head></math></head>",
+  ],
+  [
+    "inserts the script after <head> if <textarea> ends the head",
+    "<head>^<textarea></head></textarea></head>",
+  ],
+  [
+    "inserts the script after <head> if <plaintext> ends the head",
+    "<head>^<plaintext></head>",
+  ],
+  [
+    "inserts the script after <head> if </body> ends the head",
+    "<head>^</body></head>",
+  ],
+  [
+    "inserts the script after <head> if </html> ends the head",
+    "<head>^</html></head>",
+  ],
+  [
+    "inserts the script after <head> if </br> ends the head",
+    "<head>^</br></head>",
+  ],
+  [
+    "inserts the script after <head> if a script does not end",
+    "<head>^<script></head><body>",
+  ],
   [
     "inserts the script after <head> if a comment in a script hides its end",
     "<head>^<script><!--<script></script></head>",
   ],
-  ["inserts the script after <head> if a comment does not end", "<head>^<!-- </head>"],
-  ["inserts the script after <head> if an attribute does not end", "<head>^<meta content='</head>"],
-  ["inserts the script after <head> if a template does not end", "<head>^<template></head><body>"],
+  [
+    "inserts the script after <head> if a comment does not end",
+    "<head>^<!-- </head>",
+  ],
+  [
+    "inserts the script after <head> if an attribute does not end",
+    "<head>^<meta content='</head>",
+  ],
+  [
+    "inserts the script after <head> if a template does not end",
+    "<head>^<template></head><body>",
+  ],
   ["inserts the script after <head> if </head does not end", "<head>^</head"],
   [
     "inserts the script after <head> if a template has <plaintext>",
@@ -171,22 +333,49 @@ const FIRST: readonly Case[] = [
     "inserts the script before a <html> without a head",
     "<!doctype html>\n^<html lang=en>\n<title>a</title><body></body></html>",
   ],
-  ["inserts the script before a <title> without a head", "<!doctype html>^<title>a</title><p>b"],
+  [
+    "inserts the script before a <title> without a head",
+    "<!doctype html>^<title>a</title><p>b",
+  ],
   ["inserts the script before a stray end tag", "^</p><p></head>"],
   ["inserts the script after white space", " \t\r\n\f^<p>a"],
-  ["inserts the script after comments and the doctype", "<!-- a -->\n<!doctype html>\n<!-- </head> -->\n^<p>a"],
-  ["inserts the script after an XML declaration", '<?xml version="1.0"?><!doctype html>^<p>a'],
-  ["inserts the script after a doctype without anything else", "<!doctype html>^"],
+  [
+    "inserts the script after comments and the doctype",
+    "<!-- a -->\n<!doctype html>\n<!-- </head> -->\n^<p>a",
+  ],
+  [
+    "inserts the script after an XML declaration",
+    '<?xml version="1.0"?><!doctype html>^<p>a',
+  ],
+  [
+    "inserts the script after a doctype without anything else",
+    "<!doctype html>^",
+  ],
   ["inserts the script after a byte order mark", "\uFEFF^<p>a"],
-  ["inserts the script after a byte order mark and the doctype", "\uFEFF<!doctype html>^<p>a"],
-  ["does not skip a second byte order mark", "\uFEFF^\uFEFF<!doctype html><head></head>"],
-  ["inserts the script before a comment that does not end", "<!doctype html>^<!-- <head></head>"],
-  ["inserts the script before a <head> that does not end", "<!doctype html>^<head a='></head>"],
+  [
+    "inserts the script after a byte order mark and the doctype",
+    "\uFEFF<!doctype html>^<p>a",
+  ],
+  [
+    "does not skip a second byte order mark",
+    "\uFEFF^\uFEFF<!doctype html><head></head>",
+  ],
+  [
+    "inserts the script before a comment that does not end",
+    "<!doctype html>^<!-- <head></head>",
+  ],
+  [
+    "inserts the script before a <head> that does not end",
+    "<!doctype html>^<head a='></head>",
+  ],
   ["inserts the script before a < at the end", "<!doctype html>^<"],
 ];
 
 /** Nothing that follows would be outside of the doctype. */
-const WITHIN_DOCTYPE: Case = ["inserts the script before a doctype that does not end", "<!-- a -->^<!doctype html"];
+const WITHIN_DOCTYPE: Case = [
+  "inserts the script before a doctype that does not end",
+  "<!-- a -->^<!doctype html",
+];
 
 function bytes(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
@@ -194,7 +383,9 @@ function bytes(text: string): Uint8Array<ArrayBuffer> {
 
 function text(...chunks: readonly Uint8Array[]): string {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
-  return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode();
+  return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(
+    "",
+  ) + decoder.decode();
 }
 
 function chunksOf(document: Uint8Array, size: () => number): Uint8Array[] {
@@ -207,14 +398,18 @@ function chunksOf(document: Uint8Array, size: () => number): Uint8Array[] {
   return chunks;
 }
 
-function injected(chunks: readonly Uint8Array[], script = bytes(SCRIPT)): Promise<Uint8Array[]> {
+function injected(
+  chunks: readonly Uint8Array[],
+  script = bytes(SCRIPT),
+): Promise<Uint8Array[]> {
   return Array.fromAsync(injectScript(ReadableStream.from(chunks), script));
 }
 
 const PARSEABLE = [...BEFORE_END_OF_HEAD, ...AFTER_HEAD, ...FIRST];
 
 for (const [, marked] of PARSEABLE) {
-  Deno.test(`a browser finds the script in ${JSON.stringify(marked)}`, () => assertInserted(marked.replace("^", "")));
+  Deno.test(`a browser finds the script in ${JSON.stringify(marked)}`, () =>
+    assertInserted(marked.replace("^", "")));
 }
 
 for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
@@ -225,32 +420,91 @@ for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
       const chunks = await injected(chunksOf(document, () => size));
       assertEquals(text(...chunks), expected, `in chunks of ${size}`);
     }
-    assertEquals(text(insertScript(document, bytes(SCRIPT))), expected, "in memory");
+    assertEquals(
+      text(insertScript(document, bytes(SCRIPT))),
+      expected,
+      "in memory",
+    );
   });
 }
 
-const NOT_UTF8: readonly (readonly [behavior: string, document: readonly number[], expected: readonly number[]])[] = [
-  ["returns a document in UTF-16, big-endian, unchanged", [0xfe, 0xff, 0, 0x3c], [0xfe, 0xff, 0, 0x3c]],
-  ["returns a document in UTF-16, little-endian, unchanged", [0xff, 0xfe, 0x3c, 0], [0xff, 0xfe, 0x3c, 0]],
-  ["reads 0xFF without 0xFE as text", [0xff, 0x20, 0xfe], [0x2a, 0xff, 0x20, 0xfe]],
-  ["reads 0xFE without 0xFF as text", [0xfe, 0xfe, 0xff], [0x2a, 0xfe, 0xfe, 0xff]],
-  ["reads a part of a byte order mark as text", [0xef, 0xbb, 0x20], [0x2a, 0xef, 0xbb, 0x20]],
+const NOT_UTF8: readonly (readonly [
+  behavior: string,
+  document: readonly number[],
+  expected: readonly number[],
+])[] = [
+  ["returns a document in UTF-16, big-endian, unchanged", [
+    0xfe,
+    0xff,
+    0,
+    0x3c,
+  ], [0xfe, 0xff, 0, 0x3c]],
+  ["returns a document in UTF-16, little-endian, unchanged", [
+    0xff,
+    0xfe,
+    0x3c,
+    0,
+  ], [0xff, 0xfe, 0x3c, 0]],
+  ["reads 0xFF without 0xFE as text", [0xff, 0x20, 0xfe], [
+    0x2a,
+    0xff,
+    0x20,
+    0xfe,
+  ]],
+  ["reads 0xFE without 0xFF as text", [0xfe, 0xfe, 0xff], [
+    0x2a,
+    0xfe,
+    0xfe,
+    0xff,
+  ]],
+  ["reads a part of a byte order mark as text", [0xef, 0xbb, 0x20], [
+    0x2a,
+    0xef,
+    0xbb,
+    0x20,
+  ]],
   ["reads the first byte of a byte order mark as text", [0xef], [0x2a, 0xef]],
-  ["reads a byte order mark after white space as text", [0x20, 0xef, 0xbb, 0xbf], [0x20, 0x2a, 0xef, 0xbb, 0xbf]],
-  ["keeps bytes that are not UTF-8", [0x3c, 0x21, 0xff, 0x3e, 0x80], [0x3c, 0x21, 0xff, 0x3e, 0x2a, 0x80]],
+  ["reads a byte order mark after white space as text", [
+    0x20,
+    0xef,
+    0xbb,
+    0xbf,
+  ], [0x20, 0x2a, 0xef, 0xbb, 0xbf]],
+  ["keeps bytes that are not UTF-8", [0x3c, 0x21, 0xff, 0x3e, 0x80], [
+    0x3c,
+    0x21,
+    0xff,
+    0x3e,
+    0x2a,
+    0x80,
+  ]],
 ];
 
 for (const [behavior, document, expected] of NOT_UTF8) {
   Deno.test(`injectScript() ${behavior}`, async () => {
     for (const size of CHUNK_SIZES) {
-      const chunks = await injected(chunksOf(Uint8Array.from(document), () => size), Uint8Array.of(0x2a));
-      assertEquals(chunks.flatMap((chunk) => [...chunk]), expected, `in chunks of ${size}`);
+      const chunks = await injected(
+        chunksOf(Uint8Array.from(document), () => size),
+        Uint8Array.of(0x2a),
+      );
+      assertEquals(
+        chunks.flatMap((chunk) => [...chunk]),
+        expected,
+        `in chunks of ${size}`,
+      );
     }
   });
 }
 
 Deno.test("injectScript() accepts white space, empty chunks and an empty script", async () => {
-  const chunks = [bytes(""), bytes(" <head>"), bytes(""), bytes(" </head>"), bytes(""), bytes("a")];
+  const chunks = [
+    bytes(""),
+    bytes(" <head>"),
+    bytes(""),
+    bytes(" </head>"),
+    bytes(""),
+    bytes("a"),
+  ];
   assertEquals(text(...await injected(chunks, bytes(""))), " <head> </head>a");
 });
 
@@ -270,27 +524,51 @@ const END_OF_HEAD = "</head>";
 const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
   [
     "finds a </head> that ends 64 KiB after <head>",
-    { before: "<head>", length: MAX_HEAD_BYTES - END_OF_HEAD.length, after: "^</head>" },
+    {
+      before: "<head>",
+      length: MAX_HEAD_BYTES - END_OF_HEAD.length,
+      after: "^</head>",
+    },
   ],
   [
     "inserts the script after <head> if </head> ends one byte later",
-    { before: "<head>^", length: MAX_HEAD_BYTES - END_OF_HEAD.length + 1, after: "</head>" },
+    {
+      before: "<head>^",
+      length: MAX_HEAD_BYTES - END_OF_HEAD.length + 1,
+      after: "</head>",
+    },
   ],
   [
     "finds a <head> within 64 KiB of the first tag",
-    { before: "<html>", length: MAX_HEAD_BYTES - "<html><head>".length, after: "<head>^<body>" },
+    {
+      before: "<html>",
+      length: MAX_HEAD_BYTES - "<html><head>".length,
+      after: "<head>^<body>",
+    },
   ],
   [
     "inserts the script at the beginning if <head> ends one byte later",
-    { before: "^<html>", length: MAX_HEAD_BYTES - "<html><head>".length + 1, after: "<head><body>" },
+    {
+      before: "^<html>",
+      length: MAX_HEAD_BYTES - "<html><head>".length + 1,
+      after: "<head><body>",
+    },
   ],
   [
     "skips comments of 64 KiB",
-    { before: "<!doctype html>", length: MAX_HEAD_BYTES, after: "<head>^<body>" },
+    {
+      before: "<!doctype html>",
+      length: MAX_HEAD_BYTES,
+      after: "<head>^<body>",
+    },
   ],
   [
     "inserts the script before a comment that is one byte longer",
-    { before: "<!doctype html>^", length: MAX_HEAD_BYTES + 1, after: "<head></head>" },
+    {
+      before: "<!doctype html>^",
+      length: MAX_HEAD_BYTES + 1,
+      after: "<head></head>",
+    },
   ],
 ];
 
@@ -300,13 +578,19 @@ for (const [behavior, parts] of LIMITS) {
     const document = bytes(marked.replace("^", ""));
     for (const size of [7, 4096, 65_536, Infinity]) {
       const chunks = await injected(chunksOf(document, () => size));
-      assert(text(...chunks) === marked.replace("^", SCRIPT), `in chunks of ${size}`); // too long for a diff
+      assert(
+        text(...chunks) === marked.replace("^", SCRIPT),
+        `in chunks of ${size}`,
+      ); // too long for a diff
     }
   });
 }
 
 /** A body that records each read. */
-function recorded(chunks: readonly string[], log: string[]): ReadableStream<Uint8Array> {
+function recorded(
+  chunks: readonly string[],
+  log: string[],
+): ReadableStream<Uint8Array> {
   const rest = [...chunks];
   return new ReadableStream<Uint8Array>({
     pull(controller) {
@@ -320,7 +604,17 @@ function recorded(chunks: readonly string[], log: string[]): ReadableStream<Uint
 
 Deno.test("injectScript() reads only on demand, and holds back only what it has to", async () => {
   const log: string[] = [];
-  const parts = ["<!-- a -->", " <!doctype", " html>", "<html>", "<head>", "<title>a", "</title></he", "ad>b", "c"];
+  const parts = [
+    "<!-- a -->",
+    " <!doctype",
+    " html>",
+    "<html>",
+    "<head>",
+    "<title>a",
+    "</title></he",
+    "ad>b",
+    "c",
+  ];
   const stream = injectScript(recorded(parts, log), bytes("SCRIPT"));
   for await (const chunk of stream) log.push(`return ${text(chunk)}`);
   assertEquals(log, [
@@ -352,7 +646,10 @@ Deno.test("injectScript() reads only on demand, and holds back only what it has 
 Deno.test("injectScript() does not read the body before the result is read", async () => {
   const log: string[] = [];
   const stream = injectScript(recorded(["<head></head>"], log), bytes(SCRIPT));
-  assertEquals(text(...await injected([bytes("<head></head>")])), `<head>${SCRIPT}</head>`); // long enough for a read
+  assertEquals(
+    text(...await injected([bytes("<head></head>")])),
+    `<head>${SCRIPT}</head>`,
+  ); // long enough for a read
   assertEquals(log, []);
   await stream.cancel();
 });
@@ -360,16 +657,27 @@ Deno.test("injectScript() does not read the body before the result is read", asy
 Deno.test("injectScript() continues if a head is too long, without waiting for its end", async () => {
   const log: string[] = [];
   const styles = "a{}".repeat(MAX_HEAD_BYTES / 2);
-  const reader = injectScript(recorded(["<head>", "<style>", styles, "</style>"], log), bytes(SCRIPT)).getReader();
+  const reader = injectScript(
+    recorded(["<head>", "<style>", styles, "</style>"], log),
+    bytes(SCRIPT),
+  ).getReader();
   const result: string[] = [];
-  for (let i = 0; i < 4; i++) result.push(text((await reader.read()).value ?? bytes("the end")));
+  for (let i = 0; i < 4; i++) {
+    result.push(text((await reader.read()).value ?? bytes("the end")));
+  }
   assert(result.join("") === `<head>${SCRIPT}<style>${styles}`);
   assertEquals(log, ["read <head>", "read <style>", `read ${styles}`]);
   await reader.cancel();
 });
 
 Deno.test("injectScript() returns chunks without copying them", async () => {
-  const chunks = ["<!doctype html><head>", "<title>a</title>", "</head>", "<body>", "</body>"].map(bytes);
+  const chunks = [
+    "<!doctype html><head>",
+    "<title>a</title>",
+    "</head>",
+    "<body>",
+    "</body>",
+  ].map(bytes);
   const result = await injected(chunks);
   assertEquals(result.length, chunks.length + 1);
   result.splice(2, 1);
@@ -379,7 +687,11 @@ Deno.test("injectScript() returns chunks without copying them", async () => {
 Deno.test("injectScript() divides a chunk without copying it", async () => {
   const document = bytes("<head></head>");
   const result = await injected([document]);
-  assertEquals(result.map((chunk) => text(chunk)), ["<head>", SCRIPT, "</head>"]);
+  assertEquals(result.map((chunk) => text(chunk)), [
+    "<head>",
+    SCRIPT,
+    "</head>",
+  ]);
   assertStrictEquals(result[0]?.buffer, document.buffer);
   assertStrictEquals(result[2]?.buffer, document.buffer);
 });
@@ -394,7 +706,10 @@ Deno.test("injectScript() keeps the script if a reader transfers the memory of t
 
 Deno.test("injectScript() returns a body for a Response", async () => {
   const body = new Blob(["<head></head>"]).stream();
-  assertEquals(await new Response(injectScript(body, bytes(SCRIPT))).text(), `<head>${SCRIPT}</head>`);
+  assertEquals(
+    await new Response(injectScript(body, bytes(SCRIPT))).text(),
+    `<head>${SCRIPT}</head>`,
+  );
 });
 
 Deno.test("injectScript() rejects a locked body", async () => {
@@ -405,17 +720,29 @@ Deno.test("injectScript() rejects a locked body", async () => {
 });
 
 /** A body that has the chunks, and never ends. */
-function hanging(chunks: readonly string[], cancel: (reason: unknown) => void): ReadableStream<Uint8Array> {
+function hanging(
+  chunks: readonly string[],
+  cancel: (reason: unknown) => void,
+): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
-    start: (controller) => chunks.forEach((chunk) => controller.enqueue(bytes(chunk))),
+    start: (controller) =>
+      chunks.forEach((chunk) => controller.enqueue(bytes(chunk))),
     cancel,
   });
 }
 
-for (const [where, chunk] of [["before", "<head>"], ["after", "<head></head>"]] as const) {
+for (
+  const [where, chunk] of [["before", "<head>"], [
+    "after",
+    "<head></head>",
+  ]] as const
+) {
   Deno.test(`injectScript() cancels the body if the result is cancelled ${where} the insertion point`, async () => {
     const reasons: unknown[] = [];
-    const reader = injectScript(hanging([chunk], (reason) => reasons.push(reason)), bytes(SCRIPT)).getReader();
+    const reader = injectScript(
+      hanging([chunk], (reason) => reasons.push(reason)),
+      bytes(SCRIPT),
+    ).getReader();
     assertEquals(text((await reader.read()).value ?? bytes("")), "<head>");
     await reader.cancel("gone");
     assertEquals(reasons, ["gone"]);
@@ -428,7 +755,9 @@ for (const [where, chunk] of [["before", "<head>"], ["after", "<head></head>"]] 
       throw failure;
     }
     const error = await assertRejects(() =>
-      Array.fromAsync(injectScript(ReadableStream.from(failing()), bytes(SCRIPT)))
+      Array.fromAsync(
+        injectScript(ReadableStream.from(failing()), bytes(SCRIPT)),
+      )
     );
     assertStrictEquals(error, failure);
   });
@@ -436,7 +765,10 @@ for (const [where, chunk] of [["before", "<head>"], ["after", "<head></head>"]] 
 
 Deno.test("injectScript() can be cancelled while it waits for the body", async () => {
   const reasons: unknown[] = [];
-  const reader = injectScript(hanging(["<html>"], (reason) => reasons.push(reason)), bytes(SCRIPT)).getReader();
+  const reader = injectScript(
+    hanging(["<html>"], (reason) => reasons.push(reason)),
+    bytes(SCRIPT),
+  ).getReader();
   const reading = reader.read();
   await reader.cancel("gone");
   assertEquals((await reading).done, true);
@@ -445,7 +777,10 @@ Deno.test("injectScript() can be cancelled while it waits for the body", async (
 
 Deno.test("injectScript() forwards an error of cancelling the body", async () => {
   const failure = new Error("cannot cancel");
-  const stream = injectScript(hanging([], () => Promise.reject(failure)), bytes(SCRIPT));
+  const stream = injectScript(
+    hanging([], () => Promise.reject(failure)),
+    bytes(SCRIPT),
+  );
   assertStrictEquals(await assertRejects(() => stream.cancel()), failure);
 });
 
@@ -466,8 +801,15 @@ function pick<T>(random: Random, choices: readonly T[]): T {
   return choices[random(choices.length)] as T; // no list is empty
 }
 
-function series(random: Random, maxLength: number, choices: readonly string[]): string {
-  return Array.from({ length: random(maxLength + 1) }, () => pick(random, choices)).join("");
+function series(
+  random: Random,
+  maxLength: number,
+  choices: readonly string[],
+): string {
+  return Array.from(
+    { length: random(maxLength + 1) },
+    () => pick(random, choices),
+  ).join("");
 }
 
 // deno-fmt-ignore
@@ -479,9 +821,21 @@ const FRAGMENTS = [
   "<", ">", "/", "=", '"', "'", "-", " ", "\n", "\0", "a", "é", "日", "🦕", "\uFEFF", "<meta a=b>", "<!doctype html>",
 ];
 
-const LEAD = [" ", "\n", "<!-- </head> -->", "<!doctype html>", "<!--[if IE]><html><head></head><![endif]-->", "<?x?>"];
+const LEAD = [
+  " ",
+  "\n",
+  "<!-- </head> -->",
+  "<!doctype html>",
+  "<!--[if IE]><html><head></head><![endif]-->",
+  "<?x?>",
+];
 const HTML = ["", "<html>", "<HTML lang='</head>'>", "<html a=b/>\n"];
-const HEAD = ["<head>", "<HEAD>", "<head\na='</head>' b=\"><head>\">", "<hEaD/>"];
+const HEAD = [
+  "<head>",
+  "<HEAD>",
+  "<head\na='</head>' b=\"><head>\">",
+  "<hEaD/>",
+];
 const IN_HEAD = [
   ...LEAD,
   "<title></head>&amp;é</title>",
@@ -494,8 +848,22 @@ const IN_HEAD = [
   "<link href=/日本/>",
   "</p>",
 ];
-const END = ["</head>", "</HEAD >", "</head\n>", '</head a="</head>">', "</head/>"];
-const BODY = ["<body>", "<p>", "text", "</body>", "<svg>", "<header>", "<textarea></head></textarea>"];
+const END = [
+  "</head>",
+  "</HEAD >",
+  "</head\n>",
+  '</head a="</head>">',
+  "</head/>",
+];
+const BODY = [
+  "<body>",
+  "<p>",
+  "text",
+  "</body>",
+  "<svg>",
+  "<header>",
+  "<textarea></head></textarea>",
+];
 
 /** Returns a random document in which `^` marks the insertion point. */
 function markedDocument(random: Random): string {
@@ -505,9 +873,13 @@ function markedDocument(random: Random): string {
   const html = pick(random, HTML);
   switch (random(3)) {
     case 0:
-      return `${lead}${html}${pick(random, HEAD)}${content()}^${pick(random, END)}${rest}`;
+      return `${lead}${html}${pick(random, HEAD)}${content()}^${
+        pick(random, END)
+      }${rest}`;
     case 1:
-      return `${lead}${html}${pick(random, HEAD)}^${content()}${pick(random, BODY)}${rest}`;
+      return `${lead}${html}${pick(random, HEAD)}^${content()}${
+        pick(random, BODY)
+      }${rest}`;
     default:
       return `${lead}^${pick(random, BODY)}${rest}`;
   }
@@ -530,10 +902,16 @@ Deno.test(`injectScript() inserts the script and changes nothing else, in random
   for (let seed = SEED; seed < SEED + DOCUMENTS; seed++) {
     const random = generator(seed);
     const original = series(random, 30, FRAGMENTS);
-    const result = text(...await injected(chunksOf(bytes(original), () => 1 + random(12))));
+    const result = text(
+      ...await injected(chunksOf(bytes(original), () => 1 + random(12))),
+    );
     assertEquals(result.split(SCRIPT).length, 2, `seed ${seed}`);
     assertEquals(result.replace(SCRIPT, ""), original, `seed ${seed}`);
-    assertEquals(result, text(...await injected([bytes(original)])), `seed ${seed}`);
+    assertEquals(
+      result,
+      text(...await injected([bytes(original)])),
+      `seed ${seed}`,
+    );
     assertInserted(original);
   }
 });

@@ -4,7 +4,11 @@ import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import { captureLog } from "../_gateway.ts";
 
-const SCRIPT: ConfigScript = { bytes: new TextEncoder().encode("<SCRIPT>"), revision: "r1", isSecret: false };
+const SCRIPT: ConfigScript = {
+  bytes: new TextEncoder().encode("<SCRIPT>"),
+  revision: "r1",
+  isSecret: false,
+};
 const HTML = "<html><head></head><body></body></html>";
 const INJECTED = "<html><head><SCRIPT></head><body></body></html>";
 
@@ -18,23 +22,45 @@ interface Case {
 }
 
 async function inject(
-  { body = HTML, status = 200, headers = {}, method = "GET", requestHeaders = {}, script = SCRIPT }: Case,
+  {
+    body = HTML,
+    status = 200,
+    headers = {},
+    method = "GET",
+    requestHeaders = {},
+    script = SCRIPT,
+  }: Case,
 ) {
   const type = { "content-type": "text/html; charset=utf-8" };
-  const response = new Response(body, { status, headers: { ...type, ...headers } });
+  const response = new Response(body, {
+    status,
+    headers: { ...type, ...headers },
+  });
   const result = await injectPage(
     response,
     { method, headers: new Headers(requestHeaders) },
     () => Promise.resolve(script),
   );
-  return { status: result.status, headers: Object.fromEntries(result.headers), body: await result.text() };
+  return {
+    status: result.status,
+    headers: Object.fromEntries(result.headers),
+    body: await result.text(),
+  };
 }
 
 Deno.test("injectPage() inserts the script into a page in memory", async () => {
   const headers = new Headers({ "content-type": "text/html" });
-  const response = { status: 200, headers, body: new TextEncoder().encode(HTML) };
+  const response = {
+    status: 200,
+    headers,
+    body: new TextEncoder().encode(HTML),
+  };
   const request = { method: "GET", headers: new Headers() };
-  const page = await injectPage(response, request, () => Promise.resolve(SCRIPT));
+  const page = await injectPage(
+    response,
+    request,
+    () => Promise.resolve(SCRIPT),
+  );
   assertEquals(await page.text(), (await inject({})).body);
 });
 
@@ -64,31 +90,53 @@ Deno.test("injectPage() inserts the script into a page, and removes the headers 
 
 const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["text/html", { headers: { "content-type": "text/html" } }, true],
-  ["TEXT/HTML with a charset", { headers: { "content-type": "TEXT/HTML ; charset=ISO-8859-1" } }, true],
+  ["TEXT/HTML with a charset", {
+    headers: { "content-type": "TEXT/HTML ; charset=ISO-8859-1" },
+  }, true],
   ["an error page", { status: 404 }, true],
   ["a server's error page", { status: 503 }, true],
-  ["a page with an unknown charset", { headers: { "content-type": "text/html; charset=utf-32" } }, true],
-  ["a page whose charset is empty", { headers: { "content-type": "text/html; charset=" } }, true],
+  ["a page with an unknown charset", {
+    headers: { "content-type": "text/html; charset=utf-32" },
+  }, true],
+  ["a page whose charset is empty", {
+    headers: { "content-type": "text/html; charset=" },
+  }, true],
   ["XHTML", { headers: { "content-type": "application/xhtml+xml" } }, false],
   ["JSON", { headers: { "content-type": "application/json" } }, false],
-  ["text/html-sandboxed", { headers: { "content-type": "text/html-sandboxed" } }, false],
-  ["a part of a page", { status: 206, headers: { "content-range": "bytes 0-38/39" } }, false],
-  ["several content codings", { headers: { "content-encoding": "gzip, gzip" } }, false],
-  ["an unsupported content coding", { headers: { "content-encoding": "rot13" } }, false],
+  ["text/html-sandboxed", {
+    headers: { "content-type": "text/html-sandboxed" },
+  }, false],
+  ["a part of a page", {
+    status: 206,
+    headers: { "content-range": "bytes 0-38/39" },
+  }, false],
+  [
+    "several content codings",
+    { headers: { "content-encoding": "gzip, gzip" } },
+    false,
+  ],
+  ["an unsupported content coding", {
+    headers: { "content-encoding": "rot13" },
+  }, false],
 ];
 
 for (const [kind, response, isPage] of PAGES) {
   Deno.test(`injectPage() ${isPage ? "changes" : "does not change"} ${kind}`, async () => {
     const { status, body, headers } = await inject(response);
-    assertEquals([status, body], [response.status ?? 200, isPage ? INJECTED : HTML]);
+    assertEquals([status, body], [
+      response.status ?? 200,
+      isPage ? INJECTED : HTML,
+    ]);
     assertEquals(headers["cache-control"], isPage ? "no-cache" : undefined);
   });
 }
 
 /** All labels of UTF-16 (Encoding standard §4.2). */
-const UTF16_LABELS = "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le unicodefffe utf-16be".split(
-  " ",
-);
+const UTF16_LABELS =
+  "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le unicodefffe utf-16be"
+    .split(
+      " ",
+    );
 
 const UTF16_WARNING = {
   level: "WARN",
@@ -97,69 +145,147 @@ const UTF16_WARNING = {
 };
 
 /** Injects into a page, and returns whether it has changed, and the log. */
-async function injectWithLog(response: ResponseContent, requestHeaders: Record<string, string> = {}) {
+async function injectWithLog(
+  response: ResponseContent,
+  requestHeaders: Record<string, string> = {},
+) {
   const { log, lines } = captureLog();
   const request = { method: "GET", headers: new Headers(requestHeaders) };
-  const page = await injectPage(response, request, () => Promise.resolve(SCRIPT), log);
+  const page = await injectPage(
+    response,
+    request,
+    () => Promise.resolve(SCRIPT),
+    log,
+  );
   const text = new TextDecoder("latin1").decode(await page.bytes());
-  return { isChanged: text.includes("<SCRIPT>"), lines: lines.map(({ time: _, ...line }) => line) };
+  return {
+    isChanged: text.includes("<SCRIPT>"),
+    lines: lines.map(({ time: _, ...line }) => line),
+  };
 }
 
 for (const label of UTF16_LABELS) {
   Deno.test(`injectPage() warns of a page with the charset ${label}, which it does not change`, async () => {
-    for (const parameter of [`charset=${label}`, `a=b; charset="${label.toUpperCase()}"`]) {
-      const utf16 = () => new Response("<\0h\0", { headers: { "content-type": `text/html; ${parameter}` } });
-      assertEquals(await injectWithLog(utf16()), { isChanged: false, lines: [UTF16_WARNING] });
-      assertEquals(await injectWithLog(utf16(), { "sec-fetch-dest": "empty" }), { isChanged: false, lines: [] });
+    for (
+      const parameter of [
+        `charset=${label}`,
+        `a=b; charset="${label.toUpperCase()}"`,
+      ]
+    ) {
+      const utf16 = () =>
+        new Response("<\0h\0", {
+          headers: { "content-type": `text/html; ${parameter}` },
+        });
+      assertEquals(await injectWithLog(utf16()), {
+        isChanged: false,
+        lines: [UTF16_WARNING],
+      });
+      assertEquals(
+        await injectWithLog(utf16(), { "sec-fetch-dest": "empty" }),
+        { isChanged: false, lines: [] },
+      );
     }
   });
 }
 
 Deno.test("injectPage() warns of a page with a UTF-16 byte order mark, which it does not change", async () => {
   const headers = { "content-type": "text/html; charset=utf-8" };
-  for (const bytes of [[0xff, 0xfe, 0x3c, 0], [0xfe, 0xff, 0, 0x3c]].map((bytes) => Uint8Array.from(bytes))) {
-    const inMemory = { status: 200, headers: new Headers(headers), body: bytes };
+  for (
+    const bytes of [[0xff, 0xfe, 0x3c, 0], [0xfe, 0xff, 0, 0x3c]].map((bytes) =>
+      Uint8Array.from(bytes)
+    )
+  ) {
+    const inMemory = {
+      status: 200,
+      headers: new Headers(headers),
+      body: bytes,
+    };
     for (const page of [new Response(bytes, { headers }), inMemory]) {
-      assertEquals(await injectWithLog(page), { isChanged: false, lines: [UTF16_WARNING] });
+      assertEquals(await injectWithLog(page), {
+        isChanged: false,
+        lines: [UTF16_WARNING],
+      });
     }
   }
 });
 
 Deno.test("injectPage() warns of a page whose content codings it cannot decode", async () => {
   const { log, lines } = captureLog();
-  const headers = { "content-type": "text/html", "content-encoding": "gzip, gzip" };
+  const headers = {
+    "content-type": "text/html",
+    "content-encoding": "gzip, gzip",
+  };
   const response = new Response(HTML, { headers });
   const request = { method: "GET", headers: new Headers() };
-  assertEquals(await injectPage(response, request, () => Promise.reject(), log), response);
+  assertEquals(
+    await injectPage(response, request, () => Promise.reject(), log),
+    response,
+  );
   const detail = "expected a single content coding: gzip, deflate or br";
-  assertEquals(lines.map(({ level, msg, coding, detail }) => ({ level, msg, coding, detail })), [
-    { level: "WARN", msg: "rep.page.not_injected", coding: "gzip, gzip", detail },
-  ]);
+  assertEquals(
+    lines.map(({ level, msg, coding, detail }) => ({
+      level,
+      msg,
+      coding,
+      detail,
+    })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.page.not_injected",
+        coding: "gzip, gzip",
+        detail,
+      },
+    ],
+  );
 });
 
 Deno.test("injectPage() inserts the script into a page with the coding identity, or none", async () => {
   for (const coding of ["identity", "Identity", ""]) {
-    assertEquals((await inject({ headers: { "content-encoding": coding } })).body, INJECTED);
+    assertEquals(
+      (await inject({ headers: { "content-encoding": coding } })).body,
+      INJECTED,
+    );
   }
 });
 
 Deno.test("injectPage() returns the same object for a response that is not a page", async () => {
   const response = Response.json({});
-  assertEquals(await injectPage(response, { method: "GET", headers: new Headers() }, () => Promise.reject()), response);
+  assertEquals(
+    await injectPage(
+      response,
+      { method: "GET", headers: new Headers() },
+      () => Promise.reject(),
+    ),
+    response,
+  );
   await response.body?.cancel();
 });
 
 Deno.test("injectPage() adds no body to a 304 or a 204", async () => {
   for (const status of [204, 304]) {
-    const { body, headers } = await inject({ status, body: null, headers: { etag: '"x"' } });
+    const { body, headers } = await inject({
+      status,
+      body: null,
+      headers: { etag: '"x"' },
+    });
     assertEquals([body, headers.etag], ["", '"x"']);
   }
 });
 
 Deno.test("injectPage() decodes gzip before it looks for the head", async () => {
-  const body = new Blob([HTML]).stream().pipeThrough(new CompressionStream("gzip"));
-  const { headers, body: text } = await inject({ body, headers: { "content-encoding": "gzip", etag: '"a"' } });
-  assertEquals([text, headers["content-encoding"], headers.etag], [INJECTED, undefined, 'W/"rep-r1-%22a%22"']);
+  const body = new Blob([HTML]).stream().pipeThrough(
+    new CompressionStream("gzip"),
+  );
+  const { headers, body: text } = await inject({
+    body,
+    headers: { "content-encoding": "gzip", etag: '"a"' },
+  });
+  assertEquals([text, headers["content-encoding"], headers.etag], [
+    INJECTED,
+    undefined,
+    'W/"rep-r1-%22a%22"',
+  ]);
 });
 
 Deno.test("injectPage() inserts the script into an empty page", async () => {
@@ -167,9 +293,17 @@ Deno.test("injectPage() inserts the script into an empty page", async () => {
 });
 
 Deno.test("injectPage() responds to HEAD with a body that is empty and not null, for which Deno.serve would add a length", async () => {
-  const response = new Response(null, { headers: { "content-type": "text/html" } });
-  const result = await injectPage(response, { method: "HEAD", headers: new Headers() }, () => Promise.resolve(SCRIPT));
-  assertEquals([result.body instanceof ReadableStream, await result.text()], [true, ""]);
+  const response = new Response(null, {
+    headers: { "content-type": "text/html" },
+  });
+  const result = await injectPage(response, {
+    method: "HEAD",
+    headers: new Headers(),
+  }, () => Promise.resolve(SCRIPT));
+  assertEquals([result.body instanceof ReadableStream, await result.text()], [
+    true,
+    "",
+  ]);
 });
 
 Deno.test("injectPage() responds to HEAD with the page's headers and no body", async () => {
@@ -178,7 +312,11 @@ Deno.test("injectPage() responds to HEAD with the page's headers and no body", a
     method: "HEAD",
     headers: { "content-length": "39", etag: '"a"' },
   });
-  assertEquals([body, headers["content-length"], headers.etag], ["", undefined, 'W/"rep-r1-%22a%22"']);
+  assertEquals([body, headers["content-length"], headers.etag], [
+    "",
+    undefined,
+    'W/"rep-r1-%22a%22"',
+  ]);
 });
 
 for (
@@ -188,15 +326,26 @@ for (
 ) {
   Deno.test(`injectPage() cancels the body that a ${kind} response does not need`, async () => {
     let isCancelled = false;
-    const body = new ReadableStream({ cancel: () => void (isCancelled = true) });
-    const response = new Response(body, { headers: { "content-type": "text/html", "etag": '"a"' } });
-    const result = await injectPage(response, { method, headers: new Headers(headers) }, () => Promise.resolve(SCRIPT));
+    const body = new ReadableStream({
+      cancel: () => void (isCancelled = true),
+    });
+    const response = new Response(body, {
+      headers: { "content-type": "text/html", "etag": '"a"' },
+    });
+    const result = await injectPage(response, {
+      method,
+      headers: new Headers(headers),
+    }, () => Promise.resolve(SCRIPT));
     assertEquals([await result.text(), isCancelled], ["", true]);
   });
 }
 
 const SECRET = { ...SCRIPT, isSecret: true };
-const CACHING: [original: string | undefined, script: ConfigScript, expected: string][] = [
+const CACHING: [
+  original: string | undefined,
+  script: ConfigScript,
+  expected: string,
+][] = [
   [undefined, SCRIPT, "no-cache"],
   ["public, max-age=3600", SCRIPT, "no-cache"],
   ["private, max-age=60", SCRIPT, "private, no-cache"],
@@ -208,7 +357,10 @@ const CACHING: [original: string | undefined, script: ConfigScript, expected: st
 
 for (const [original, script, expected] of CACHING) {
   Deno.test(`injectPage() replaces ${original ?? "no cache-control"} of a page ${script.isSecret ? "with" : "without"} secrets by ${expected}`, async () => {
-    const { headers } = await inject({ script, headers: original === undefined ? {} : { "cache-control": original } });
+    const { headers } = await inject({
+      script,
+      headers: original === undefined ? {} : { "cache-control": original },
+    });
     assertEquals(headers["cache-control"], expected);
   });
 }
@@ -226,11 +378,22 @@ const CACHING_HEADERS = {
   "warning": '110 - "Response is Stale"',
   "x-accel-expires": "3600",
 };
-const FRAGMENT_REQUEST = { "sec-fetch-dest": "empty", "sec-fetch-mode": "cors" };
+const FRAGMENT_REQUEST = {
+  "sec-fetch-dest": "empty",
+  "sec-fetch-mode": "cors",
+};
 
-for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values", SECRET]] as const) {
+for (
+  const [kind, script] of [["a page", SCRIPT], [
+    "a page with SENSITIVE values",
+    SECRET,
+  ]] as const
+) {
   Deno.test(`injectPage() removes all other caching headers of ${kind}`, async () => {
-    const { headers } = await inject({ script, headers: { ...CACHING_HEADERS, "x-own": "kept" } });
+    const { headers } = await inject({
+      script,
+      headers: { ...CACHING_HEADERS, "x-own": "kept" },
+    });
     assertEquals(headers, {
       "cache-control": script.isSecret ? "no-store" : "no-cache",
       "content-type": "text/html; charset=utf-8",
@@ -241,13 +404,35 @@ for (const [kind, script] of [["a page", SCRIPT], ["a page with SENSITIVE values
 }
 
 Deno.test("injectPage() removes all other caching headers of a 304 and of a fragment", async () => {
-  const original = { ...CACHING_HEADERS, "cache-control": "public, max-age=60", "etag": '"a"' };
-  const notModified = await inject({ headers: original, requestHeaders: { "if-none-match": 'W/"rep-r1-%22a%22"' } });
-  const caching = { "cache-control": "no-cache", "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode" };
-  assertEquals([notModified.status, notModified.headers], [304, { ...caching, "etag": 'W/"rep-r1-%22a%22"' }]);
-  const fragment = await inject({ headers: original, requestHeaders: FRAGMENT_REQUEST });
-  const unchanged = { "content-type": "text/html; charset=utf-8", "etag": '"a"' };
-  assertEquals([fragment.status, fragment.headers], [200, { ...caching, ...unchanged }]);
+  const original = {
+    ...CACHING_HEADERS,
+    "cache-control": "public, max-age=60",
+    "etag": '"a"',
+  };
+  const notModified = await inject({
+    headers: original,
+    requestHeaders: { "if-none-match": 'W/"rep-r1-%22a%22"' },
+  });
+  const caching = {
+    "cache-control": "no-cache",
+    "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
+  };
+  assertEquals([notModified.status, notModified.headers], [304, {
+    ...caching,
+    "etag": 'W/"rep-r1-%22a%22"',
+  }]);
+  const fragment = await inject({
+    headers: original,
+    requestHeaders: FRAGMENT_REQUEST,
+  });
+  const unchanged = {
+    "content-type": "text/html; charset=utf-8",
+    "etag": '"a"',
+  };
+  assertEquals([fragment.status, fragment.headers], [200, {
+    ...caching,
+    ...unchanged,
+  }]);
 });
 
 const VARY: [original: string | undefined, expected: string][] = [
@@ -260,28 +445,61 @@ const VARY: [original: string | undefined, expected: string][] = [
 
 for (const [original, expected] of VARY) {
   Deno.test(`injectPage() varies a page and a fragment by ${expected} if the upstream varies them by ${original}`, async () => {
-    for (const requestHeaders of [{}, { "sec-fetch-dest": "document" }, FRAGMENT_REQUEST]) {
-      const { headers } = await inject({ headers: original === undefined ? {} : { vary: original }, requestHeaders });
+    for (
+      const requestHeaders of [
+        {},
+        { "sec-fetch-dest": "document" },
+        FRAGMENT_REQUEST,
+      ]
+    ) {
+      const { headers } = await inject({
+        headers: original === undefined ? {} : { vary: original },
+        requestHeaders,
+      });
       assertEquals(headers.vary, expected);
     }
   });
 }
 
-for (const destination of [undefined, "document", "iframe", "object", "serviceworker"]) {
+for (
+  const destination of [
+    undefined,
+    "document",
+    "iframe",
+    "object",
+    "serviceworker",
+  ]
+) {
   Deno.test(`injectPage() changes HTML for the destination ${destination}`, async () => {
-    const requestHeaders = destination === undefined ? undefined : { "sec-fetch-dest": destination };
-    assertEquals((await inject(requestHeaders === undefined ? {} : { requestHeaders })).body, INJECTED);
+    const requestHeaders = destination === undefined
+      ? undefined
+      : { "sec-fetch-dest": destination };
+    assertEquals(
+      (await inject(requestHeaders === undefined ? {} : { requestHeaders }))
+        .body,
+      INJECTED,
+    );
   });
 }
 
 Deno.test("injectPage() changes HTML for a navigation that a service worker passes on", async () => {
-  const requestHeaders = { "sec-fetch-dest": "empty", "sec-fetch-mode": "navigate" };
+  const requestHeaders = {
+    "sec-fetch-dest": "empty",
+    "sec-fetch-mode": "navigate",
+  };
   assertEquals((await inject({ requestHeaders })).body, INJECTED);
 });
 
 Deno.test("injectPage() does not change the body and the validators of a fragment that a script requests", async () => {
-  const validators = { "etag": '"a"', "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT", "content-length": "39" };
-  const { status, headers, body } = await inject({ headers: validators, requestHeaders: FRAGMENT_REQUEST });
+  const validators = {
+    "etag": '"a"',
+    "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT",
+    "content-length": "39",
+  };
+  const { status, headers, body } = await inject({
+    headers: validators,
+    requestHeaders: FRAGMENT_REQUEST,
+  });
   const expected = {
     ...validators,
     "cache-control": "no-cache",
@@ -292,7 +510,11 @@ Deno.test("injectPage() does not change the body and the validators of a fragmen
 });
 
 Deno.test("injectPage() does not decode a fragment", async () => {
-  const response = { headers: { "content-encoding": "gzip" }, body: "encoded", requestHeaders: FRAGMENT_REQUEST };
+  const response = {
+    headers: { "content-encoding": "gzip" },
+    body: "encoded",
+    requestHeaders: FRAGMENT_REQUEST,
+  };
   const { headers, body } = await inject(response);
   assertEquals([body, headers["content-encoding"]], ["encoded", "gzip"]);
 });
@@ -300,11 +522,20 @@ Deno.test("injectPage() does not decode a fragment", async () => {
 Deno.test("injectPage() never confirms a stored fragment as a page, nor a stored page as a fragment", async () => {
   const stored = { fragment: '"a"', page: 'W/"rep-r1-%22a%22"' };
   const statusFor = async (ifNoneMatch: string, destination: string) => {
-    const requestHeaders = { "if-none-match": ifNoneMatch, "sec-fetch-dest": destination };
+    const requestHeaders = {
+      "if-none-match": ifNoneMatch,
+      "sec-fetch-dest": destination,
+    };
     return (await inject({ headers: { etag: '"a"' }, requestHeaders })).status;
   };
-  assertEquals([await statusFor(stored.fragment, "document"), await statusFor(stored.page, "empty")], [200, 200]);
-  assertEquals([await statusFor(stored.page, "document"), await statusFor(stored.fragment, "empty")], [304, 304]);
+  assertEquals([
+    await statusFor(stored.fragment, "document"),
+    await statusFor(stored.page, "empty"),
+  ], [200, 200]);
+  assertEquals([
+    await statusFor(stored.page, "document"),
+    await statusFor(stored.fragment, "empty"),
+  ], [304, 304]);
 });
 
 Deno.test("injectPage() sends the Content Security Policy with a 304, which replaces that of the stored page", async () => {
@@ -324,7 +555,10 @@ Deno.test("injectPage() sends the Content Security Policy with a 304, which repl
 });
 
 Deno.test("injectPage() sets no ETag for a page with SENSITIVE values, or for one without a validator", async () => {
-  assertEquals((await inject({ script: SECRET, headers: { etag: '"a"' } })).headers.etag, undefined);
+  assertEquals(
+    (await inject({ script: SECRET, headers: { etag: '"a"' } })).headers.etag,
+    undefined,
+  );
   assertEquals((await inject({})).headers.etag, undefined);
 });
 
@@ -340,25 +574,49 @@ const CONDITIONS: [ifNoneMatch: string, expected: 200 | 304][] = [
 
 for (const [ifNoneMatch, expected] of CONDITIONS) {
   Deno.test(`injectPage() responds to If-None-Match: ${ifNoneMatch} with ${expected}`, async () => {
-    const page = { headers: { etag: '"a"', "content-length": "39" }, requestHeaders: { "if-none-match": ifNoneMatch } };
+    const page = {
+      headers: { etag: '"a"', "content-length": "39" },
+      requestHeaders: { "if-none-match": ifNoneMatch },
+    };
     const { status, headers, body } = await inject(page);
-    assertEquals([status, body, headers.etag], [expected, expected === 304 ? "" : INJECTED, 'W/"rep-r1-%22a%22"']);
+    assertEquals([status, body, headers.etag], [
+      expected,
+      expected === 304 ? "" : INJECTED,
+      'W/"rep-r1-%22a%22"',
+    ]);
     assertEquals((await inject({ ...page, method: "POST" })).status, 200);
     assertEquals((await inject({ ...page, status: 404 })).status, 404);
   });
 }
 
 const PRECONDITIONS_AND_RANGE = ["if-none-match", "if-modified-since", "range"];
-const REQUESTS: [kind: string, method: string, headers: Record<string, string>, omitted: string[]][] = [
-  ["a navigation", "GET", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, PRECONDITIONS_AND_RANGE],
-  ["a page from a cache", "GET", { accept: "*/*", "if-none-match": 'W/"rep-r1-x"' }, PRECONDITIONS_AND_RANGE],
-  ["a fragment", "GET", { "accept": "text/html", "sec-fetch-dest": "empty", "if-none-match": '"x"' }, []],
+const REQUESTS: [
+  kind: string,
+  method: string,
+  headers: Record<string, string>,
+  omitted: string[],
+][] = [
+  ["a navigation", "GET", {
+    accept: "text/html,application/xhtml+xml,*/*;q=0.8",
+  }, PRECONDITIONS_AND_RANGE],
+  ["a page from a cache", "GET", {
+    accept: "*/*",
+    "if-none-match": 'W/"rep-r1-x"',
+  }, PRECONDITIONS_AND_RANGE],
+  ["a fragment", "GET", {
+    "accept": "text/html",
+    "sec-fetch-dest": "empty",
+    "if-none-match": '"x"',
+  }, []],
   ["a script", "GET", { accept: "*/*", "if-none-match": '"x"' }, []],
   ["an upload", "POST", { accept: "text/html" }, []],
 ];
 
 for (const [kind, method, headers, omitted] of REQUESTS) {
   Deno.test(`headersToOmit() returns ${omitted.length === 0 ? "nothing" : "preconditions and the range"} for ${kind}`, () => {
-    assertEquals([...headersToOmit({ method, headers: new Headers(headers) })], omitted);
+    assertEquals(
+      [...headersToOmit({ method, headers: new Headers(headers) })],
+      omitted,
+    );
   });
 }

@@ -51,7 +51,10 @@ export class Process {
   /** Callbacks that are due while the process is stalled; `undefined` while it runs. */
   #stalled: (() => void)[] | undefined;
 
-  constructor(simulation: Simulation, { hash, instanceId, maxRepresentatives }: ProcessOptions) {
+  constructor(
+    simulation: Simulation,
+    { hash, instanceId, maxRepresentatives }: ProcessOptions,
+  ) {
     this.#simulation = simulation;
     this.hash = hash;
     this.#instanceId = instanceId;
@@ -59,11 +62,15 @@ export class Process {
     this.#drift = 0.99 + 0.02 * simulation.random();
     this.#offset = simulation.between(-30_000, 30_000);
     // Random digits first, since the order of the ids determines the representatives.
-    this.name = `${simulation.between(100, 999)}-${simulation.processes.push(this)}`;
+    this.name = `${simulation.between(100, 999)}-${
+      simulation.processes.push(this)
+    }`;
     this.clock = {
-      now: () => START + Math.floor(simulation.now * this.#drift) + this.#offset,
+      now: () =>
+        START + Math.floor(simulation.now * this.#drift) + this.#offset,
       monotonic: () => simulation.now,
-      after: (ms, callback) => simulation.after(ms / this.#drift, () => this.run(callback)),
+      after: (ms, callback) =>
+        simulation.after(ms / this.#drift, () => this.run(callback)),
     };
     this.rollout = new Rollout({
       store: this.#recording(
@@ -190,15 +197,25 @@ export class Process {
     this.activations.push({ at: this.#simulation.now, hash: active });
     if (previous === undefined) return;
     if (this.#hasWriteFailed) {
-      return this.#hashes.has(active) ? undefined : this.fail(`switched to ${active} without a heartbeat`);
+      return this.#hashes.has(active)
+        ? undefined
+        : this.fail(`switched to ${active} without a heartbeat`);
     }
     const others = this.#observed.filter(({ id }) => id !== this.name);
     const isAlive = ({ hasLeft, instanceId, ageMs }: ObservedMember) => {
-      const isPredecessor = instanceId !== undefined && instanceId === this.#instanceId;
+      const isPredecessor = instanceId !== undefined &&
+        instanceId === this.#instanceId;
       return !hasLeft && ageMs < (isPredecessor ? LATE_MS : DEAD_MS);
     };
-    const living = others.filter((member) => member.hash === previous && isAlive(member));
-    const isOlder = ({ rank }: Member) => others.some((it) => it.hash === active && it.rank < rank);
-    if (living.some(isOlder)) this.fail(`switched from ${previous}, which lives, to the older ${active}`);
+    const living = others.filter((member) =>
+      member.hash === previous && isAlive(member)
+    );
+    const isOlder = ({ rank }: Member) =>
+      others.some((it) => it.hash === active && it.rank < rank);
+    if (living.some(isOlder)) {
+      this.fail(
+        `switched from ${previous}, which lives, to the older ${active}`,
+      );
+    }
   }
 }

@@ -32,22 +32,38 @@ export class Scenario {
     this.#simulation = new Simulation(seed);
     this.#level = level;
     this.#style = this.#simulation.pick(STYLES);
-    this.#hasInstanceIds = this.#style !== "overlapping" && this.#simulation.chance(0.5);
-    this.#hasSameInstanceId = level === "low" && !this.#hasInstanceIds && this.#simulation.chance(0.3);
+    this.#hasInstanceIds = this.#style !== "overlapping" &&
+      this.#simulation.chance(0.5);
+    this.#hasSameInstanceId = level === "low" && !this.#hasInstanceIds &&
+      this.#simulation.chance(0.3);
     const allowsFew = level !== "low" && this.#style !== "reload"; // otherwise all representatives may reload at once
-    this.#maxRepresentatives = allowsFew && this.#simulation.chance(0.5) ? 2 : 8;
+    this.#maxRepresentatives = allowsFew && this.#simulation.chance(0.5)
+      ? 2
+      : 8;
     if (this.#simulation.chance(0.5)) {
-      this.#simulation.conditions.latencyMs = this.#simulation.pick([5, 50, level === "low" ? 50 : 1_000]);
+      this.#simulation.conditions.latencyMs = this.#simulation.pick([
+        5,
+        50,
+        level === "low" ? 50 : 1_000,
+      ]);
     }
-    if (level !== "low" && this.#simulation.chance(0.3)) this.#simulation.conditions.conflicts = 0.2;
+    if (level !== "low" && this.#simulation.chance(0.3)) {
+      this.#simulation.conditions.conflicts = 0.2;
+    }
   }
 
   /** @throws {Error} If an invariant was violated. */
   async run(): Promise<void> {
     const replicas = this.#simulation.pick([1, 2, 2, 3, 4]);
-    for (let index = 0; index < replicas; index++) this.#replicas.push(this.#start(index));
+    for (let index = 0; index < replicas; index++) {
+      this.#replicas.push(this.#start(index));
+    }
     await this.#simulation.advance(this.#simulation.between(0, 10_000));
-    for (let rollouts = this.#simulation.between(1, this.#level === "low" ? 2 : 3); rollouts > 0; rollouts--) {
+    for (
+      let rollouts = this.#simulation.between(1, this.#level === "low" ? 2 : 3);
+      rollouts > 0;
+      rollouts--
+    ) {
       if (this.#level === "low") await this.#rollOutWithoutFaults();
       else await this.#rollOutWithFaults();
     }
@@ -57,13 +73,19 @@ export class Scenario {
   #start(index: number, hash = this.#target): Process {
     const ownId = this.#hasInstanceIds ? `:${index}` : undefined;
     const instanceId = this.#hasSameInstanceId ? "same" : ownId;
-    return new Process(this.#simulation, { hash, maxRepresentatives: this.#maxRepresentatives, instanceId });
+    return new Process(this.#simulation, {
+      hash,
+      maxRepresentatives: this.#maxRepresentatives,
+      instanceId,
+    });
   }
 
   /** Returns a new version or an earlier one. */
   #chooseTarget(): string {
     const simulation = this.#simulation;
-    const earlier = this.#versions.filter((version) => version !== this.#target);
+    const earlier = this.#versions.filter((version) =>
+      version !== this.#target
+    );
     this.#isNew = earlier.length === 0 || simulation.chance(0.6);
     if (!this.#isNew) return simulation.pick(earlier);
     const version = `v${this.#versions.length + 1}`;
@@ -75,11 +97,16 @@ export class Scenario {
   async #rollOutWithoutFaults(): Promise<void> {
     const simulation = this.#simulation;
     const before = this.#target;
-    const dead = new Set(simulation.processes.filter(({ isAlive }) => !isAlive));
+    const dead = new Set(
+      simulation.processes.filter(({ isAlive }) => !isAlive),
+    );
     const startedAt = simulation.now;
     const target = this.#chooseTarget();
     const isAborted = this.#replicas.length > 1 && simulation.chance(0.3);
-    await this.#replace(target, isAborted ? simulation.between(1, this.#replicas.length - 1) : Infinity);
+    await this.#replace(
+      target,
+      isAborted ? simulation.between(1, this.#replicas.length - 1) : Infinity,
+    );
     if (isAborted) await this.#rollBack(before);
     await this.#agree();
     const path = isAborted ? [before, target, before] : [before, target];
@@ -97,7 +124,9 @@ export class Scenario {
     const simulation = this.#simulation;
     const isInOrder = simulation.chance(0.5); // otherwise the previous rollout may reach the store after this one
     if (isInOrder) await this.#agree();
-    const count = simulation.chance(0.4) ? simulation.between(1, this.#replicas.length) : Infinity;
+    const count = simulation.chance(0.4)
+      ? simulation.between(1, this.#replicas.length)
+      : Infinity;
     const target = this.#chooseTarget();
     this.#isNew &&= isInOrder;
     await this.#replace(target, count);
@@ -121,19 +150,29 @@ export class Scenario {
     for (const [index, replica] of this.#replicas.entries()) {
       if (index >= count) return;
       await simulation.advance(this.#pause());
-      if (replica.hash !== target || !replica.isAlive) await this.#replaceOne(index, replica);
-      if (simulation.chance(this.#level === "low" ? 0.2 : 0.5)) await this.#injectFault();
+      if (replica.hash !== target || !replica.isAlive) {
+        await this.#replaceOne(index, replica);
+      }
+      if (simulation.chance(this.#level === "low" ? 0.2 : 0.5)) {
+        await this.#injectFault();
+      }
       if (simulation.chance(0.05)) await this.#agree();
     }
   }
 
   #pause(): number {
     return (this.#level === "low" ? 500 : 0) +
-      this.#simulation.pick([0, this.#simulation.between(0, 1_000), this.#simulation.between(0, 15_000)]);
+      this.#simulation.pick([
+        0,
+        this.#simulation.between(0, 1_000),
+        this.#simulation.between(0, 15_000),
+      ]);
   }
 
   async #replaceOne(index: number, replica: Process): Promise<void> {
-    if (this.#style === "reload" && replica.isAlive) return replica.reload(this.#target);
+    if (this.#style === "reload" && replica.isAlive) {
+      return replica.reload(this.#target);
+    }
     if (this.#style === "overlapping") {
       this.#replicas[index] = this.#start(index);
       await this.#simulation.advance(this.#pause());
@@ -148,9 +187,18 @@ export class Scenario {
 
   /** A single process waits only until its predecessor, which has its instance ID, is late. */
   async #checkSoonActive(process: Process | undefined): Promise<void> {
-    if (this.#replicas.length > 1 || !this.#hasInstanceIds || this.#level !== "low") return;
-    await this.#simulation.advance(LATE_MS + 10 * this.#simulation.conditions.latencyMs);
-    if (!process?.rollout.isActive) process?.fail("had to wait for longer than until its predecessor was late");
+    if (
+      this.#replicas.length > 1 || !this.#hasInstanceIds ||
+      this.#level !== "low"
+    ) return;
+    await this.#simulation.advance(
+      LATE_MS + 10 * this.#simulation.conditions.latencyMs,
+    );
+    if (!process?.rollout.isActive) {
+      process?.fail(
+        "had to wait for longer than until its predecessor was late",
+      );
+    }
   }
 
   async #end(process: Process): Promise<void> {
@@ -160,10 +208,16 @@ export class Scenario {
 
   async #injectFault(): Promise<void> {
     const simulation = this.#simulation;
-    simulation.pick(simulation.living)?.setClock(simulation.between(-30_000, 30_000));
-    if (this.#level === "low") return await this.#restart(simulation.between(0, 9_000));
+    simulation.pick(simulation.living)?.setClock(
+      simulation.between(-30_000, 30_000),
+    );
+    if (this.#level === "low") {
+      return await this.#restart(simulation.between(0, 9_000));
+    }
     const maxMs = this.#level === "medium" ? 8_000 : 150_000;
-    const ms = simulation.chance(0.5) ? simulation.between(0, maxMs) : simulation.between(0, maxMs / 10);
+    const ms = simulation.chance(0.5)
+      ? simulation.between(0, maxMs)
+      : simulation.between(0, maxMs / 10);
     const victim = simulation.pick(simulation.living);
     const faults = [
       () => victim?.stall(ms),
@@ -196,7 +250,9 @@ export class Scenario {
     const expected = this.#expected() ?? await this.#simulation.newestHash();
     for (const process of this.#simulation.living) {
       if (process.rollout.active !== expected) {
-        process.fail(`considers ${process.rollout.active} active, not ${expected}`);
+        process.fail(
+          `considers ${process.rollout.active} active, not ${expected}`,
+        );
       }
     }
     this.#simulation.check();
@@ -206,12 +262,18 @@ export class Scenario {
   #expected(): string | undefined {
     const hashes = this.#simulation.living.map(({ hash }) => hash);
     if (hashes.every((hash) => hash === this.#target)) return this.#target;
-    return this.#isNew && this.#level !== "high" && hashes.includes(this.#target) ? this.#target : undefined;
+    return this.#isNew && this.#level !== "high" &&
+        hashes.includes(this.#target)
+      ? this.#target
+      : undefined;
   }
 }
 
 /** Returns whether the activations follow the path, with gaps but never back. */
-function isSubsequence(activations: readonly string[], path: readonly string[]): boolean {
+function isSubsequence(
+  activations: readonly string[],
+  path: readonly string[],
+): boolean {
   let at = 0;
   return activations.every((hash) => {
     at = path.indexOf(hash, at);

@@ -42,7 +42,11 @@ export class Simulation extends SeededChoices {
   async advance(ms: number): Promise<void> {
     await settle(); // reactions to what the scenario has just done
     const end = this.now + ms;
-    for (let timer = this.#timers.next(end); timer !== undefined; timer = this.#timers.next(end)) {
+    for (
+      let timer = this.#timers.next(end);
+      timer !== undefined;
+      timer = this.#timers.next(end)
+    ) {
       if (timer.isCancelled) continue;
       this.now = timer.at;
       timer.callback();
@@ -75,7 +79,8 @@ export class Simulation extends SeededChoices {
       get: (key) => this.#request(process, () => shared.get(key)),
       getMany: (keys) => this.#request(process, () => shared.getMany(keys)),
       list: (prefix) => this.#request(process, () => shared.list(prefix)),
-      commit: (checks, writes) => this.#request(process, () => this.#commit(process, checks, writes)),
+      commit: (checks, writes) =>
+        this.#request(process, () => this.#commit(process, checks, writes)),
       watch: () => () => {},
       close: () => {},
     };
@@ -89,9 +94,15 @@ export class Simulation extends SeededChoices {
   #request<T>(process: Process, work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const arrive = () => {
-        if (process.isDisconnected || this.conditions.store === "paused") return process.hold(arrive);
-        const respond = (deliver: () => void) => this.#delay(() => process.run(deliver));
-        work().then((result) => respond(() => resolve(result)), (error) => respond(() => reject(error)));
+        if (process.isDisconnected || this.conditions.store === "paused") {
+          return process.hold(arrive);
+        }
+        const respond = (deliver: () => void) =>
+          this.#delay(() => process.run(deliver));
+        work().then(
+          (result) => respond(() => resolve(result)),
+          (error) => respond(() => reject(error)),
+        );
       };
       this.#delay(arrive);
     });
@@ -103,22 +114,42 @@ export class Simulation extends SeededChoices {
     else this.after(this.random() * latencyMs, arrive);
   }
 
-  async #commit(process: Process, checks: Parameters<Store["commit"]>[0], writes: readonly Write[]) {
-    if (this.conditions.store === "full") throw new TypeError("database or disk is full");
-    if (this.conditions.conflicts > 0 && this.chance(this.conditions.conflicts)) return undefined;
+  async #commit(
+    process: Process,
+    checks: Parameters<Store["commit"]>[0],
+    writes: readonly Write[],
+  ) {
+    if (this.conditions.store === "full") {
+      throw new TypeError("database or disk is full");
+    }
+    if (
+      this.conditions.conflicts > 0 && this.chance(this.conditions.conflicts)
+    ) return undefined;
     const version = await this.#shared.commit(checks, writes);
-    for (const write of version === undefined ? [] : writes) await this.#checkRank(process, write, version ?? "");
+    for (const write of version === undefined ? [] : writes) {
+      await this.#checkRank(process, write, version ?? "");
+    }
     return version;
   }
 
   /** A configuration keeps its rank for as long as it has an entry, and a new one gets a rank above all others. */
-  async #checkRank(process: Process, { key, value }: Write, version: string): Promise<void> {
+  async #checkRank(
+    process: Process,
+    { key, value }: Write,
+    version: string,
+  ): Promise<void> {
     const { hash, rank, hasLeft } = (value ?? {}) as Partial<Member>;
-    if (key[0] !== "member" || hash === undefined || rank === undefined || hasLeft) return;
+    if (
+      key[0] !== "member" || hash === undefined || rank === undefined || hasLeft
+    ) return;
     this.#writtenAt.set(version, this.now);
     const members = await this.#shared.list<Member>(["member"]);
-    const other = members.find((it) => it.key[1] !== key[1] && it.value.hash === hash && it.value.rank !== rank);
-    if (other && !this.#excused.has(hash)) process.fail(`took rank ${rank} for ${hash} next to ${other.value.rank}`);
+    const other = members.find((it) =>
+      it.key[1] !== key[1] && it.value.hash === hash && it.value.rank !== rank
+    );
+    if (other && !this.#excused.has(hash)) {
+      process.fail(`took rank ${rank} for ${hash} next to ${other.value.rank}`);
+    }
     const highest = Math.max(0, ...this.#ranks.values());
     if (!this.#ranks.has(hash) && rank <= highest) {
       process.fail(`took rank ${rank} for the new ${hash}, below ${highest}`);
@@ -128,7 +159,10 @@ export class Simulation extends SeededChoices {
 
   /** Restores the store and all connections. */
   heal(): void {
-    Object.assign(this.conditions, { latencyMs: Math.min(this.conditions.latencyMs, 100), store: "up" });
+    Object.assign(this.conditions, {
+      latencyMs: Math.min(this.conditions.latencyMs, 100),
+      store: "up",
+    });
     for (const process of this.processes) {
       process.resume();
       process.flush();
@@ -148,7 +182,9 @@ export class Simulation extends SeededChoices {
   async newestHash(): Promise<string | undefined> {
     const hashes = new Set(this.living.map(({ hash }) => hash));
     const members = await this.#shared.list<Member>(["member"]);
-    const ranked = members.map(({ value }) => value).filter(({ hash }) => hashes.has(hash));
+    const ranked = members.map(({ value }) => value).filter(({ hash }) =>
+      hashes.has(hash)
+    );
     return ranked.sort((a, b) => b.rank - a.rank)[0]?.hash;
   }
 }

@@ -15,7 +15,11 @@ export class TimerQueue {
     const timer = { at, order: this.#count++, callback, isCancelled: false };
     const heap = this.#heap;
     let index = heap.push(timer) - 1;
-    for (let parent = (index - 1) >> 1; index > 0 && isBefore(timer, heap[parent]); parent = (index - 1) >> 1) {
+    for (
+      let parent = (index - 1) >> 1;
+      index > 0 && isBefore(timer, heap[parent]);
+      parent = (index - 1) >> 1
+    ) {
       heap[index] = heap[parent] as Timer;
       index = parent;
     }

@@ -19,8 +19,14 @@ function observeAll(
 ): Observation {
   let previous: ReadonlyMap<string, Observation> = new Map();
   for (const it of versions) {
-    const { version, isScheduled } = typeof it === "string" ? { version: it, isScheduled: true } : it;
-    previous = observe([{ key: ["member", "1"], value: member, version }], { previous, now: NOW, isScheduled });
+    const { version, isScheduled } = typeof it === "string"
+      ? { version: it, isScheduled: true }
+      : it;
+    previous = observe([{ key: ["member", "1"], value: member, version }], {
+      previous,
+      now: NOW,
+      isScheduled,
+    });
   }
   return previous.get("1") as Observation;
 }
@@ -30,7 +36,9 @@ function classify(observation: Observation) {
 }
 
 Deno.test("observe() detects a late member after two periods without a heartbeat and a dead one after four", () => {
-  const states = [1, 2, 3, 4, 5].map((count) => classify(observeAll(Array(count).fill("v"))).slice(0, 3));
+  const states = [1, 2, 3, 4, 5].map((count) =>
+    classify(observeAll(Array(count).fill("v"))).slice(0, 3)
+  );
   assertEquals(states, [
     [true, true, false],
     [true, true, false],
@@ -47,32 +55,54 @@ Deno.test("observe() restarts counting at every change", () => {
 Deno.test("observe() counts periods, however many unscheduled observations there are", () => {
   const between = { version: "v", isScheduled: false };
   assertEquals(observeAll([between, "v"]).unchangedPeriods, 0);
-  assertEquals(observeAll(["v", between, between, between, "v"]).unchangedPeriods, 1);
-  assertEquals(observeAll(["v", { version: "w", isScheduled: false }, "w"]).unchangedPeriods, 0);
+  assertEquals(
+    observeAll(["v", between, between, between, "v"]).unchangedPeriods,
+    1,
+  );
+  assertEquals(
+    observeAll(["v", { version: "w", isScheduled: false }, "w"])
+      .unchangedPeriods,
+    0,
+  );
 });
 
 Deno.test("observe() presumes a member alive whose heartbeat is at most ten minutes old, or in the future", () => {
-  const isLiveAt = (heartbeatAt: number) => isLive(observeAll(["v"], { ...MEMBER, heartbeatAt }));
-  assertEquals([NOW - 600_001, NOW - 600_000, NOW + 600_000].map(isLiveAt), [false, true, true]);
-});
-
-Deno.test("observe() presumes a member alive that sends heartbeats, however wrong its clock is", () => {
-  const member = { ...MEMBER, heartbeatAt: NOW - 86_400_000 };
-  assertEquals([["v"], ["v", "v"], ["v", "w"]].map((versions) => isLive(observeAll(versions, member))), [
+  const isLiveAt = (heartbeatAt: number) =>
+    isLive(observeAll(["v"], { ...MEMBER, heartbeatAt }));
+  assertEquals([NOW - 600_001, NOW - 600_000, NOW + 600_000].map(isLiveAt), [
     false,
-    false,
+    true,
     true,
   ]);
 });
 
+Deno.test("observe() presumes a member alive that sends heartbeats, however wrong its clock is", () => {
+  const member = { ...MEMBER, heartbeatAt: NOW - 86_400_000 };
+  assertEquals(
+    [["v"], ["v", "v"], ["v", "w"]].map((versions) =>
+      isLive(observeAll(versions, member))
+    ),
+    [
+      false,
+      false,
+      true,
+    ],
+  );
+});
+
 Deno.test("isLive() returns false for a member that has left, and isRemovable() true after fifteen periods", () => {
   const member = { ...MEMBER, hasLeft: true };
-  const states = [1, 15, 16].map((count) => classify(observeAll(Array(count).fill("v"), member)));
-  assertEquals(states.map(([live, onTime, , removable]) => [live, onTime, removable]), [
-    [false, false, false],
-    [false, false, false],
-    [false, false, true],
-  ]);
+  const states = [1, 15, 16].map((count) =>
+    classify(observeAll(Array(count).fill("v"), member))
+  );
+  assertEquals(
+    states.map(([live, onTime, , removable]) => [live, onTime, removable]),
+    [
+      [false, false, false],
+      [false, false, false],
+      [false, false, true],
+    ],
+  );
 });
 
 Deno.test("isRemovable() returns false for a member that has not left", () => {

@@ -26,7 +26,10 @@ class Cluster {
     this.store = store;
   }
 
-  async start(hash: string, options: Partial<RolloutOptions> = {}): Promise<Rollout> {
+  async start(
+    hash: string,
+    options: Partial<RolloutOptions> = {},
+  ): Promise<Rollout> {
     const rollout = this.make(options);
     await rollout.join(hash);
     return rollout;
@@ -37,11 +40,22 @@ class Cluster {
     const clock: RolloutOptions["clock"] = {
       now: () => this.clock.now(),
       monotonic: () => this.clock.monotonic(),
-      after: (ms, callback) => this.clock.after(ms, () => state.isAlive && callback()),
+      after: (ms, callback) =>
+        this.clock.after(ms, () => state.isAlive && callback()),
     };
     const rollout = new Rollout({
-      ...{ store: this.store, clock, random: () => 0, log: silentLog, instanceId: undefined, onChange() {} },
-      ...{ processId: crypto.randomUUID(), maxRepresentatives: MAX_REPRESENTATIVES },
+      ...{
+        store: this.store,
+        clock,
+        random: () => 0,
+        log: silentLog,
+        instanceId: undefined,
+        onChange() {},
+      },
+      ...{
+        processId: crypto.randomUUID(),
+        maxRepresentatives: MAX_REPRESENTATIVES,
+      },
       ...options,
     });
     this.#running.set(rollout, state);
@@ -64,7 +78,9 @@ class Cluster {
 function switchableStore(store: Store = memoryStore()) {
   const status = { isUp: true };
   const run = <T>(work: () => Promise<T>) =>
-    status.isUp ? work() : Promise.reject(new StoreUnavailableError("Cannot use the store: switched off"));
+    status.isUp ? work() : Promise.reject(
+      new StoreUnavailableError("Cannot use the store: switched off"),
+    );
   const switchable: Store = {
     ...delegate(store),
     get: (key) => run(() => store.get(key)),
@@ -106,11 +122,18 @@ Deno.test("join() assigns the next rank to a new configuration and keeps the ran
 
 Deno.test("join() assigns one rank per configuration when many processes start together", async () => {
   const cluster = new Cluster();
-  const joining = ["a", "b", "a", "b", "a"].map((hash, index) => cluster.start(hash, { processId: `${index}` }));
+  const joining = ["a", "b", "a", "b", "a"].map((hash, index) =>
+    cluster.start(hash, { processId: `${index}` })
+  );
   await runRetries(cluster.clock);
   await Promise.all(joining);
-  const ranks = new Map((await cluster.members()).map(({ hash, rank }) => [hash, rank]));
-  assertEquals((await cluster.members()).map(({ hash, rank }) => rank === ranks.get(hash)), Array(5).fill(true));
+  const ranks = new Map(
+    (await cluster.members()).map(({ hash, rank }) => [hash, rank]),
+  );
+  assertEquals(
+    (await cluster.members()).map(({ hash, rank }) => rank === ranks.get(hash)),
+    Array(5).fill(true),
+  );
   assertEquals([...ranks.values()].sort(), [1, 2]);
 });
 
@@ -118,8 +141,15 @@ Deno.test("join() activates the newest configuration immediately, and within a p
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
-  const newer = await cluster.start("b", { onChange: (hash) => changes.push(hash) });
-  assertEquals([newer.active, newer.isActive, old.active, old.isActive], ["b", true, "a", true]);
+  const newer = await cluster.start("b", {
+    onChange: (hash) => changes.push(hash),
+  });
+  assertEquals([newer.active, newer.isActive, old.active, old.isActive], [
+    "b",
+    true,
+    "a",
+    true,
+  ]);
   await cluster.clock.tick(PERIOD_MS);
   assertEquals([old.active, old.isActive], ["b", false]);
   assertEquals(changes, ["b"]);
@@ -212,7 +242,10 @@ Deno.test("a process whose instance ID is used twice by mistake is a member agai
   const second = await cluster.start("a", { instanceId: "x", processId: "2" });
   await cluster.clock.tick(2 * PERIOD_MS);
   assertEquals([first.active, second.active], ["a", "a"]);
-  assertEquals(await cluster.members(), [{ hash: "b", rank: 1 }, { hash: "a", rank: 2 }]);
+  assertEquals(await cluster.members(), [{ hash: "b", rank: 1 }, {
+    hash: "a",
+    rank: 2,
+  }]);
   await second.leave();
   await cluster.clock.tick(PERIOD_MS);
   assertEquals(first.active, "b");
@@ -242,7 +275,11 @@ Deno.test("join() keeps the configuration of the others active while the store i
   await cluster.clock.tick(PERIOD_MS);
   status.isUp = false;
   await first.join("b");
-  assertEquals([first.active, first.isActive, second.active], ["a", false, "a"]);
+  assertEquals([first.active, first.isActive, second.active], [
+    "a",
+    false,
+    "a",
+  ]);
   status.isUp = true;
   await cluster.clock.tick(2 * PERIOD_MS);
   assertEquals([first.active, first.isActive, second.active], ["b", true, "b"]);
@@ -269,26 +306,47 @@ Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one
   const old = await cluster.start("a", { onChange, log });
   await cluster.start("b");
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(lines.map(({ level, msg }) => [level, msg]), [["ERROR", "rep.task.failed"]]);
+  assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
+    "ERROR",
+    "rep.task.failed",
+  ]]);
   assertStringIncludes(String(lines[0]?.detail), "broken listener");
   store.reset();
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals([old.active, store.counts], ["b", { get: 0, getMany: 0, list: 2, commit: 2 }]);
+  assertEquals([old.active, store.counts], ["b", {
+    get: 0,
+    getMany: 0,
+    list: 2,
+    commit: 2,
+  }]);
 });
 
 Deno.test("missed heartbeats do not count while the store rejects writes", async () => {
   const store = memoryStore();
   let isFull = false;
   const commit: Store["commit"] = (checks, writes) =>
-    isFull ? Promise.reject(new StoreUnavailableError("disk full")) : store.commit(checks, writes);
-  const { get, list } = { get: store.get.bind(store), list: store.list.bind(store) };
-  const cluster = new Cluster({ ...switchableStore(store).store, get, list, commit });
+    isFull
+      ? Promise.reject(new StoreUnavailableError("disk full"))
+      : store.commit(checks, writes);
+  const { get, list } = {
+    get: store.get.bind(store),
+    list: store.list.bind(store),
+  };
+  const cluster = new Cluster({
+    ...switchableStore(store).store,
+    get,
+    list,
+    commit,
+  });
   const [old, newer] = [await cluster.start("a"), await cluster.start("b")];
   await cluster.clock.tick(PERIOD_MS);
   isFull = true;
   await cluster.clock.tick(60_000);
   assertEquals([old.active, newer.active], ["b", "b"]);
-  await store.commit([], [{ key: ["member", "x"], value: { hash: "c", rank: 9, heartbeatAt: cluster.clock.now() } }]);
+  await store.commit([], [{
+    key: ["member", "x"],
+    value: { hash: "c", rank: 9, heartbeatAt: cluster.clock.now() },
+  }]);
   await old.refresh();
   assertEquals(old.active, "b"); // without a write, it is not an observation
   isFull = false;
@@ -299,7 +357,9 @@ Deno.test("missed heartbeats do not count while the store rejects writes", async
 });
 
 Deno.test("leave() hands over within a period, a kill within five", async () => {
-  for (const [ending, ms] of [["leave", PERIOD_MS], ["kill", DEAD_MS]] as const) {
+  for (
+    const [ending, ms] of [["leave", PERIOD_MS], ["kill", DEAD_MS]] as const
+  ) {
     const cluster = new Cluster();
     const [old, newer] = [await cluster.start("a"), await cluster.start("b")];
     await cluster.clock.tick(PERIOD_MS);
@@ -312,12 +372,22 @@ Deno.test("leave() hands over within a period, a kill within five", async () => 
 });
 
 Deno.test("members says of a killed process that it is dead until its entry is deleted, and left only of one that left", async () => {
-  for (const [ending, expected] of [["leave", ["living", "left"]], ["kill", ["living", "late", "dead"]]] as const) {
+  for (
+    const [ending, expected] of [["leave", ["living", "left"]], ["kill", [
+      "living",
+      "late",
+      "dead",
+    ]]] as const
+  ) {
     const cluster = new Cluster();
-    const [observer, other] = [await cluster.start("a", { processId: "1" }), await cluster.start("b")];
+    const [observer, other] = [
+      await cluster.start("a", { processId: "1" }),
+      await cluster.start("b"),
+    ];
     await cluster.clock.tick(PERIOD_MS);
     const states = new Set<string | undefined>();
-    const observe = () => states.add(observer.members.find(({ hash }) => hash === "b")?.state);
+    const observe = () =>
+      states.add(observer.members.find(({ hash }) => hash === "b")?.state);
     observe();
     await (ending === "kill" ? cluster.kill(other) : other.leave());
     for (let period = 0; period < 25; period++) {
@@ -341,7 +411,8 @@ Deno.test("fencingChecks() rejects while a new configuration cannot be announced
   const store = memoryStore();
   let isFull = false;
   const full = () => Promise.reject(new StoreUnavailableError("disk full"));
-  const commit: Store["commit"] = (checks, writes) => isFull ? full() : store.commit(checks, writes);
+  const commit: Store["commit"] = (checks, writes) =>
+    isFull ? full() : store.commit(checks, writes);
   const cluster = new Cluster({ ...delegate(store), commit });
   const [, changed] = [await cluster.start("a"), await cluster.start("a")];
   await cluster.clock.tick(PERIOD_MS);
@@ -361,7 +432,12 @@ Deno.test("leave() cancels the timer, uses the store no more and keeps the activ
   await rollout.join("b");
   assertEquals([await rollout.refresh(), rollout.active], [true, "a"]);
   await cluster.clock.tick(60_000);
-  assertEquals([cluster.clock.waiting, store.counts], [0, { get: 0, getMany: 0, list: 0, commit: 0 }]);
+  assertEquals([cluster.clock.waiting, store.counts], [0, {
+    get: 0,
+    getMany: 0,
+    list: 0,
+    commit: 0,
+  }]);
 });
 
 Deno.test("leave() completes while the store is unavailable", async () => {
@@ -404,11 +480,18 @@ Deno.test("eight of many processes are representatives, and the others only list
   const store = countedStore(memoryStore());
   const cluster = new Cluster(store);
   const rollouts: Rollout[] = [];
-  for (let index = 0; index < 12; index++) rollouts.push(await cluster.start("a", { processId: `${100 + index}` }));
+  for (let index = 0; index < 12; index++) {
+    rollouts.push(await cluster.start("a", { processId: `${100 + index}` }));
+  }
   await cluster.clock.tick(2 * PERIOD_MS);
   store.reset();
   await cluster.clock.tick(5 * PERIOD_MS);
-  assertEquals(store.counts, { get: 0, getMany: 0, list: 5 * 12, commit: 5 * 8 });
+  assertEquals(store.counts, {
+    get: 0,
+    getMany: 0,
+    list: 5 * 12,
+    commit: 5 * 8,
+  });
   assertEquals((await cluster.members()).length, 8);
 });
 
@@ -417,10 +500,16 @@ Deno.test("other processes become representatives before a configuration whose r
   const old = await cluster.start("a");
   const changes: string[] = [];
   const rollouts: Rollout[] = [];
-  for (let index = 0; index < 12; index++) rollouts.push(await cluster.start("b", { processId: `${100 + index}` }));
-  const observer = await cluster.start("a", { onChange: (hash) => changes.push(hash) });
+  for (let index = 0; index < 12; index++) {
+    rollouts.push(await cluster.start("b", { processId: `${100 + index}` }));
+  }
+  const observer = await cluster.start("a", {
+    onChange: (hash) => changes.push(hash),
+  });
   await cluster.clock.tick(2 * PERIOD_MS);
-  for (const representative of rollouts.slice(0, 8)) cluster.kill(representative);
+  for (const representative of rollouts.slice(0, 8)) {
+    cluster.kill(representative);
+  }
   await cluster.clock.tick(8 * PERIOD_MS);
   assertEquals([old.active, observer.active, changes], ["b", "b", ["b"]]);
 });
@@ -451,7 +540,10 @@ Deno.test("join() does not take the rank of a member that is deleted before the 
   const joining = cluster.start("a", { store: late, processId: "joins" });
   await runRetries(cluster.clock);
   await joining;
-  assertEquals(await cluster.members(), [{ hash: "a", rank: 3 }, { hash: "b", rank: 2 }]);
+  assertEquals(await cluster.members(), [{ hash: "a", rank: 3 }, {
+    hash: "b",
+    rank: 2,
+  }]);
 });
 
 Deno.test("a late heartbeat does not overwrite a newer one", async () => {
@@ -461,7 +553,11 @@ Deno.test("a late heartbeat does not overwrite a newer one", async () => {
   const commit: Store["commit"] = (checks, writes) => {
     if (!isSlow) return store.commit(checks, writes);
     held.push(() => store.commit(checks, writes));
-    return Promise.reject(new StoreUnavailableError("Cannot use the store: no answer within 5000 ms"));
+    return Promise.reject(
+      new StoreUnavailableError(
+        "Cannot use the store: no answer within 5000 ms",
+      ),
+    );
   };
   const cluster = new Cluster({ ...switchableStore(store).store, commit });
   const rollout = await cluster.start("a");
@@ -478,12 +574,22 @@ Deno.test("Rollout works on Deno KV", async () => {
   try {
     const cluster = new Cluster(store);
     const old = await cluster.start("a", { processId: "1" });
-    const newer = await cluster.start("b", { processId: "2", instanceId: "host:8080" });
-    assertEquals([await old.refresh(), old.active, newer.isActive], [false, "b", true]);
+    const newer = await cluster.start("b", {
+      processId: "2",
+      instanceId: "host:8080",
+    });
+    assertEquals([await old.refresh(), old.active, newer.isActive], [
+      false,
+      "b",
+      true,
+    ]);
     await newer.leave();
     assertEquals([await old.refresh(), old.active], [true, "a"]);
     await old.leave();
-    assertEquals(await cluster.members(), [{ hash: "a", rank: 1 }, { hash: "b", rank: 2 }]);
+    assertEquals(await cluster.members(), [{ hash: "a", rank: 1 }, {
+      hash: "b",
+      rank: 2,
+    }]);
     await settle();
   } finally {
     store.close();

@@ -10,11 +10,15 @@ export interface Check {
 
 /** Compares what JSON can express, since the assertions of one runtime do not run in all others. */
 export function equal(actual: unknown, expected: unknown): void {
-  const [is, shouldBe] = [actual, expected].map((value) => JSON.stringify(value));
+  const [is, shouldBe] = [actual, expected].map((value) =>
+    JSON.stringify(value)
+  );
   if (is !== shouldBe) throw new Error(`expected ${shouldBe}, got ${is}`);
 }
 
 /** Returns the message of what a promise rejects with. */
-export async function messageOfRejection(work: Promise<unknown>): Promise<string> {
+export async function messageOfRejection(
+  work: Promise<unknown>,
+): Promise<string> {
   return await work.then(() => "nothing", (error: Error) => error.message);
 }

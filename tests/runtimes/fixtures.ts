@@ -1,12 +1,23 @@
-import { createGateway, createLog, type Gateway, type GatewayOptions, memoryStore } from "@rep/gateway";
+import {
+  createGateway,
+  createLog,
+  type Gateway,
+  type GatewayOptions,
+  memoryStore,
+} from "@rep/gateway";
 
 /** Where the gateway of a check is, for its clients. */
 export const ORIGIN = "https://app.example.com";
 
 /** Variables of all three tiers. */
-export const VARIABLES = { REP_PUBLIC_TITLE: "</script>", REP_SENSITIVE_TOKEN: "t0ken", REP_SERVER_SECRET: "hidden" };
+export const VARIABLES = {
+  REP_PUBLIC_TITLE: "</script>",
+  REP_SENSITIVE_TOKEN: "t0ken",
+  REP_SERVER_SECRET: "hidden",
+};
 
-const PAGE = "<!doctype html><html><head><title>x</title></head><body>&amp;</body></html>";
+const PAGE =
+  "<!doctype html><html><head><title>x</title></head><body>&amp;</body></html>";
 
 /** A gateway whose variables a check sets. */
 export interface Subject {
@@ -21,12 +32,17 @@ export interface Subject {
 }
 
 /** Calls a function with a gateway, and closes it. */
-export async function withGateway(options: GatewayOptions, use: (subject: Subject) => Promise<void>): Promise<void> {
+export async function withGateway(
+  options: GatewayOptions,
+  use: (subject: Subject) => Promise<void>,
+): Promise<void> {
   const lines: Record<string, unknown>[] = [];
   let variables: Record<string, string> = VARIABLES;
   const gateway = await createGateway({
     variables: () => variables,
-    log: createLog({ write: (line: string) => void lines.push(JSON.parse(line)) }),
+    log: createLog({
+      write: (line: string) => void lines.push(JSON.parse(line)),
+    }),
     store: memoryStore(),
     ...options,
   });
@@ -35,14 +51,22 @@ export async function withGateway(options: GatewayOptions, use: (subject: Subjec
       gateway,
       lines,
       ask: async (path, init = {}, hostname = "192.0.2.1") =>
-        await gateway.fetch(new Request(ORIGIN + path, init), { remoteAddr: { transport: "tcp", hostname } }),
+        await gateway.fetch(new Request(ORIGIN + path, init), {
+          remoteAddr: { transport: "tcp", hostname },
+        }),
       async set(replaced) {
         variables = replaced;
         await gateway.reload();
       },
       async page(headers = {}, init = {}) {
-        const response = new Response(PAGE, { headers: { "content-type": "text/html" }, ...init });
-        return await gateway.inject(response, new Request(`${ORIGIN}/`, { headers }));
+        const response = new Response(PAGE, {
+          headers: { "content-type": "text/html" },
+          ...init,
+        });
+        return await gateway.inject(
+          response,
+          new Request(`${ORIGIN}/`, { headers }),
+        );
       },
     });
   } finally {
@@ -59,16 +83,28 @@ export interface Configuration {
   readonly payload: {
     readonly public: Record<string, string>;
     readonly sensitive?: string;
-    readonly _meta: { readonly key_endpoint: string; readonly hot_reload: string; readonly integrity: string };
+    readonly _meta: {
+      readonly key_endpoint: string;
+      readonly hot_reload: string;
+      readonly integrity: string;
+    };
   };
 }
 
 /** Reads what a page contains. */
-export async function readConfiguration(page: Response): Promise<Configuration> {
+export async function readConfiguration(
+  page: Response,
+): Promise<Configuration> {
   const html = await page.text();
   const [element = "", integrity = "", text = ""] =
-    /<script id="__rep__"[^>]* data-rep-integrity="([^"]+)"[^>]*>(.*?)<\/script>/s.exec(html) ?? [];
-  return { rest: html.replace(element, ""), text, integrity, payload: JSON.parse(text) };
+    /<script id="__rep__"[^>]* data-rep-integrity="([^"]+)"[^>]*>(.*?)<\/script>/s
+      .exec(html) ?? [];
+  return {
+    rest: html.replace(element, ""),
+    text,
+    integrity,
+    payload: JSON.parse(text),
+  };
 }
 
 /** The page as it was before. */
@@ -77,7 +113,11 @@ export const isUnchanged = (rest: string) => rest.replaceAll("\n", "") === PAGE;
 /** An event of a stream. */
 export interface StreamEvent {
   readonly type: string;
-  readonly data: { readonly key: string; readonly tier: string; readonly value?: string };
+  readonly data: {
+    readonly key: string;
+    readonly tier: string;
+    readonly value?: string;
+  };
   readonly id: number;
 }
 
@@ -96,7 +136,13 @@ export class StreamReader {
     const decoder = new TextDecoder();
     while (!pattern.test(this.#text)) {
       const { value, done } = await this.#reader.read();
-      if (done) throw new Error(`expected ${pattern}, and the stream ended with ${JSON.stringify(this.#text)}`);
+      if (done) {
+        throw new Error(
+          `expected ${pattern}, and the stream ended with ${
+            JSON.stringify(this.#text)
+          }`,
+        );
+      }
       this.#text += decoder.decode(value);
     }
     return this.#text;
@@ -104,10 +150,14 @@ export class StreamReader {
 
   /** Returns the first events. */
   async events(count: number): Promise<StreamEvent[]> {
-    const text = await this.until(new RegExp(`(?:^event: [^]*?^id: \\d+\\n\\n[^]*?){${count}}`, "m"));
-    return [...text.matchAll(/^event: (\S+)\ndata: (.+)\nid: (\d+)$/gm)].map(([, type = "", data = "", id]) => {
-      return { type, data: JSON.parse(data), id: Number(id) };
-    });
+    const text = await this.until(
+      new RegExp(`(?:^event: [^]*?^id: \\d+\\n\\n[^]*?){${count}}`, "m"),
+    );
+    return [...text.matchAll(/^event: (\S+)\ndata: (.+)\nid: (\d+)$/gm)].map(
+      ([, type = "", data = "", id]) => {
+        return { type, data: JSON.parse(data), id: Number(id) };
+      },
+    );
   }
 
   /** Reads to the end of the stream. */
@@ -126,10 +176,27 @@ export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Opens the SENSITIVE values of a page with a session key, as REP-RFC-0001 §8.2 says. */
-export async function decrypt({ payload }: Configuration, key: string): Promise<unknown> {
+export async function decrypt(
+  { payload }: Configuration,
+  key: string,
+): Promise<unknown> {
   const blob = bytesOf(payload.sensitive ?? "");
   const additionalData = new TextEncoder().encode(payload._meta.integrity);
-  const aesKey = await crypto.subtle.importKey("raw", bytesOf(key), "AES-GCM", false, ["decrypt"]);
-  const algorithm = { name: "AES-GCM", iv: blob.subarray(0, 12), additionalData };
-  return JSON.parse(new TextDecoder().decode(await crypto.subtle.decrypt(algorithm, aesKey, blob.subarray(12))));
+  const aesKey = await crypto.subtle.importKey(
+    "raw",
+    bytesOf(key),
+    "AES-GCM",
+    false,
+    ["decrypt"],
+  );
+  const algorithm = {
+    name: "AES-GCM",
+    iv: blob.subarray(0, 12),
+    additionalData,
+  };
+  return JSON.parse(
+    new TextDecoder().decode(
+      await crypto.subtle.decrypt(algorithm, aesKey, blob.subarray(12)),
+    ),
+  );
 }

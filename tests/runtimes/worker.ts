@@ -14,7 +14,13 @@ export class Checks {
     const results: { name: string; error: string | null }[] = [];
     for (const { name, run, notInWorkers } of SUITE) {
       if (notInWorkers !== undefined) continue;
-      results.push({ name, error: await run().then(() => null, (error: Error) => error.stack ?? String(error)) });
+      results.push({
+        name,
+        error: await run().then(
+          () => null,
+          (error: Error) => error.stack ?? String(error),
+        ),
+      });
     }
     return Response.json(results);
   }

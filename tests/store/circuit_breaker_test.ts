@@ -1,8 +1,19 @@
-import { assert, assertEquals, assertNotEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertRejects,
+  assertStrictEquals,
+} from "@std/assert";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Check, type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
+import {
+  type Check,
+  type Store,
+  StoreUnavailableError,
+  type Write,
+} from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
 
@@ -39,8 +50,15 @@ class ManualStore implements Store {
 
 type Options = ConstructorParameters<typeof CircuitBreaker>[1];
 
-function breaker(inner: Store, options: Partial<Options> & Pick<Options, "clock">): CircuitBreaker {
-  return new CircuitBreaker(inner, { onChange() {}, metrics: noMetrics, ...options });
+function breaker(
+  inner: Store,
+  options: Partial<Options> & Pick<Options, "clock">,
+): CircuitBreaker {
+  return new CircuitBreaker(inner, {
+    onChange() {},
+    metrics: noMetrics,
+    ...options,
+  });
 }
 
 interface TestBreaker {
@@ -55,7 +73,8 @@ function setUp(): TestBreaker {
   const clock = new FakeClock();
   const inner = new ManualStore();
   const changes: string[] = [];
-  const onChange = (failure?: Error) => void changes.push(failure?.message ?? "up");
+  const onChange = (failure?: Error) =>
+    void changes.push(failure?.message ?? "up");
   return { clock, inner, changes, store: breaker(inner, { clock, onChange }) };
 }
 
@@ -67,14 +86,24 @@ const OPEN = "Cannot use the store: it has just failed: broken";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** Lets one operation fail, which opens its circuit. */
-async function failAt({ inner, store }: TestBreaker, kind: "get" | "commit"): Promise<void> {
+async function failAt(
+  { inner, store }: TestBreaker,
+  kind: "get" | "commit",
+): Promise<void> {
   const operation = kind === "get" ? store.get([]) : store.commit([], []);
   inner.reject(new TypeError("broken"));
-  await assertRejects(() => operation, StoreUnavailableError, "Cannot use the store: broken");
+  await assertRejects(
+    () => operation,
+    StoreUnavailableError,
+    "Cannot use the store: broken",
+  );
 }
 
 /** Resolves the probe that precedes an operation after a failure, then the operation. */
-async function resolveProbed(inner: ManualStore, value?: unknown): Promise<void> {
+async function resolveProbed(
+  inner: ManualStore,
+  value?: unknown,
+): Promise<void> {
   inner.resolve();
   await settle();
   inner.resolve(value);
@@ -82,13 +111,19 @@ async function resolveProbed(inner: ManualStore, value?: unknown): Promise<void>
 
 Deno.test("CircuitBreaker forwards operations to the store", async () => {
   const store = breaker(memoryStore(), { clock: new FakeClock() });
-  const version = await store.commit([{ key: ["f", "a"], version: null }], [{ key: ["f", "a"], value: 1 }]);
+  const version = await store.commit([{ key: ["f", "a"], version: null }], [{
+    key: ["f", "a"],
+    value: 1,
+  }]);
   assert(version !== undefined);
   const entry = { key: ["f", "a"], value: 1, version };
   assertEquals(await store.get<number>(["f", "a"]), entry);
   assertEquals(await store.list<number>(["f"]), [entry]);
   assertEquals(await store.list(["f"], { from: "b" }), []);
-  assertEquals(await store.commit([{ key: ["f", "a"], version: null }], []), undefined);
+  assertEquals(
+    await store.commit([{ key: ["f", "a"], version: null }], []),
+    undefined,
+  );
   const { promise, resolve } = Promise.withResolvers<void>();
   const stop = store.watch(["f", "a"], resolve);
   await store.commit([], [{ key: ["f", "a"] }]);
@@ -124,7 +159,11 @@ for (
 ) {
   Deno.test(`CircuitBreaker times out ${name}() after 5 s`, async () => {
     const { clock, store, changes } = setUp();
-    const operation = assertRejects(() => run(store), StoreUnavailableError, TIMED_OUT);
+    const operation = assertRejects(
+      () => run(store),
+      StoreUnavailableError,
+      TIMED_OUT,
+    );
     await clock.tick(4_999);
     assertEquals([store.isAvailable, changes], [true, []]);
     await clock.tick(1);
@@ -136,7 +175,11 @@ for (
 Deno.test("CircuitBreaker ignores results and errors after the timeout", async () => {
   const breakers = [setUp(), setUp()];
   for (const { clock, store } of breakers) {
-    const operation = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
+    const operation = assertRejects(
+      () => store.get([]),
+      StoreUnavailableError,
+      TIMED_OUT,
+    );
     await clock.tick(5_000);
     await operation;
   }
@@ -160,12 +203,19 @@ Deno.test("CircuitBreaker rethrows a StoreUnavailableError and wraps any other e
   const wrapped = second.store.commit([], []);
   second.inner.reject(cause);
   const error = await assertRejects(() => wrapped, StoreUnavailableError);
-  assertEquals([error.message, error.cause], ["Cannot use the store: database or disk is full", cause]);
+  assertEquals([error.message, error.cause], [
+    "Cannot use the store: database or disk is full",
+    cause,
+  ]);
 
   const third = setUp();
   const thrown = third.store.get([]);
   third.inner.reject("just text");
-  await assertRejects(() => thrown, StoreUnavailableError, "Cannot use the store: just text");
+  await assertRejects(
+    () => thrown,
+    StoreUnavailableError,
+    "Cannot use the store: just text",
+  );
 });
 
 Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async () => {
@@ -176,7 +226,11 @@ Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async ()
     },
   };
   const store = breaker(throwing, { clock: new FakeClock() });
-  await assertRejects(() => store.get([]), StoreUnavailableError, "Cannot use the store: closed");
+  await assertRejects(
+    () => store.get([]),
+    StoreUnavailableError,
+    "Cannot use the store: closed",
+  );
   assertEquals(store.isAvailable, false);
 });
 
@@ -184,7 +238,9 @@ Deno.test("CircuitBreaker opens for 1 s after a failure", async () => {
   const breaker = setUp();
   await failAt(breaker, "get");
   await breaker.clock.tick(999);
-  for (const run of [() => breaker.store.get([]), () => breaker.store.list([])]) {
+  for (
+    const run of [() => breaker.store.get([]), () => breaker.store.list([])]
+  ) {
     await assertRejects(run, StoreUnavailableError, OPEN);
   }
   assertEquals(breaker.inner.operations, ["get"]);
@@ -203,7 +259,10 @@ Deno.test("CircuitBreaker probes the store once after the pause and rejects othe
   await resolveProbed(inner, []);
   assertEquals(await first, []);
   assertEquals(inner.operations, ["get", "get", "list"]);
-  assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
+  assertEquals([store.isAvailable, changes], [true, [
+    "Cannot use the store: broken",
+    "up",
+  ]]);
 });
 
 Deno.test("CircuitBreaker closes when the probe succeeds", async () => {
@@ -240,10 +299,15 @@ Deno.test("CircuitBreaker probes again after the first probe timed out", async (
   const { clock, inner, store } = breaker;
   await failAt(breaker, "get");
   await clock.tick(1_000);
-  const first = assertRejects(() => store.get([]), StoreUnavailableError, TIMED_OUT);
+  const first = assertRejects(
+    () => store.get([]),
+    StoreUnavailableError,
+    TIMED_OUT,
+  );
   await clock.tick(5_000);
   await first;
-  const open = "Cannot use the store: it has just failed: no answer within 5000 ms";
+  const open =
+    "Cannot use the store: it has just failed: no answer within 5000 ms";
   await assertRejects(() => store.get([]), StoreUnavailableError, open);
   await clock.tick(1_000);
   const next = store.get([]);
@@ -284,11 +348,16 @@ Deno.test("CircuitBreaker reports a failure once, and the recovery when both rea
   const reading = store.get([]);
   await resolveProbed(inner);
   await reading;
-  assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: broken"]]);
+  assertEquals([store.isAvailable, changes], [false, [
+    "Cannot use the store: broken",
+  ]]);
   const writing = store.commit([], []);
   await resolveProbed(inner, "1");
   await writing;
-  assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
+  assertEquals([store.isAvailable, changes], [true, [
+    "Cannot use the store: broken",
+    "up",
+  ]]);
 });
 
 Deno.test("CircuitBreaker knows the latest failure, and since when the store is unavailable", async () => {
@@ -301,13 +370,19 @@ Deno.test("CircuitBreaker knows the latest failure, and since when the store is 
     await clock.tick(1_000);
   }
   const { at, failure } = store.state;
-  assertEquals([at, failure?.message], [since, "Cannot use the store: refused"]);
+  assertEquals([at, failure?.message], [
+    since,
+    "Cannot use the store: refused",
+  ]);
   assertEquals(changes, ["Cannot use the store: shutting down"]);
 });
 
 Deno.test("CircuitBreaker reports several simultaneous failures once", async () => {
   const { inner, store, changes } = setUp();
-  const all = Array.from({ length: 5 }, () => assertRejects(() => store.get([]), StoreUnavailableError));
+  const all = Array.from(
+    { length: 5 },
+    () => assertRejects(() => store.get([]), StoreUnavailableError),
+  );
   for (let count = 0; count < 5; count++) inner.reject(new Error("broken"));
   await Promise.all(all);
   assertEquals(changes, ["Cannot use the store: broken"]);
@@ -333,18 +408,26 @@ Deno.test("probe() detects whether reads and writes work again", async () => {
   await failAt(breaker, "get");
   await failAt(breaker, "commit");
   await store.probe(); // too early: both circuits are open
-  assertEquals([store.isAvailable, inner.operations], [false, ["get", "commit"]]);
+  assertEquals([store.isAvailable, inner.operations], [false, [
+    "get",
+    "commit",
+  ]]);
   await clock.tick(1_000);
   const first = store.probe();
   inner.resolve();
   inner.reject(new TypeError("broken"));
   await first;
-  assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: broken"]]);
+  assertEquals([store.isAvailable, changes], [false, [
+    "Cannot use the store: broken",
+  ]]);
   await clock.tick(1_000);
   const second = store.probe();
   inner.resolve("1");
   await second;
-  assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: broken", "up"]]);
+  assertEquals([store.isAvailable, changes], [true, [
+    "Cannot use the store: broken",
+    "up",
+  ]]);
   assertEquals(inner.operations, ["get", "commit", "get", "commit", "commit"]);
 });
 
@@ -352,7 +435,8 @@ Deno.test("CircuitBreaker does not stay open for longer when the clock is set ba
   const clock = new FakeClock();
   let isBroken = true;
   const inner = memoryStore();
-  const get: Store["get"] = (key) => isBroken ? Promise.reject(new Error("down")) : inner.get(key);
+  const get: Store["get"] = (key) =>
+    isBroken ? Promise.reject(new Error("down")) : inner.get(key);
   const store = breaker({ ...delegate(inner), get }, { clock });
   await assertRejects(() => store.get(["a"]), StoreUnavailableError);
   isBroken = false;
@@ -396,9 +480,15 @@ function limitedStore() {
     room: 0,
     written,
     commit(checks: readonly Check[], writes: readonly Write[]) {
-      const bytes = writes.reduce((sum, { value }) => sum + ((value as Uint8Array | undefined)?.length ?? 0), 0);
+      const bytes = writes.reduce(
+        (sum, { value }) =>
+          sum + ((value as Uint8Array | undefined)?.length ?? 0),
+        0,
+      );
       written.push(bytes);
-      return bytes > limited.room ? Promise.reject(new TypeError("full")) : inner.commit(checks, writes);
+      return bytes > limited.room
+        ? Promise.reject(new TypeError("full"))
+        : inner.commit(checks, writes);
     },
   };
   return limited;
@@ -409,10 +499,18 @@ Deno.test("a commit that fits does not end the outage of one that did not fit, a
     const clock = new FakeClock();
     const inner = limitedStore();
     const changes: (string | undefined)[] = [];
-    const store = breaker(inner, { clock, onChange: (failure) => void changes.push(failure?.message) });
-    const commit = (bytes: number) => store.commit([], [{ key: ["a"], value: "x".repeat(bytes) }]);
+    const store = breaker(inner, {
+      clock,
+      onChange: (failure) => void changes.push(failure?.message),
+    });
+    const commit = (bytes: number) =>
+      store.commit([], [{ key: ["a"], value: "x".repeat(bytes) }]);
     inner.room = size - 1;
-    const failing = assertRejects(() => commit(size), StoreUnavailableError, "full");
+    const failing = assertRejects(
+      () => commit(size),
+      StoreUnavailableError,
+      "full",
+    );
     assertNotEquals(await commit(1), undefined); // it was under way already
     await failing;
     for (let second = 0; second < 3; second++) {
@@ -420,11 +518,16 @@ Deno.test("a commit that fits does not end the outage of one that did not fit, a
       await assertRejects(() => commit(1), StoreUnavailableError);
       await store.probe();
     }
-    assertEquals([store.isAvailable, changes], [false, ["Cannot use the store: full"]]);
+    assertEquals([store.isAvailable, changes], [false, [
+      "Cannot use the store: full",
+    ]]);
     inner.room = 2 * size;
     await clock.tick(1_000);
     await store.probe();
-    assertEquals([store.isAvailable, changes], [true, ["Cannot use the store: full", undefined]]);
+    assertEquals([store.isAvailable, changes], [true, [
+      "Cannot use the store: full",
+      undefined,
+    ]]);
     assertEquals(await store.list(["probe"]), []);
   }
 });
@@ -433,7 +536,10 @@ Deno.test("probe() writes a value, since a store that is full may still delete",
   const clock = new FakeClock();
   const inner = limitedStore();
   const store = breaker(inner, { clock });
-  await assertRejects(() => store.commit([], [{ key: ["a"], value: "x" }]), StoreUnavailableError);
+  await assertRejects(
+    () => store.commit([], [{ key: ["a"], value: "x" }]),
+    StoreUnavailableError,
+  );
   inner.room = 1_000;
   await clock.tick(1_000);
   await store.probe();

@@ -10,7 +10,10 @@ import { FAST, MISSING } from "../_postgres.ts";
 /** The stores that have to satisfy the contract, each empty. */
 const STORES: { name: string; open?: () => Promise<Store> }[] = [
   { name: "memoryStore()", open: () => Promise.resolve(memoryStore()) },
-  { name: "kvStore()", open: async () => kvStore(await Deno.openKv(":memory:")) },
+  {
+    name: "kvStore()",
+    open: async () => kvStore(await Deno.openKv(":memory:")),
+  },
   { name: "openPostgresStore()", ...await startPostgres() },
 ];
 
@@ -22,16 +25,24 @@ async function startPostgres(): Promise<{ open?: () => Promise<Store> }> {
   const bin = await findPostgres();
   if (bin === undefined) return {};
   let server: PostgresServer;
-  Deno.test.beforeAll(async () => void (server = await PostgresServer.create(bin, FAST)));
+  Deno.test.beforeAll(async () =>
+    void (server = await PostgresServer.create(bin, FAST))
+  );
   Deno.test.afterAll(() => server[Symbol.asyncDispose]());
   let schemas = 0;
-  return { open: () => openStore(server.url(`schema=test_${schemas++}`), silentLog) };
+  return {
+    open: () => openStore(server.url(`schema=test_${schemas++}`), silentLog),
+  };
 }
 
 function contract(rule: string, test: (store: Store) => Promise<void>): void {
   for (const { name, open } of STORES) {
     if (open === undefined) {
-      Deno.test({ name: `without ${MISSING}: ${name} ${rule}`, ignore: true, fn() {} });
+      Deno.test({
+        name: `without ${MISSING}: ${name} ${rule}`,
+        ignore: true,
+        fn() {},
+      });
       continue;
     }
     Deno.test(`${name} ${rule}`, async () => {
@@ -46,8 +57,14 @@ function contract(rule: string, test: (store: Store) => Promise<void>): void {
 }
 
 /** Stores several values in one commit. */
-async function put(store: Store, entries: readonly (readonly [Key, unknown])[]): Promise<string> {
-  const version = await store.commit([], entries.map(([key, value]) => ({ key, value })));
+async function put(
+  store: Store,
+  entries: readonly (readonly [Key, unknown])[],
+): Promise<string> {
+  const version = await store.commit(
+    [],
+    entries.map(([key, value]) => ({ key, value })),
+  );
   if (version === undefined) throw new Error("The commit conflicted");
   return version;
 }
@@ -60,9 +77,17 @@ async function lastParts(store: Store, prefix: Key, options?: ListOptions) {
  * Reads a key after each hint. Returns a function that stops that and waits for the reads in progress, which would fail
  * when the store is closed: a commit may cause several hints.
  */
-function watchValues(store: Store, key: Key, onValue: (value: unknown) => void): () => Promise<unknown> {
+function watchValues(
+  store: Store,
+  key: Key,
+  onValue: (value: unknown) => void,
+): () => Promise<unknown> {
   const reads: Promise<void>[] = [];
-  const stop = store.watch(key, () => void reads.push(store.get(key).then((entry) => onValue(entry?.value))));
+  const stop = store.watch(
+    key,
+    () =>
+      void reads.push(store.get(key).then((entry) => onValue(entry?.value))),
+  );
   return () => {
     stop();
     return Promise.all(reads);
@@ -75,8 +100,15 @@ contract("returns nothing for a key that was never written", async (store) => {
 });
 
 contract("returns what was stored, with its key and version", async (store) => {
-  const version = await put(store, [[["folder", "name"], { text: "ä\u{1f600}\0", list: [1, 2] }]]);
-  const expected = { key: ["folder", "name"], value: { text: "ä\u{1f600}\0", list: [1, 2] }, version };
+  const version = await put(store, [[["folder", "name"], {
+    text: "ä\u{1f600}\0",
+    list: [1, 2],
+  }]]);
+  const expected = {
+    key: ["folder", "name"],
+    value: { text: "ä\u{1f600}\0", list: [1, 2] },
+    version,
+  };
   assertEquals(await store.get<unknown>(["folder", "name"]), expected);
   assertEquals(await store.list<unknown>(["folder"]), [expected]);
 });
@@ -84,161 +116,340 @@ contract("returns what was stored, with its key and version", async (store) => {
 contract(
   "getMany() returns entries in the order of the keys, and nothing for a key that does not exist",
   async (store) => {
-    const version = await put(store, [[["a"], 1], [["f", "b"], { text: "\0" }], [["f", 2], 3], [["f", "2"], 4]]);
-    assertEquals(await store.getMany<unknown>([["f", 2], ["nowhere"], ["a"], ["f", "2"], ["f", "b"], ["a"]]), [
-      { key: ["f", 2], value: 3, version },
-      undefined,
-      { key: ["a"], value: 1, version },
-      { key: ["f", "2"], value: 4, version },
-      { key: ["f", "b"], value: { text: "\0" }, version },
-      { key: ["a"], value: 1, version },
+    const version = await put(store, [
+      [["a"], 1],
+      [["f", "b"], { text: "\0" }],
+      [["f", 2], 3],
+      [["f", "2"], 4],
     ]);
+    assertEquals(
+      await store.getMany<unknown>([["f", 2], ["nowhere"], ["a"], ["f", "2"], [
+        "f",
+        "b",
+      ], ["a"]]),
+      [
+        { key: ["f", 2], value: 3, version },
+        undefined,
+        { key: ["a"], value: 1, version },
+        { key: ["f", "2"], value: 4, version },
+        { key: ["f", "b"], value: { text: "\0" }, version },
+        { key: ["a"], value: 1, version },
+      ],
+    );
     assertEquals(await store.getMany([]), []);
   },
 );
 
-contract("getMany() reads more keys than a database accepts at once", async (store) => {
-  const keys = Array.from({ length: 101 }, (_, index): Key => ["f", index]);
-  await put(store, keys.map((key, index) => [key, index]));
-  assertEquals((await store.getMany(keys.toReversed())).map((entry) => entry?.value), [...keys.keys()].toReversed());
-});
+contract(
+  "getMany() reads more keys than a database accepts at once",
+  async (store) => {
+    const keys = Array.from({ length: 101 }, (_, index): Key => ["f", index]);
+    await put(store, keys.map((key, index) => [key, index]));
+    assertEquals(
+      (await store.getMany(keys.toReversed())).map((entry) => entry?.value),
+      [...keys.keys()].toReversed(),
+    );
+  },
+);
 
 contract("commit() accepts maxChecks checks", async (store) => {
-  const keys = Array.from({ length: store.maxChecks }, (_, index): Key => ["f", index]);
+  const keys = Array.from(
+    { length: store.maxChecks },
+    (_, index): Key => ["f", index],
+  );
   const write = (version: string | null) =>
-    store.commit(keys.map((key) => ({ key, version })), keys.map((key) => ({ key, value: version })));
+    store.commit(
+      keys.map((key) => ({ key, version })),
+      keys.map((key) => ({ key, value: version })),
+    );
   const version = await write(null);
   assertNotEquals(version, undefined);
   assertNotEquals(await write(version ?? null), undefined);
   assertEquals(await write(null), undefined);
 });
 
-contract("preserves strings, numbers, objects, arrays and bytes", async (store) => {
-  const values = ["", "text", 0, -1.5, { a: { b: "c" } }, [1, [2]], new Uint8Array([0, 255]), null, false];
-  await put(store, values.map((value, index) => [["values", index], value]));
-  assertEquals((await store.list(["values"])).map(({ value }) => value), values);
-});
+contract(
+  "preserves strings, numbers, objects, arrays and bytes",
+  async (store) => {
+    const values = [
+      "",
+      "text",
+      0,
+      -1.5,
+      { a: { b: "c" } },
+      [1, [2]],
+      new Uint8Array([0, 255]),
+      null,
+      false,
+    ];
+    await put(store, values.map((value, index) => [["values", index], value]));
+    assertEquals(
+      (await store.list(["values"])).map(({ value }) => value),
+      values,
+    );
+  },
+);
 
-contract("distinguishes a number in a key from the same digits as a string", async (store) => {
-  await put(store, [[["a", 1], "number"], [["a", "1"], "string"]]);
-  assertEquals((await store.get(["a", 1]))?.value, "number");
-  assertEquals((await store.get(["a", "1"]))?.value, "string");
-});
+contract(
+  "distinguishes a number in a key from the same digits as a string",
+  async (store) => {
+    await put(store, [[["a", 1], "number"], [["a", "1"], "string"]]);
+    assertEquals((await store.get(["a", 1]))?.value, "number");
+    assertEquals((await store.get(["a", "1"]))?.value, "string");
+  },
+);
 
-contract("separates the parts of a key whatever their content", async (store) => {
-  await put(store, [[["a", "b,c"], 1], [["a,b", "c"], 2], [["a", 'b","c'], 3], [["a", "b", "c"], 4]]);
-  assertEquals(await lastParts(store, ["a,b"]), ["c"]);
-  assertEquals(await lastParts(store, ["a", "b"]), ["c"]);
-  assertEquals((await store.get(["a", 'b","c']))?.value, 3);
-});
+contract(
+  "separates the parts of a key whatever their content",
+  async (store) => {
+    await put(store, [
+      [["a", "b,c"], 1],
+      [["a,b", "c"], 2],
+      [["a", 'b","c'], 3],
+      [["a", "b", "c"], 4],
+    ]);
+    assertEquals(await lastParts(store, ["a,b"]), ["c"]);
+    assertEquals(await lastParts(store, ["a", "b"]), ["c"]);
+    assertEquals((await store.get(["a", 'b","c']))?.value, 3);
+  },
+);
 
-contract("commit() assigns the version that it returns to every write", async (store) => {
-  const version = await put(store, [[["a"], 1], [["b"], 2]]);
-  assertEquals([(await store.get(["a"]))?.version, (await store.get(["b"]))?.version], [version, version]);
-});
+contract(
+  "commit() assigns the version that it returns to every write",
+  async (store) => {
+    const version = await put(store, [[["a"], 1], [["b"], 2]]);
+    assertEquals([
+      (await store.get(["a"]))?.version,
+      (await store.get(["b"]))?.version,
+    ], [version, version]);
+  },
+);
 
-contract("commit() changes the version even if the value stays the same", async (store) => {
-  const before = await put(store, [[["a"], 1]]);
-  assertNotEquals(await put(store, [[["a"], 1]]), before);
-});
+contract(
+  "commit() changes the version even if the value stays the same",
+  async (store) => {
+    const before = await put(store, [[["a"], 1]]);
+    assertNotEquals(await put(store, [[["a"], 1]]), before);
+  },
+);
 
-contract("commit() writes if the version is the expected one", async (store) => {
-  const version = await put(store, [[["a"], 1]]);
-  assertNotEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
-  assertEquals((await store.get(["a"]))?.value, 2);
-});
+contract(
+  "commit() writes if the version is the expected one",
+  async (store) => {
+    const version = await put(store, [[["a"], 1]]);
+    assertNotEquals(
+      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
+      undefined,
+    );
+    assertEquals((await store.get(["a"]))?.value, 2);
+  },
+);
 
-contract("commit() writes nothing if the version has changed", async (store) => {
-  const version = await put(store, [[["a"], 1]]);
-  await put(store, [[["a"], 2]]);
-  assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 3 }]), undefined);
-  assertEquals((await store.get(["a"]))?.value, 2);
-});
+contract(
+  "commit() writes nothing if the version has changed",
+  async (store) => {
+    const version = await put(store, [[["a"], 1]]);
+    await put(store, [[["a"], 2]]);
+    assertEquals(
+      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 3 }]),
+      undefined,
+    );
+    assertEquals((await store.get(["a"]))?.value, 2);
+  },
+);
 
-contract("commit() writes a key that is expected not to exist and does not", async (store) => {
-  assertNotEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 1 }]), undefined);
-  assertEquals((await store.get(["a"]))?.value, 1);
-});
+contract(
+  "commit() writes a key that is expected not to exist and does not",
+  async (store) => {
+    assertNotEquals(
+      await store.commit([{ key: ["a"], version: null }], [{
+        key: ["a"],
+        value: 1,
+      }]),
+      undefined,
+    );
+    assertEquals((await store.get(["a"]))?.value, 1);
+  },
+);
 
-contract("commit() writes nothing if a key exists that is expected not to", async (store) => {
-  await put(store, [[["a"], 1]]);
-  assertEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 2 }]), undefined);
-  assertEquals((await store.get(["a"]))?.value, 1);
-});
+contract(
+  "commit() writes nothing if a key exists that is expected not to",
+  async (store) => {
+    await put(store, [[["a"], 1]]);
+    assertEquals(
+      await store.commit([{ key: ["a"], version: null }], [{
+        key: ["a"],
+        value: 2,
+      }]),
+      undefined,
+    );
+    assertEquals((await store.get(["a"]))?.value, 1);
+  },
+);
 
-contract("commit() writes nothing if a version is expected of a key that does not exist", async (store) => {
-  const version = await put(store, [[["other"], 1]]);
-  assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
-  assertEquals(await store.get(["a"]), undefined);
-});
+contract(
+  "commit() writes nothing if a version is expected of a key that does not exist",
+  async (store) => {
+    const version = await put(store, [[["other"], 1]]);
+    assertEquals(
+      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
+      undefined,
+    );
+    assertEquals(await store.get(["a"]), undefined);
+  },
+);
 
-contract("commit() writes nothing if one of several checks fails", async (store) => {
-  const version = await put(store, [[["a"], 1]]);
-  const checks = [{ key: ["a"], version }, { key: ["b"], version }];
-  const writes = [{ key: ["a"], value: 2 }, { key: ["b"], value: 2 }, { key: ["c"], value: 2 }];
-  assertEquals(await store.commit(checks, writes), undefined);
-  assertEquals(await Promise.all([store.get(["a"]), store.get(["b"]), store.get(["c"])]), [
-    { key: ["a"], value: 1, version } as Entry,
-    undefined,
-    undefined,
-  ]);
-});
+contract(
+  "commit() writes nothing if one of several checks fails",
+  async (store) => {
+    const version = await put(store, [[["a"], 1]]);
+    const checks = [{ key: ["a"], version }, { key: ["b"], version }];
+    const writes = [{ key: ["a"], value: 2 }, { key: ["b"], value: 2 }, {
+      key: ["c"],
+      value: 2,
+    }];
+    assertEquals(await store.commit(checks, writes), undefined);
+    assertEquals(
+      await Promise.all([store.get(["a"]), store.get(["b"]), store.get(["c"])]),
+      [
+        { key: ["a"], value: 1, version } as Entry,
+        undefined,
+        undefined,
+      ],
+    );
+  },
+);
 
 contract("commit() can check a key that it does not write", async (store) => {
   const version = await put(store, [[["checked"], 1]]);
-  assertNotEquals(await store.commit([{ key: ["checked"], version }], [{ key: ["a"], value: 1 }]), undefined);
+  assertNotEquals(
+    await store.commit([{ key: ["checked"], version }], [{
+      key: ["a"],
+      value: 1,
+    }]),
+    undefined,
+  );
   assertEquals((await store.get(["checked"]))?.version, version);
 });
 
-contract("commit() deletes a key that is written without a value", async (store) => {
-  await put(store, [[["f", "a"], 1], [["f", "b"], 2]]);
-  await store.commit([], [{ key: ["f", "a"] }]);
-  assertEquals(await store.get(["f", "a"]), undefined);
-  assertEquals(await lastParts(store, ["f"]), ["b"]);
-});
+contract(
+  "commit() deletes a key that is written without a value",
+  async (store) => {
+    await put(store, [[["f", "a"], 1], [["f", "b"], 2]]);
+    await store.commit([], [{ key: ["f", "a"] }]);
+    assertEquals(await store.get(["f", "a"]), undefined);
+    assertEquals(await lastParts(store, ["f"]), ["b"]);
+  },
+);
 
-contract("commit() ignores a delete of a key that does not exist", async (store) => {
-  assertNotEquals(await store.commit([], [{ key: ["a"] }]), undefined);
-  assertEquals(await store.get(["a"]), undefined);
-});
+contract(
+  "commit() ignores a delete of a key that does not exist",
+  async (store) => {
+    assertNotEquals(await store.commit([], [{ key: ["a"] }]), undefined);
+    assertEquals(await store.get(["a"]), undefined);
+  },
+);
 
-contract("commit() treats a deleted key as one that does not exist", async (store) => {
-  const version = await put(store, [[["a"], 1]]);
-  await store.commit([], [{ key: ["a"] }]);
-  assertEquals(await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]), undefined);
-  assertNotEquals(await store.commit([{ key: ["a"], version: null }], [{ key: ["a"], value: 3 }]), undefined);
-});
+contract(
+  "commit() treats a deleted key as one that does not exist",
+  async (store) => {
+    const version = await put(store, [[["a"], 1]]);
+    await store.commit([], [{ key: ["a"] }]);
+    assertEquals(
+      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
+      undefined,
+    );
+    assertNotEquals(
+      await store.commit([{ key: ["a"], version: null }], [{
+        key: ["a"],
+        value: 3,
+      }]),
+      undefined,
+    );
+  },
+);
 
-contract("commit() applies the last of two writes to one key", async (store) => {
-  await put(store, [[["a"], 1], [["a"], 2]]);
-  assertEquals((await store.get(["a"]))?.value, 2);
-});
+contract(
+  "commit() applies the last of two writes to one key",
+  async (store) => {
+    await put(store, [[["a"], 1], [["a"], 2]]);
+    assertEquals((await store.get(["a"]))?.value, 2);
+  },
+);
 
-contract("commit() succeeds for one of many writers with the same version", async (store) => {
-  const version = await put(store, [[["a"], 0]]);
-  const attempts = Array.from(
-    { length: 20 },
-    (_, index) => store.commit([{ key: ["a"], version }], [{ key: ["a"], value: index + 1 }]),
-  );
-  const winners = (await Promise.all(attempts)).flatMap((result, index) => result === undefined ? [] : [index + 1]);
-  assertEquals(winners.length, 1);
-  assertEquals((await store.get(["a"]))?.value, winners[0]);
-});
+contract(
+  "commit() succeeds for one of many writers with the same version",
+  async (store) => {
+    const version = await put(store, [[["a"], 0]]);
+    const attempts = Array.from(
+      { length: 20 },
+      (_, index) =>
+        store.commit([{ key: ["a"], version }], [{
+          key: ["a"],
+          value: index + 1,
+        }]),
+    );
+    const winners = (await Promise.all(attempts)).flatMap((result, index) =>
+      result === undefined ? [] : [index + 1]
+    );
+    assertEquals(winners.length, 1);
+    assertEquals((await store.get(["a"]))?.value, winners[0]);
+  },
+);
 
-contract("list() orders entries by the last part of the key, strings before numbers", async (store) => {
-  const names = [10, "b", 9, "", "a", -1, "B", "aa", "a\0", 1_700_000_000_000, 1.5];
-  await put(store, names.map((name) => [["f", name], 1]));
-  const sorted = ["", "B", "a", "a\0", "aa", "b", -1, 1.5, 9, 10, 1_700_000_000_000];
-  assertEquals(await lastParts(store, ["f"]), sorted);
-  assertEquals(await lastParts(store, ["f"], { reverse: true }), sorted.toReversed());
-});
+contract(
+  "list() orders entries by the last part of the key, strings before numbers",
+  async (store) => {
+    const names = [
+      10,
+      "b",
+      9,
+      "",
+      "a",
+      -1,
+      "B",
+      "aa",
+      "a\0",
+      1_700_000_000_000,
+      1.5,
+    ];
+    await put(store, names.map((name) => [["f", name], 1]));
+    const sorted = [
+      "",
+      "B",
+      "a",
+      "a\0",
+      "aa",
+      "b",
+      -1,
+      1.5,
+      9,
+      10,
+      1_700_000_000_000,
+    ];
+    assertEquals(await lastParts(store, ["f"]), sorted);
+    assertEquals(
+      await lastParts(store, ["f"], { reverse: true }),
+      sorted.toReversed(),
+    );
+  },
+);
 
-contract("list() returns only entries directly under the prefix", async (store) => {
-  await put(store, [[["f"], 0], [["f", "a"], 1], [["f", "a", "deep"], 2], [["f", "b"], 3], [["ff", "c"], 4]]);
-  assertEquals(await lastParts(store, ["f"]), ["a", "b"]);
-  assertEquals(await lastParts(store, ["f"], { limit: 2 }), ["a", "b"]);
-  assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), ["b", "a"]);
-});
+contract(
+  "list() returns only entries directly under the prefix",
+  async (store) => {
+    await put(store, [[["f"], 0], [["f", "a"], 1], [["f", "a", "deep"], 2], [[
+      "f",
+      "b",
+    ], 3], [["ff", "c"], 4]]);
+    assertEquals(await lastParts(store, ["f"]), ["a", "b"]);
+    assertEquals(await lastParts(store, ["f"], { limit: 2 }), ["a", "b"]);
+    assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), [
+      "b",
+      "a",
+    ]);
+  },
+);
 
 contract("list() starts at `from`, inclusive", async (store) => {
   await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
@@ -248,37 +459,63 @@ contract("list() starts at `from`, inclusive", async (store) => {
   assertEquals(await lastParts(store, ["f"], { from: 5 }), []);
 });
 
-contract("list() starts right after a name if `from` is that name and a NUL", async (store) => {
-  await put(store, ["", "a", "a\0", "b"].map((name) => [["f", name], 1]));
-  assertEquals(await lastParts(store, ["f"], { from: "" }), ["", "a", "a\0", "b"]);
-  assertEquals(await lastParts(store, ["f"], { from: "a\0" }), ["a\0", "b"]);
-});
+contract(
+  "list() starts right after a name if `from` is that name and a NUL",
+  async (store) => {
+    await put(store, ["", "a", "a\0", "b"].map((name) => [["f", name], 1]));
+    assertEquals(await lastParts(store, ["f"], { from: "" }), [
+      "",
+      "a",
+      "a\0",
+      "b",
+    ]);
+    assertEquals(await lastParts(store, ["f"], { from: "a\0" }), ["a\0", "b"]);
+  },
+);
 
 contract("list() returns at most `limit` entries", async (store) => {
   await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
   assertEquals(await lastParts(store, ["f"], { limit: 2 }), [1, 2]);
   assertEquals(await lastParts(store, ["f"], { limit: 9 }), [1, 2, 3, 4]);
   assertEquals(await lastParts(store, ["f"], { limit: 0 }), []);
-  assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), [4, 3]);
+  assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), [
+    4,
+    3,
+  ]);
   assertEquals(await lastParts(store, ["f"], { from: 2, limit: 2 }), [2, 3]);
-  assertEquals(await lastParts(store, ["f"], { from: 2, limit: 2, reverse: true }), [4, 3]);
+  assertEquals(
+    await lastParts(store, ["f"], { from: 2, limit: 2, reverse: true }),
+    [4, 3],
+  );
 });
 
-contract("list() returns everything without a limit, across pages of a database", async (store) => {
-  const names = Array.from({ length: 1_200 }, (_, index) => index);
-  for (let first = 0; first < names.length; first += 400) {
-    await put(store, names.slice(first, first + 400).map((name) => [["f", name], name]));
-  }
-  assertEquals(await lastParts(store, ["f"]), names);
-  assertEquals(await lastParts(store, ["f"], { limit: 700 }), names.slice(0, 700));
-});
+contract(
+  "list() returns everything without a limit, across pages of a database",
+  async (store) => {
+    const names = Array.from({ length: 1_200 }, (_, index) => index);
+    for (let first = 0; first < names.length; first += 400) {
+      await put(
+        store,
+        names.slice(first, first + 400).map((name) => [["f", name], name]),
+      );
+    }
+    assertEquals(await lastParts(store, ["f"]), names);
+    assertEquals(
+      await lastParts(store, ["f"], { limit: 700 }),
+      names.slice(0, 700),
+    );
+  },
+);
 
-contract("list() returns a copy that later commits do not modify", async (store) => {
-  await put(store, [[["f", "a"], 1]]);
-  const before = await store.list(["f"]);
-  await put(store, [[["f", "b"], 2]]);
-  assertEquals(before.length, 1);
-});
+contract(
+  "list() returns a copy that later commits do not modify",
+  async (store) => {
+    await put(store, [[["f", "a"], 1]]);
+    const before = await store.list(["f"]);
+    await put(store, [[["f", "b"], 2]]);
+    assertEquals(before.length, 1);
+  },
+);
 
 contract("watch() calls back after a commit to the key", async (store) => {
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -293,7 +530,11 @@ contract("watch() calls back after a commit to the key", async (store) => {
 contract("watch() calls back after a delete", async (store) => {
   await put(store, [[["a"], 1]]);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = watchValues(store, ["a"], (value) => value === undefined && resolve());
+  const stop = watchValues(
+    store,
+    ["a"],
+    (value) => value === undefined && resolve(),
+  );
   await store.commit([], [{ key: ["a"] }]);
   await promise;
   await stop();

@@ -1,4 +1,9 @@
-import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { join } from "@std/path";
 import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -62,15 +67,31 @@ Deno.test("openStore() rejects a file that cannot be opened and names it", async
   const folder = await Deno.makeTempDir();
   const path = join(folder, "nowhere", "kv.sqlite3");
   try {
-    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open storePath "${path}": `);
+    await assertRejects(
+      () => openStore(path, captureLog().log),
+      TypeError,
+      `Cannot open storePath "${path}": `,
+    );
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
 
 Deno.test("openStore() rejects a URL that names no store, instead of taking it for a file", async () => {
-  for (const path of ["mysql://host/CANARY?x", "http:/bad", "https:bad", "file:///kv.sqlite3", "c3:kv"]) {
-    await assertRejects(() => openStore(path, captureLog().log), TypeError, "expected the path of a file (./ before");
+  for (
+    const path of [
+      "mysql://host/CANARY?x",
+      "http:/bad",
+      "https:bad",
+      "file:///kv.sqlite3",
+      "c3:kv",
+    ]
+  ) {
+    await assertRejects(
+      () => openStore(path, captureLog().log),
+      TypeError,
+      "expected the path of a file (./ before",
+    );
   }
 });
 
@@ -78,7 +99,11 @@ Deno.test("openStore() rejects a file that is not a database and names it", asyn
   const path = await Deno.makeTempFile();
   try {
     await Deno.writeTextFile(path, "This is not a database. ".repeat(200));
-    await assertRejects(() => openStore(path, captureLog().log), TypeError, `Cannot open storePath "${path}": `);
+    await assertRejects(
+      () => openStore(path, captureLog().log),
+      TypeError,
+      `Cannot open storePath "${path}": `,
+    );
   } finally {
     await Deno.remove(path);
   }
@@ -126,26 +151,53 @@ async function openWithStatus(
   const { log, lines } = captureLog();
   Deno.env.set("DENO_KV_ACCESS_TOKEN", "test token");
   try {
-    return { store: await openStore(url, log, { clock: new FakeClock() }), url, lines };
+    return {
+      store: await openStore(url, log, { clock: new FakeClock() }),
+      url,
+      lines,
+    };
   } finally {
     Deno.env.delete("DENO_KV_ACCESS_TOKEN");
   }
 }
 
 Deno.test("openStore() rejects a server that denies access or is not a KV server and names it", async () => {
-  for (const [status, reason] of [[401, "401"], [404, "404"], [200, "not a valid KV Connect endpoint"]] as const) {
-    const error = await assertRejects(() => openWithStatus(status), TypeError, reason);
-    assertMatch(error.message, /^Cannot open storePath "http:\/\/127\.0\.0\.1:\d+": /);
+  for (
+    const [status, reason] of [[401, "401"], [404, "404"], [
+      200,
+      "not a valid KV Connect endpoint",
+    ]] as const
+  ) {
+    const error = await assertRejects(
+      () => openWithStatus(status),
+      TypeError,
+      reason,
+    );
+    assertMatch(
+      error.message,
+      /^Cannot open storePath "http:\/\/127\.0\.0\.1:\d+": /,
+    );
   }
 });
 
 Deno.test("openStore() opens an unreachable server with a warning, and operations fail", async () => {
   for (const status of [429, 500, 503]) {
     const { store, url, lines } = await openWithStatus(status);
-    const reason = `Cannot open storePath "${url}": Could not open Deno KV database: `;
-    assertEquals(lines.map(({ level, msg }) => [level, msg]), [["WARN", "rep.store.unreachable"]]);
-    assertStringIncludes(String(lines[0]?.detail), `retrying in the background: ${reason}`);
-    await assertRejects(() => store.get(["a"]), StoreUnavailableError, `Cannot use the store: ${reason}`);
+    const reason =
+      `Cannot open storePath "${url}": Could not open Deno KV database: `;
+    assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
+      "WARN",
+      "rep.store.unreachable",
+    ]]);
+    assertStringIncludes(
+      String(lines[0]?.detail),
+      `retrying in the background: ${reason}`,
+    );
+    await assertRejects(
+      () => store.get(["a"]),
+      StoreUnavailableError,
+      `Cannot use the store: ${reason}`,
+    );
     store.close();
   }
 });
@@ -165,20 +217,32 @@ Deno.test("openStore() names no credentials and no query of a URL", async () => 
     const text: unknown[] = [lines];
     try {
       const store = await openStore(url, log, { clock: new FakeClock() });
-      text.push(await assertRejects(() => store.get(["a"]), StoreUnavailableError));
+      text.push(
+        await assertRejects(() => store.get(["a"]), StoreUnavailableError),
+      );
       store.close();
     } catch (error) {
       text.push(error);
     } finally {
       Deno.env.delete("DENO_KV_ACCESS_TOKEN");
     }
-    assertStringIncludes(Deno.inspect(text), `Cannot open storePath "${url.slice(0, url.indexOf(":"))}://…@`);
-    assertEquals([url, /CAN|ARY/.test(Deno.inspect(text, { depth: 10 }))], [url, false]);
+    assertStringIncludes(
+      Deno.inspect(text),
+      `Cannot open storePath "${url.slice(0, url.indexOf(":"))}://…@`,
+    );
+    assertEquals([url, /CAN|ARY/.test(Deno.inspect(text, { depth: 10 }))], [
+      url,
+      false,
+    ]);
   }
 });
 
-Deno.test("openStore() names no credentials if a permission is missing", { permissions: {} }, async () => {
-  const error = await assertRejects(() => openStore("https://user:CANARY@kv.example.com/?t=CANARY", captureLog().log));
+Deno.test("openStore() names no credentials if a permission is missing", {
+  permissions: {},
+}, async () => {
+  const error = await assertRejects(() =>
+    openStore("https://user:CANARY@kv.example.com/?t=CANARY", captureLog().log)
+  );
   assertEquals(
     (error as Error).message,
     'Cannot open storePath "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
@@ -188,7 +252,10 @@ Deno.test("openStore() names no credentials if a permission is missing", { permi
 Deno.test("openStore() creates the program's default database for its owner only", async () => {
   await using directory = await TempDirectory.make();
   const env = { DENO_KV_DEFAULT_PATH: directory.at("default.sqlite3") };
-  assertEquals(await openInProcess(undefined, ["--unstable-kv", "-A"], env), [[true, 1]]);
+  assertEquals(await openInProcess(undefined, ["--unstable-kv", "-A"], env), [[
+    true,
+    1,
+  ]]);
   assertEquals(await modesIn(directory.path), { "default.sqlite3": "600" });
 });
 
@@ -197,11 +264,18 @@ Deno.test("openStore() opens the program's default database if none is named", a
 });
 
 Deno.test("openStore() falls back to memory without Deno KV and names the flag that enables it", async () => {
-  const detail = `Deno KV is not available; enable it with --unstable-kv. ${MEMORY_ONLY}`;
-  assertEquals(await openInProcess(undefined, []), [["rep.store.memory", { detail }], [true, 1]]);
+  const detail =
+    `Deno KV is not available; enable it with --unstable-kv. ${MEMORY_ONLY}`;
+  assertEquals(await openInProcess(undefined, []), [["rep.store.memory", {
+    detail,
+  }], [true, 1]]);
 });
 
 Deno.test("openStore() does not fall back to memory for a named file", async () => {
-  const message = 'Cannot open storePath "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
-  assertEquals(await openInProcess("kv.sqlite3", ["-A"]), [["TypeError", message]]);
+  const message =
+    'Cannot open storePath "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
+  assertEquals(await openInProcess("kv.sqlite3", ["-A"]), [[
+    "TypeError",
+    message,
+  ]]);
 });

@@ -1,7 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { openPersistentStore } from "../../src/cli/commands/command_io.ts";
 import { openStore } from "../../src/store/open.ts";
-import { restrictToOwner, withPrivateUmask } from "../../src/store/private_file.ts";
+import {
+  restrictToOwner,
+  withPrivateUmask,
+} from "../../src/store/private_file.ts";
 import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -11,7 +14,9 @@ const FILES = ["kv.sqlite3", "kv.sqlite3-shm", "kv.sqlite3-wal"];
 const PRIVATE = Object.fromEntries(FILES.map((name) => [name, "600"]));
 
 /** Opens the database, and returns the modes of its files while it is open. */
-async function modesWhileOpen(directory: TempDirectory): Promise<Record<string, string>> {
+async function modesWhileOpen(
+  directory: TempDirectory,
+): Promise<Record<string, string>> {
   const { log, lines } = captureLog();
   const store = await openStore(directory.at("kv.sqlite3"), log);
   await store.commit([], [{ key: ["master-key"], value: 1 }]);
@@ -31,9 +36,14 @@ Deno.test("openStore() makes a database private that others could read, with the
   const kv = await Deno.openKv(directory.at("kv.sqlite3"));
   await kv.set(["a"], 1);
   await using copy = await TempDirectory.make();
-  for (const name of FILES) await Deno.copyFile(directory.at(name), copy.at(name)); // as after SIGKILL
+  for (const name of FILES) {
+    await Deno.copyFile(directory.at(name), copy.at(name)); // as after SIGKILL
+  }
   kv.close();
-  assertEquals(await modesIn(copy.path), Object.fromEntries(FILES.map((name) => [name, "644"])));
+  assertEquals(
+    await modesIn(copy.path),
+    Object.fromEntries(FILES.map((name) => [name, "644"])),
+  );
   assertEquals(await modesWhileOpen(copy), PRIVATE);
   const reopened = await Deno.openKv(copy.at("kv.sqlite3"));
   assertEquals((await reopened.get(["a"])).value, 1);
@@ -43,7 +53,10 @@ Deno.test("openStore() makes a database private that others could read, with the
 Deno.test("restrictToOwner() leaves the contents and a stricter mode as they are", async () => {
   await using directory = await TempDirectory.make({ "kv.sqlite3": "text" });
   await Deno.chmod(directory.at("kv.sqlite3"), 0o400);
-  assertEquals(await restrictToOwner(directory.at("kv.sqlite3")).catch(() => undefined), undefined); // root may write
+  assertEquals(
+    await restrictToOwner(directory.at("kv.sqlite3")).catch(() => undefined),
+    undefined,
+  ); // root may write
   assertEquals(await modesIn(directory.path), { "kv.sqlite3": "400" });
   assertEquals(await Deno.readTextFile(directory.at("kv.sqlite3")), "text");
 });
@@ -52,12 +65,18 @@ Deno.test("restrictToOwner() makes the target of a symlink private", async () =>
   await using directory = await TempDirectory.make({ "real.sqlite3": "" });
   await Deno.symlink("real.sqlite3", directory.at("kv.sqlite3"));
   assertEquals(await restrictToOwner(directory.at("kv.sqlite3")), undefined);
-  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "600", "real.sqlite3": "600" });
+  assertEquals(await modesIn(directory.path), {
+    "kv.sqlite3": "600",
+    "real.sqlite3": "600",
+  });
 });
 
 Deno.test("restrictToOwner() returns why it could not change the mode", async () => {
   await using directory = await TempDirectory.make({ "kv.sqlite3": "" });
-  assertEquals(await withoutChmod(() => restrictToOwner(directory.at("kv.sqlite3"))), "chmod is not permitted");
+  assertEquals(
+    await withoutChmod(() => restrictToOwner(directory.at("kv.sqlite3"))),
+    "chmod is not permitted",
+  );
 });
 
 Deno.test("openStore() opens a database all the same whose mode cannot be changed, with a warning", async () => {
@@ -75,7 +94,10 @@ Deno.test("openStore() opens a database all the same whose mode cannot be change
 });
 
 Deno.test("restrictToOwner() leaves files beside the database for which it has no permission", async () => {
-  await using directory = await TempDirectory.make({ "kv.sqlite3": "", "kv.sqlite3-wal": "" });
+  await using directory = await TempDirectory.make({
+    "kv.sqlite3": "",
+    "kv.sqlite3-wal": "",
+  });
   const path = directory.at("kv.sqlite3");
   const program = `
     import { restrictToOwner } from "src/store/private_file.ts";
@@ -83,18 +105,25 @@ Deno.test("restrictToOwner() leaves files beside the database for which it has n
   const flags = [`--allow-read=${directory.path}`, `--allow-write=${path}`];
   await using process = await bareProcess(program, { flags });
   assertEquals(await Array.fromAsync(process.lines), [["no problem"]]);
-  assertEquals(await modesIn(directory.path), { "kv.sqlite3": "600", "kv.sqlite3-wal": "644" });
+  assertEquals(await modesIn(directory.path), {
+    "kv.sqlite3": "600",
+    "kv.sqlite3-wal": "644",
+  });
 });
 
 Deno.test("restrictToOwner() fails in a directory that does not exist", async () => {
   await using directory = await TempDirectory.make();
-  await assertRejects(() => restrictToOwner(directory.at("nowhere/kv.sqlite3")), Deno.errors.NotFound);
+  await assertRejects(
+    () => restrictToOwner(directory.at("nowhere/kv.sqlite3")),
+    Deno.errors.NotFound,
+  );
 });
 
 /** Runs a function as on a file system that has no modes, or as a user that does not own the file. */
 async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
   const { chmod } = Deno;
-  Deno.chmod = () => Promise.reject(new Deno.errors.PermissionDenied("chmod is not permitted"));
+  Deno.chmod = () =>
+    Promise.reject(new Deno.errors.PermissionDenied("chmod is not permitted"));
   try {
     return await run();
   } finally {
@@ -104,11 +133,20 @@ async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
 
 Deno.test("withPrivateUmask() restores the umask, also after an error", async () => {
   const before = Deno.umask();
-  assertEquals(await withPrivateUmask(() => Promise.resolve(Deno.umask())), 0o077);
-  await assertRejects(() => withPrivateUmask(() => Promise.reject(new Error("no"))));
+  assertEquals(
+    await withPrivateUmask(() => Promise.resolve(Deno.umask())),
+    0o077,
+  );
+  await assertRejects(() =>
+    withPrivateUmask(() => Promise.reject(new Error("no")))
+  );
   assertEquals(Deno.umask(), before);
 });
 
-Deno.test("withPrivateUmask() needs no permission", { permissions: {} }, async () => {
-  assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
-});
+Deno.test(
+  "withPrivateUmask() needs no permission",
+  { permissions: {} },
+  async () => {
+    assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
+  },
+);

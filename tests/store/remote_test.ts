@@ -26,8 +26,10 @@ class Server {
       maxChecks: this.#data.maxChecks,
       get: (key) => this.#execute(() => this.#data.get(key)),
       getMany: (keys) => this.#execute(() => this.#data.getMany(keys)),
-      list: (prefix, options) => this.#execute(() => this.#data.list(prefix, options)),
-      commit: (checks, writes) => this.#execute(() => this.#data.commit(checks, writes)),
+      list: (prefix, options) =>
+        this.#execute(() => this.#data.list(prefix, options)),
+      commit: (checks, writes) =>
+        this.#execute(() => this.#data.commit(checks, writes)),
       watch: (key, hint) => this.#data.watch(key, hint),
       close: () => void this.open--,
     };
@@ -42,7 +44,9 @@ class Server {
   }
 
   async #answer(): Promise<void> {
-    if (this.state === "silent") await new Promise<void>((resolve) => this.#held.push(resolve));
+    if (this.state === "silent") {
+      await new Promise<void>((resolve) => this.#held.push(resolve));
+    }
   }
 
   /** Becomes reachable and answers everything it received while silent. */
@@ -53,7 +57,9 @@ class Server {
 }
 
 function openOn(server: Server, random = 1): Promise<Store> {
-  const isTransient = (error: unknown) => error instanceof StoreUnavailableError || (error as Error).message === "down";
+  const isTransient = (error: unknown) =>
+    error instanceof StoreUnavailableError ||
+    (error as Error).message === "down";
   return openRemoteStore({
     open: server.connect,
     isTransient,
@@ -67,7 +73,11 @@ const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** Lets an operation time out. */
 async function timeOut(server: Server, store: Store): Promise<void> {
-  const operation = assertRejects(() => store.get(["a"]), StoreUnavailableError, TIMED_OUT);
+  const operation = assertRejects(
+    () => store.get(["a"]),
+    StoreUnavailableError,
+    TIMED_OUT,
+  );
   await server.clock.tick(5_000);
   await operation;
 }
@@ -77,8 +87,13 @@ Deno.test("openRemoteStore() forwards operations to the server over one connecti
   const store = await openOn(server);
   const version = await store.commit([], [{ key: ["f", "a"], value: 1 }]);
   const entry = { key: ["f", "a"], value: 1, version: String(version) };
-  assertEquals([await store.get(["f", "a"]), await store.list(["f"])], [entry, [entry]]);
-  assertEquals([await store.getMany([["f", "a"], ["b"]]), store.maxChecks], [[entry, undefined], 7]);
+  assertEquals([await store.get(["f", "a"]), await store.list(["f"])], [entry, [
+    entry,
+  ]]);
+  assertEquals([await store.getMany([["f", "a"], ["b"]]), store.maxChecks], [[
+    entry,
+    undefined,
+  ], 7]);
   assertEquals([server.attempts, server.open, server.clock.waiting], [1, 1, 0]);
   store.close();
   assertEquals([server.open, server.clock.waiting], [0, 0]);
@@ -103,7 +118,11 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
       () => store.commit([], []),
     ]
   ) {
-    await assertRejects(run, StoreUnavailableError, "Cannot use the store: down");
+    await assertRejects(
+      run,
+      StoreUnavailableError,
+      "Cannot use the store: down",
+    );
   }
   server.state = "up";
   await server.clock.tick(250);
@@ -133,17 +152,31 @@ Deno.test("a connection that times out is dropped, and nothing is sent until the
   await timeOut(server, store);
   assertEquals([server.open, server.operations], [0, 1]);
   await server.clock.tick(60_000);
-  await assertRejects(() => store.get(["a"]), StoreUnavailableError, "Cannot use the store: down");
+  await assertRejects(
+    () => store.get(["a"]),
+    StoreUnavailableError,
+    "Cannot use the store: down",
+  );
   assertEquals([server.open, server.operations], [0, 1]);
   server.state = "up";
   await server.clock.tick(2_000);
-  assertEquals([await store.get(["a"]), server.open, server.operations], [undefined, 1, 2]);
+  assertEquals([await store.get(["a"]), server.open, server.operations], [
+    undefined,
+    1,
+    2,
+  ]);
   store.close();
 });
 
 Deno.test("reconnecting backs off from 250 ms to 2 s, half of it random", async () => {
   for (
-    const [random, backoffs] of [[1, [250, 500, 1_000, 2_000, 2_000]], [0, [125, 250, 500, 1_000, 1_000]]] as const
+    const [random, backoffs] of [[1, [250, 500, 1_000, 2_000, 2_000]], [0, [
+      125,
+      250,
+      500,
+      1_000,
+      1_000,
+    ]]] as const
   ) {
     const server = new Server();
     server.state = "down";
@@ -164,7 +197,9 @@ Deno.test("several operations that fail together cause one reconnect", async () 
   const server = new Server();
   const store = await openOn(server);
   server.state = "down";
-  const operations = [1, 2, 3].map(() => assertRejects(() => store.get(["a"]), StoreUnavailableError, TIMED_OUT));
+  const operations = [1, 2, 3].map(() =>
+    assertRejects(() => store.get(["a"]), StoreUnavailableError, TIMED_OUT)
+  );
   await server.clock.tick(5_000);
   await Promise.all(operations);
   server.state = "up";
@@ -176,7 +211,8 @@ Deno.test("several operations that fail together cause one reconnect", async () 
 Deno.test("an operation that fails causes a reconnect, an invalid argument does not", async () => {
   const server = new Server();
   const store = await openOn(server);
-  const reject: Store["get"] = () => Promise.reject(new TypeError("Key too large"));
+  const reject: Store["get"] = () =>
+    Promise.reject(new TypeError("Key too large"));
   const strict = await openRemoteStore({
     open: async () => ({ ...await server.connect(), get: reject }),
     isTransient: () => false,

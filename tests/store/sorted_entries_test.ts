@@ -37,10 +37,19 @@ Deno.test("SortedEntries.list() returns what a sorted array of thousands of entr
     }
     if (write % 500 > 0) continue;
     const sorted = [...expected].sort(([a], [b]) => a - b);
-    const [from, limit, reverse] = [between(12_000), between(2_000), random() < 0.5];
-    const selected = sorted.filter(([name]) => name >= from).map(([, value]) => value);
+    const [from, limit, reverse] = [
+      between(12_000),
+      between(2_000),
+      random() < 0.5,
+    ];
+    const selected = sorted.filter(([name]) => name >= from).map(([, value]) =>
+      value
+    );
     const ordered = reverse ? selected.reverse() : selected;
-    assertEquals(valuesOf(entries.list({ from, limit, reverse })), ordered.slice(0, limit));
+    assertEquals(
+      valuesOf(entries.list({ from, limit, reverse })),
+      ordered.slice(0, limit),
+    );
     assertEquals(entries.get(from)?.value, expected.get(from));
   }
   assertEquals(valuesOf(entries.list()).length, expected.size);

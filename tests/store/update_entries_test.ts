@@ -1,17 +1,31 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Check, type Store, StoreUnavailableError, type Write } from "../../src/store/store.ts";
-import { type EntryUpdate, updateEntries } from "../../src/store/update_entries.ts";
+import {
+  type Check,
+  type Store,
+  StoreUnavailableError,
+  type Write,
+} from "../../src/store/store.ts";
+import {
+  type EntryUpdate,
+  updateEntries,
+} from "../../src/store/update_entries.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore, delegate } from "../_store.ts";
 
 /** Adds one to the entry of each name. */
 function increments(...names: readonly string[]): EntryUpdate<number>[] {
-  return names.map((name) => ({ key: ["n", name], update: (stored = 0) => stored + 1 }));
+  return names.map((name) => ({
+    key: ["n", name],
+    update: (stored = 0) => stored + 1,
+  }));
 }
 
 /** Updates, and returns the names that were left out. */
-async function update(store: Store, updates: readonly EntryUpdate<number>[]): Promise<unknown[]> {
+async function update(
+  store: Store,
+  updates: readonly EntryUpdate<number>[],
+): Promise<unknown[]> {
   const clock = new FakeClock();
   const updating = updateEntries<number, EntryUpdate<number>>(store, updates, {
     clock,
@@ -26,11 +40,16 @@ async function update(store: Store, updates: readonly EntryUpdate<number>[]): Pr
 }
 
 async function numbers(store: Store): Promise<Record<string, unknown>> {
-  return Object.fromEntries((await store.list(["n"])).map(({ key, value }) => [key[1], value]));
+  return Object.fromEntries(
+    (await store.list(["n"])).map(({ key, value }) => [key[1], value]),
+  );
 }
 
 /** A store in which something happens before each commit. */
-function withHook(store: Store, beforeCommit: (attempt: number) => unknown): Store {
+function withHook(
+  store: Store,
+  beforeCommit: (attempt: number) => unknown,
+): Store {
   let attempts = 0;
   const commit = async (checks: readonly Check[], writes: readonly Write[]) => {
     await beforeCommit(++attempts);
@@ -39,7 +58,8 @@ function withHook(store: Store, beforeCommit: (attempt: number) => unknown): Sto
   return { ...delegate(store), commit };
 }
 
-const increment = (store: Store, name: string) => update(store, increments(name));
+const increment = (store: Store, name: string) =>
+  update(store, increments(name));
 
 Deno.test("updateEntries() reads and commits all entries together", async () => {
   const store = countedStore(memoryStore());
@@ -74,7 +94,8 @@ Deno.test("updateEntries() leaves out nothing if the database was only locked", 
   let locked = 3;
   const store: Store = {
     ...delegate(inner),
-    commit: (checks, writes) => locked-- > 0 ? Promise.resolve(undefined) : inner.commit(checks, writes),
+    commit: (checks, writes) =>
+      locked-- > 0 ? Promise.resolve(undefined) : inner.commit(checks, writes),
   };
   assertEquals(await update(store, increments("a", "b", "c")), []);
   assertEquals(await numbers(inner), { a: 1, b: 1, c: 1 });
@@ -84,7 +105,11 @@ Deno.test("updateEntries() reads no entries that are expected to be new, unless 
   const store = countedStore(memoryStore());
   const options = { clock: new FakeClock(), random: () => 0, areNew: true };
   const add = (...names: readonly string[]) =>
-    updateEntries<number, EntryUpdate<number>>(store, increments(...names), options);
+    updateEntries<number, EntryUpdate<number>>(
+      store,
+      increments(...names),
+      options,
+    );
   assertEquals(await add("a", "b"), []);
   assertEquals([store.counts.getMany, store.counts.commit], [0, 1]);
   assertEquals(await add("b", "c"), []);
@@ -94,7 +119,10 @@ Deno.test("updateEntries() reads no entries that are expected to be new, unless 
 
 Deno.test("updateEntries() repeats a single entry until it is stored", async () => {
   const inner = memoryStore();
-  const store = withHook(inner, (attempt) => attempt < 5 ? increment(inner, "a") : undefined);
+  const store = withHook(
+    inner,
+    (attempt) => attempt < 5 ? increment(inner, "a") : undefined,
+  );
   assertEquals(await update(store, increments("a")), []);
   assertEquals(await numbers(inner), { a: 5 });
 });
@@ -108,9 +136,23 @@ Deno.test("updateEntries() leaves out all entries if another writer changes all"
 
 Deno.test("updateEntries() throws after too many conflicts, and if the store is unavailable, and stores nothing", async () => {
   const inner = memoryStore();
-  const locked = { ...delegate(inner), commit: () => Promise.resolve(undefined) };
-  await assertRejects(() => update(locked, increments("a", "b")), StoreUnavailableError, "40 attempts conflicted");
-  const down = { ...delegate(inner), getMany: () => Promise.reject(new StoreUnavailableError("down")) };
-  await assertRejects(() => update(down, increments("a")), StoreUnavailableError, "down");
+  const locked = {
+    ...delegate(inner),
+    commit: () => Promise.resolve(undefined),
+  };
+  await assertRejects(
+    () => update(locked, increments("a", "b")),
+    StoreUnavailableError,
+    "40 attempts conflicted",
+  );
+  const down = {
+    ...delegate(inner),
+    getMany: () => Promise.reject(new StoreUnavailableError("down")),
+  };
+  await assertRejects(
+    () => update(down, increments("a")),
+    StoreUnavailableError,
+    "down",
+  );
   assertEquals(await numbers(inner), {});
 });

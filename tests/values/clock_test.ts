@@ -1,9 +1,17 @@
 import { assert, assertEquals } from "@std/assert";
-import { every, sleep, systemClock, waitAtMost } from "../../src/values/clock.ts";
+import {
+  every,
+  sleep,
+  systemClock,
+  waitAtMost,
+} from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
 /** Returns whether a promise is fulfilled by now. */
-async function isFulfilled(clock: FakeClock, promise: Promise<unknown>): Promise<boolean> {
+async function isFulfilled(
+  clock: FakeClock,
+  promise: Promise<unknown>,
+): Promise<boolean> {
   let fulfilled = false;
   promise.then(() => fulfilled = true);
   await clock.tick(0);
@@ -18,7 +26,9 @@ Deno.test("systemClock.now() returns the milliseconds since the Unix epoch", () 
 
 Deno.test("systemClock.after() calls back once", async () => {
   let calls = 0;
-  await new Promise<void>((resolve) => systemClock.after(0, () => resolve(void calls++)));
+  await new Promise<void>((resolve) =>
+    systemClock.after(0, () => resolve(void calls++))
+  );
   await new Promise<void>((resolve) => systemClock.after(1, resolve));
   assertEquals(calls, 1);
 });
@@ -33,7 +43,9 @@ Deno.test("systemClock.after() does not call back after it is cancelled", async 
 
 /** Runs a program in a process of its own, until that exits, and returns its output. */
 async function run(code: string): Promise<string> {
-  const clock = JSON.stringify(new URL("../../src/values/clock.ts", import.meta.url).href);
+  const clock = JSON.stringify(
+    new URL("../../src/values/clock.ts", import.meta.url).href,
+  );
   const program = `import { every, sleep, systemClock } from ${clock};${code}`;
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["eval", "--no-config", "--no-lock", program],
@@ -43,12 +55,17 @@ async function run(code: string): Promise<string> {
 }
 
 Deno.test("sleep() keeps the process alive", async () => {
-  assertEquals(await run(`await sleep(20, systemClock); console.log("waited");`), "waited\n");
+  assertEquals(
+    await run(`await sleep(20, systemClock); console.log("waited");`),
+    "waited\n",
+  );
 });
 
 Deno.test("every() does not keep the process alive", async () => {
   assertEquals(
-    await run(`every(100_000, () => {}, { clock: systemClock, onError() {} }); console.log("ended");`),
+    await run(
+      `every(100_000, () => {}, { clock: systemClock, onError() {} }); console.log("ended");`,
+    ),
     "ended\n",
   );
 });
@@ -60,7 +77,10 @@ function throwError(error: unknown): never {
 Deno.test("every() runs its task at each interval until it is stopped", async () => {
   const clock = new FakeClock(0);
   const times: number[] = [];
-  const stop = every(100, () => times.push(clock.now()), { clock, onError: throwError });
+  const stop = every(100, () => times.push(clock.now()), {
+    clock,
+    onError: throwError,
+  });
   await clock.tick(99);
   assertEquals(times, []);
   await clock.tick(251);
@@ -92,10 +112,16 @@ for (const [how, fail] of Object.entries(FAILURES)) {
     let runs = 0;
     const errors: string[] = [];
     const task = () => ++runs === 2 ? undefined : fail();
-    const stop = every(100, task, { clock, onError: (error) => errors.push(`run ${runs}: ${error}`) });
+    const stop = every(100, task, {
+      clock,
+      onError: (error) => errors.push(`run ${runs}: ${error}`),
+    });
     await clock.tick(300);
     stop();
-    assertEquals([errors, clock.waiting], [["run 1: Error: no", "run 3: Error: no"], 0]);
+    assertEquals([errors, clock.waiting], [[
+      "run 1: Error: no",
+      "run 3: Error: no",
+    ], 0]);
   });
 }
 
@@ -119,7 +145,13 @@ Deno.test("sleep() resolves at once when its signal is aborted", async () => {
 
 Deno.test("sleep() starts no timer if its signal is already aborted", async () => {
   const clock = new FakeClock();
-  assertEquals(await isFulfilled(clock, sleep(100, clock, { signal: AbortSignal.abort() })), true);
+  assertEquals(
+    await isFulfilled(
+      clock,
+      sleep(100, clock, { signal: AbortSignal.abort() }),
+    ),
+    true,
+  );
   assertEquals(clock.waiting, 0);
 });
 

@@ -4,7 +4,10 @@ import { didYouMean } from "../../src/values/did_you_mean.ts";
 const WORDS = ["list", "lint", "validate", "set"];
 
 for (
-  const [word, suggestion] of [["lst", "list"], ["lnit", "lint"], ["vaildate", "validate"], ["sett", "set"]] as const
+  const [word, suggestion] of [["lst", "list"], ["lnit", "lint"], [
+    "vaildate",
+    "validate",
+  ], ["sett", "set"]] as const
 ) {
   Deno.test(`didYouMean() suggests ${suggestion} for ${word}`, () => {
     assertEquals(didYouMean(word, WORDS), `; did you mean ${suggestion}?`);

@@ -2,15 +2,53 @@ import { assertEquals } from "@std/assert";
 import { formatDuration, parseDuration } from "../../src/values/duration.ts";
 
 Deno.test("parseDuration() parses hours, minutes, seconds and milliseconds, alone and combined", () => {
-  const texts = ["0s", "30s", "5m", "1h", "500ms", "1h30m", "1m30s500ms", "90m", "24h", "720h"];
+  const texts = [
+    "0s",
+    "30s",
+    "5m",
+    "1h",
+    "500ms",
+    "1h30m",
+    "1m30s500ms",
+    "90m",
+    "24h",
+    "720h",
+  ];
   assertEquals(
     texts.map(parseDuration),
-    [0, 30_000, 300_000, 3_600_000, 500, 5_400_000, 90_500, 5_400_000, 86_400_000, 2_592_000_000],
+    [
+      0,
+      30_000,
+      300_000,
+      3_600_000,
+      500,
+      5_400_000,
+      90_500,
+      5_400_000,
+      86_400_000,
+      2_592_000_000,
+    ],
   );
 });
 
 for (
-  const text of ["", "30", "s", "1.5h", "-1s", "+1s", "1 s", " 1s", "1s ", "1s\n", "1d", "1S", "1h 30m", "1e3s", "٣s"]
+  const text of [
+    "",
+    "30",
+    "s",
+    "1.5h",
+    "-1s",
+    "+1s",
+    "1 s",
+    " 1s",
+    "1s ",
+    "1s\n",
+    "1d",
+    "1S",
+    "1h 30m",
+    "1e3s",
+    "٣s",
+  ]
 ) {
   Deno.test(`parseDuration() returns undefined for ${JSON.stringify(text)}`, () => {
     assertEquals(parseDuration(text), undefined);
@@ -25,5 +63,7 @@ Deno.test("formatDuration() uses the largest units that fit", () => {
 });
 
 Deno.test("formatDuration() is the inverse of parseDuration()", () => {
-  for (const ms of [0, 1, 999, 61_001, 3_600_001, 90_061_001]) assertEquals(parseDuration(formatDuration(ms)), ms);
+  for (const ms of [0, 1, 999, 61_001, 3_600_001, 90_061_001]) {
+    assertEquals(parseDuration(formatDuration(ms)), ms);
+  }
 });

@@ -1,14 +1,28 @@
 import { assertEquals } from "@std/assert";
-import { canonicalJson, configurationHash, shortHash, sriHash } from "../../src/values/hash.ts";
+import {
+  canonicalJson,
+  configurationHash,
+  shortHash,
+  sriHash,
+} from "../../src/values/hash.ts";
 
 Deno.test("canonicalJson() sorts names by code units, without white space", () => {
-  const map = new Map([["b", "2"], ["Z", '"\n'], ["a", "é"], ["__proto__", "x"]]);
-  assertEquals(canonicalJson(map), '{"Z":"\\"\\n","__proto__":"x","a":"é","b":"2"}');
+  const map = new Map([["b", "2"], ["Z", '"\n'], ["a", "é"], [
+    "__proto__",
+    "x",
+  ]]);
+  assertEquals(
+    canonicalJson(map),
+    '{"Z":"\\"\\n","__proto__":"x","a":"é","b":"2"}',
+  );
   assertEquals(canonicalJson(new Map()), "{}");
 });
 
 Deno.test("sriHash() returns the known hash of the empty text", async () => {
-  assertEquals(await sriHash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+  assertEquals(
+    await sriHash(""),
+    "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+  );
 });
 
 Deno.test("configurationHash() is that of the canonical JSON, in any order of the names", async () => {

@@ -1,7 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { isGranted } from "../../src/values/permissions.ts";
 
-const CASES: readonly (readonly [permission: Deno.PermissionDescriptor, granted: boolean])[] = [
+const CASES: readonly (readonly [
+  permission: Deno.PermissionDescriptor,
+  granted: boolean,
+])[] = [
   [{ name: "env" }, true],
   [{ name: "read", path: "tests/x" }, true],
   [{ name: "read", path: "src" }, false],
@@ -12,6 +15,9 @@ Deno.test(
   "isGranted() returns whether a permission is granted",
   { permissions: { env: true, read: ["tests"] } },
   () => {
-    assertEquals(CASES.map(([permission]) => isGranted(permission)), CASES.map(([, granted]) => granted));
+    assertEquals(
+      CASES.map(([permission]) => isGranted(permission)),
+      CASES.map(([, granted]) => granted),
+    );
   },
 );

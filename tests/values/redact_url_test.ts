@@ -13,7 +13,8 @@ const URLS: Record<string, string> = {
   "http://user:CAN/ARY?CANARY#CANARY@host/": "http://…@host/",
   "http://user:CANARY @ho st/": "http://…@ho st/",
   "user:CANARY@host": "…@host",
-  "postgres://user:CANARY@host:5432/database": "postgres://…@host:5432/database",
+  "postgres://user:CANARY@host:5432/database":
+    "postgres://…@host:5432/database",
   "http://host/?token=CANARY": "http://host/?…",
   "http://host/#CANARY": "http://host/?…",
   "http://user:CANARY": "http://user:…",
@@ -22,16 +23,20 @@ const URLS: Record<string, string> = {
 };
 
 for (const [url, redacted] of Object.entries(URLS)) {
-  Deno.test(`redactUrl() formats ${url} as ${redacted}`, () => assertEquals(redactUrl(url), redacted));
+  Deno.test(`redactUrl() formats ${url} as ${redacted}`, () =>
+    assertEquals(redactUrl(url), redacted));
 }
 
 const TEXTS: Record<string, string> = {
-  "expected postgres://USER[:PASSWORD]@HOST/DATABASE": "expected postgres://USER[:PASSWORD]@HOST/DATABASE",
+  "expected postgres://USER[:PASSWORD]@HOST/DATABASE":
+    "expected postgres://USER[:PASSWORD]@HOST/DATABASE",
   "expected postgres://USER:CANARY@HOST": "expected postgres://…@HOST",
   "error sending request for url (http://user:CANARY@127.0.0.1:1/x): refused":
     "error sending request for url (http://…@127.0.0.1:1/x): refused",
-  "from 'https://CANARY@a' to \"postgres://u:CANARY@b/c\"": "from 'https://…@a' to \"postgres://…@b/c\"",
-  "at https://jsr.io/@std/yaml/mod.ts:1:2 and file:///a@b": "at https://jsr.io/@std/yaml/mod.ts:1:2 and file:///a@b",
+  "from 'https://CANARY@a' to \"postgres://u:CANARY@b/c\"":
+    "from 'https://…@a' to \"postgres://…@b/c\"",
+  "at https://jsr.io/@std/yaml/mod.ts:1:2 and file:///a@b":
+    "at https://jsr.io/@std/yaml/mod.ts:1:2 and file:///a@b",
   "mail to help@example.com": "mail to help@example.com",
 };
 

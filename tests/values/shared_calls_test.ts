@@ -5,7 +5,14 @@ Deno.test("SharedCalls calls once for calls with the same key at the same time",
   const shared = new SharedCalls<number>();
   let calls = 0;
   const call = () => Promise.resolve(++calls);
-  assertEquals(await Promise.all([shared.run("a", call), shared.run("a", call), shared.run("b", call)]), [1, 1, 2]);
+  assertEquals(
+    await Promise.all([
+      shared.run("a", call),
+      shared.run("a", call),
+      shared.run("b", call),
+    ]),
+    [1, 1, 2],
+  );
   assertEquals(await shared.run("a", call), 3);
 });
 

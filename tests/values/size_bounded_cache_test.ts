@@ -1,7 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { SizeBoundedCache } from "../../src/values/size_bounded_cache.ts";
 
-function cacheOf(maxBytes: number, ...keys: string[]): SizeBoundedCache<string> {
+function cacheOf(
+  maxBytes: number,
+  ...keys: string[]
+): SizeBoundedCache<string> {
   const cache = new SizeBoundedCache<string>(maxBytes);
   for (const key of keys) cache.set(key, key.toUpperCase(), 10);
   return cache;
@@ -11,7 +14,12 @@ Deno.test("SizeBoundedCache removes the values that were set least recently when
   const cache = cacheOf(30, "a", "b", "c");
   cache.set("a", "A", 10);
   cache.set("d", "D", 20);
-  assertEquals([..."abcd"].map((key) => cache.get(key)), ["A", undefined, undefined, "D"]);
+  assertEquals([..."abcd"].map((key) => cache.get(key)), [
+    "A",
+    undefined,
+    undefined,
+    "D",
+  ]);
   assertEquals(cache.size, 30);
 });
 
@@ -21,21 +29,38 @@ Deno.test("SizeBoundedCache replaces the value and the size of a key", () => {
   assertEquals([cache.get("a"), cache.size], ["new", 15]);
   cache.delete("a");
   cache.delete("missing");
-  assertEquals([cache.get("a"), cache.get("b"), cache.size], [undefined, "B", 10]);
+  assertEquals([cache.get("a"), cache.get("b"), cache.size], [
+    undefined,
+    "B",
+    10,
+  ]);
 });
 
 Deno.test("SizeBoundedCache keeps no value that is larger than the cache, and removes none for it", () => {
   const cache = cacheOf(30, "a", "b");
   cache.set("b", "large", 31);
-  assertEquals([cache.get("a"), cache.get("b"), cache.size], ["A", undefined, 10]);
+  assertEquals([cache.get("a"), cache.get("b"), cache.size], [
+    "A",
+    undefined,
+    10,
+  ]);
 });
 
 Deno.test("SizeBoundedCache counts a value anew that is set with another size", () => {
   const cache = cacheOf(30, "a", "b");
   cache.set("a", "A", 20);
-  assertEquals([cache.get("a"), cache.get("b"), cache.get("c"), cache.size], ["A", "B", undefined, 30]);
+  assertEquals([cache.get("a"), cache.get("b"), cache.get("c"), cache.size], [
+    "A",
+    "B",
+    undefined,
+    30,
+  ]);
   cache.set("b", "B", 25);
-  assertEquals([cache.get("a"), cache.get("b"), cache.size], [undefined, "B", 25]);
+  assertEquals([cache.get("a"), cache.get("b"), cache.size], [
+    undefined,
+    "B",
+    25,
+  ]);
 });
 
 function mapOf(maxSize: number, keys: string): SizeBoundedCache<number> {
@@ -44,7 +69,10 @@ function mapOf(maxSize: number, keys: string): SizeBoundedCache<number> {
   return map;
 }
 
-function values(map: SizeBoundedCache<number>, keys: string): (number | undefined)[] {
+function values(
+  map: SizeBoundedCache<number>,
+  keys: string,
+): (number | undefined)[] {
   return [...keys].map((key) => map.get(key));
 }
 

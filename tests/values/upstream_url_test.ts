@@ -3,7 +3,13 @@ import { redactUrl } from "../../src/values/redact_url.ts";
 import { parseUpstream } from "../../src/values/upstream_url.ts";
 
 Deno.test("parseUpstream() returns an http: or https: URL with a host, a port and a path", () => {
-  for (const upstream of ["http://up/", "https://up:8443/base/", new URL("http://[::1]:3000/")]) {
+  for (
+    const upstream of [
+      "http://up/",
+      "https://up:8443/base/",
+      new URL("http://[::1]:3000/"),
+    ]
+  ) {
     assertEquals(parseUpstream(upstream)?.href, String(upstream));
   }
 });
@@ -27,6 +33,9 @@ const REJECTED: [upstream: string, shown: string][] = [
 
 for (const [upstream, shown] of REJECTED) {
   Deno.test(`parseUpstream() rejects "${upstream}", and redactUrl() shows it without its secrets`, () => {
-    assertEquals([parseUpstream(upstream), redactUrl(upstream)], [undefined, shown]);
+    assertEquals([parseUpstream(upstream), redactUrl(upstream)], [
+      undefined,
+      shown,
+    ]);
   });
 }

@@ -31,7 +31,8 @@ function filesOf(options = ""): Record<string, string> {
     "index.html": pageOf("Home"),
     "src/main.js": MAIN,
     ".rep.yaml": MANIFEST,
-    "app.env": "REP_PUBLIC_TITLE=Hello from the gateway\nREP_SENSITIVE_MAP_KEY=example-map-key\n",
+    "app.env":
+      "REP_PUBLIC_TITLE=Hello from the gateway\nREP_SENSITIVE_MAP_KEY=example-map-key\n",
     "vite.config.js": `import { rep } from "@rep/gateway/vite";
 export default { ${options} plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env" })] };
 `,
@@ -39,7 +40,11 @@ export default { ${options} plugins: [rep({ manifest: ".rep.yaml", envFile: "app
 }
 
 /** Opens a page of the project in its first state, and checks it. */
-async function checkPage(browser: TestBrowser, project: NpmExample, url: string): Promise<ExamplePage> {
+async function checkPage(
+  browser: TestBrowser,
+  project: NpmExample,
+  url: string,
+): Promise<ExamplePage> {
   const page = await ExamplePage.open(browser, url);
   await page.check((from, to) => project.edit("app.env", from, to));
   await project.edit("app.env", "Good morning", "Hello from the gateway");
@@ -54,61 +59,101 @@ function requestsTo(url: string) {
     headers: Record<string, string>,
   ): Promise<[status: number | undefined, origin: string | undefined]> =>
     new Promise((resolve, reject) => {
-      const request = get(`${url}${path}`, { headers, agent: false }, ({ statusCode, headers }) => {
-        resolve([statusCode, headers["access-control-allow-origin"]]);
-        request.destroy(); // a stream would not end
-      });
+      const request = get(
+        `${url}${path}`,
+        { headers, agent: false },
+        ({ statusCode, headers }) => {
+          resolve([statusCode, headers["access-control-allow-origin"]]);
+          request.destroy(); // a stream would not end
+        },
+      );
       request.on("error", reject);
     });
 }
 
 for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
-  testNpmExample(`${version}: pages change while open, a mistake is shown until it is corrected`, async (browser) => {
-    await using project = await NpmExample.make(version, filesOf());
-    await using vite = await project.startVite();
-    const page = await checkPage(browser, project, vite.url);
-    await project.edit("app.env", "Hello", "hello");
-    const overlay = page.page.locator("vite-error-overlay");
-    await overlay.getByText("Cannot use REP_PUBLIC_TITLE").waitFor();
-    await page.shows("h1", "Hello from the gateway");
-    assertStringIncludes(vite.output.join("\n"), "app.env:1: Cannot use REP_PUBLIC_TITLE");
-    await project.edit("app.env", "hello", "Good night");
-    await overlay.waitFor({ state: "detached" });
-    await page.shows("h1", "Good night from the gateway");
-    assertEquals([await page.isMarked(), page.errors], [true, []]);
-    await project.edit("app.env", "example-map-key", "another-map-key");
-    await page.page.waitForFunction("globalThis.isMarked !== true"); // a SENSITIVE value reloads the page
-    await page.page.getByRole("button", { name: "Decrypt" }).click();
-    await page.shows("output", "another-map-key");
-  });
+  testNpmExample(
+    `${version}: pages change while open, a mistake is shown until it is corrected`,
+    async (browser) => {
+      await using project = await NpmExample.make(version, filesOf());
+      await using vite = await project.startVite();
+      const page = await checkPage(browser, project, vite.url);
+      await project.edit("app.env", "Hello", "hello");
+      const overlay = page.page.locator("vite-error-overlay");
+      await overlay.getByText("Cannot use REP_PUBLIC_TITLE").waitFor();
+      await page.shows("h1", "Hello from the gateway");
+      assertStringIncludes(
+        vite.output.join("\n"),
+        "app.env:1: Cannot use REP_PUBLIC_TITLE",
+      );
+      await project.edit("app.env", "hello", "Good night");
+      await overlay.waitFor({ state: "detached" });
+      await page.shows("h1", "Good night from the gateway");
+      assertEquals([await page.isMarked(), page.errors], [true, []]);
+      await project.edit("app.env", "example-map-key", "another-map-key");
+      await page.page.waitForFunction("globalThis.isMarked !== true"); // a SENSITIVE value reloads the page
+      await page.page.getByRole("button", { name: "Decrypt" }).click();
+      await page.shows("output", "another-map-key");
+    },
+  );
 
-  testNpmExample(`${version}: /rep/* is served to the hosts of Vite only, and to no other origin`, async () => {
-    await using project = await NpmExample.make(version, filesOf("server: { allowedHosts: ['.example.com'] },"));
-    await using vite = await project.startVite();
-    const request = requestsTo(vite.url);
-    const foreignHost = version === "vite-6" ? 421 : 403; // Vite 6 checks hosts only after its plugins
-    const origin = "http://localhost:3000"; // Vite permits it
-    assertEquals(await request("/src/main.js", { origin }), [200, origin]);
-    for (const path of ["/rep/health", "/rep/changes", "/rep/session-key", "/rep/client.js"]) {
-      const status = path === "/rep/session-key" ? 403 : 200;
-      assertEquals(await request(path, { origin }), [status, undefined], path);
-      assertEquals(await request(path, { host: "elsewhere.example" }), [foreignHost, undefined], path);
-    }
-    assertEquals(await request("/rep/health", { host: "app.example.com" }), [200, undefined]);
-  });
+  testNpmExample(
+    `${version}: /rep/* is served to the hosts of Vite only, and to no other origin`,
+    async () => {
+      await using project = await NpmExample.make(
+        version,
+        filesOf("server: { allowedHosts: ['.example.com'] },"),
+      );
+      await using vite = await project.startVite();
+      const request = requestsTo(vite.url);
+      const foreignHost = version === "vite-6" ? 421 : 403; // Vite 6 checks hosts only after its plugins
+      const origin = "http://localhost:3000"; // Vite permits it
+      assertEquals(await request("/src/main.js", { origin }), [200, origin]);
+      for (
+        const path of [
+          "/rep/health",
+          "/rep/changes",
+          "/rep/session-key",
+          "/rep/client.js",
+        ]
+      ) {
+        const status = path === "/rep/session-key" ? 403 : 200;
+        assertEquals(
+          await request(path, { origin }),
+          [status, undefined],
+          path,
+        );
+        assertEquals(await request(path, { host: "elsewhere.example" }), [
+          foreignHost,
+          undefined,
+        ], path);
+      }
+      assertEquals(await request("/rep/health", { host: "app.example.com" }), [
+        200,
+        undefined,
+      ]);
+    },
+  );
 }
 
 testNpmExample(
   "an app with a base and two pages: development, preview, and the build behind a gateway",
   async (browser) => {
-    const input = "build: { rollupOptions: { input: ['index.html', 'about/index.html'] } },";
+    const input =
+      "build: { rollupOptions: { input: ['index.html', 'about/index.html'] } },";
     await using project = await NpmExample.make("vite-8", {
       ...filesOf(`base: "/app/", ${input}`),
       "about/index.html": pageOf("About"),
     });
     const checkPages = async (url: string) => {
-      assertEquals(await (await checkPage(browser, project, `${url}/`)).page.title(), "Home");
-      assertEquals(await (await checkPage(browser, project, `${url}/about/`)).page.title(), "About");
+      assertEquals(
+        await (await checkPage(browser, project, `${url}/`)).page.title(),
+        "Home",
+      );
+      assertEquals(
+        await (await checkPage(browser, project, `${url}/about/`)).page.title(),
+        "About",
+      );
     };
     {
       await using vite = await project.startVite();
@@ -121,37 +166,58 @@ testNpmExample(
       await using preview = await project.startVite({ command: "preview" });
       await checkPages(preview.url);
     }
-    await using gateway = await project.startGateway("--static-dir", project.at("dist"), "--base-path", "/app");
+    await using gateway = await project.startGateway(
+      "--static-dir",
+      project.at("dist"),
+      "--base-path",
+      "/app",
+    );
     await checkPages(gateway.url);
   },
 );
 
-testNpmExample("vite build fails if a SENSITIVE value is in the output, and names the variable", async () => {
-  await using project = await NpmExample.make("vite-8", { ...filesOf(), "src/main.js": "alert('example-map-key')" });
-  const { success, output } = await project.run("vite", "build");
-  assertEquals(success, false);
-  assertStringIncludes(output, ".js: the value of MAP_KEY");
-});
+testNpmExample(
+  "vite build fails if a SENSITIVE value is in the output, and names the variable",
+  async () => {
+    await using project = await NpmExample.make("vite-8", {
+      ...filesOf(),
+      "src/main.js": "alert('example-map-key')",
+    });
+    const { success, output } = await project.run("vite", "build");
+    assertEquals(success, false);
+    assertStringIncludes(output, ".js: the value of MAP_KEY");
+  },
+);
 
-testNpmExample("a restart of Vite, with a change during it: an open page misses nothing", async (browser) => {
-  await using project = await NpmExample.make("vite-8", filesOf());
-  await using vite = await project.startVite();
-  const page = new ExamplePage(await browser.open("about:blank"));
-  // Vite's client would reload the page after the restart.
-  await page.page.route("**/@vite/client", (route) => route.fulfill({ contentType: "text/javascript", body: "" }));
-  await page.page.goto(vite.url);
-  await page.check((from, to) => project.edit("app.env", from, to));
-  await project.edit("vite.config.js", "plugins", "appType: 'spa', plugins");
-  await project.edit("app.env", "Good morning", "Good night");
-  await vite.printed("server restarted");
-  await page.shows("h1", "Good night");
-  await project.edit("app.env", "Good night", "Good morning");
-  await page.shows("h1", "Good morning");
-  assertEquals(await page.isMarked(), true);
-});
+testNpmExample(
+  "a restart of Vite, with a change during it: an open page misses nothing",
+  async (browser) => {
+    await using project = await NpmExample.make("vite-8", filesOf());
+    await using vite = await project.startVite();
+    const page = new ExamplePage(await browser.open("about:blank"));
+    // Vite's client would reload the page after the restart.
+    await page.page.route(
+      "**/@vite/client",
+      (route) => route.fulfill({ contentType: "text/javascript", body: "" }),
+    );
+    await page.page.goto(vite.url);
+    await page.check((from, to) => project.edit("app.env", from, to));
+    await project.edit("vite.config.js", "plugins", "appType: 'spa', plugins");
+    await project.edit("app.env", "Good morning", "Good night");
+    await vite.printed("server restarted");
+    await page.shows("h1", "Good night");
+    await project.edit("app.env", "Good night", "Good morning");
+    await page.shows("h1", "Good morning");
+    assertEquals(await page.isMarked(), true);
+  },
+);
 
 testNpmExample("HTTPS and server.proxy", async (browser) => {
-  await using api = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => new Response("from the API"));
+  await using api = Deno.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    onListen() {},
+  }, () => new Response("from the API"));
   const tls = new URL("../content/proxy/tls/", import.meta.url);
   await using project = await NpmExample.make("vite-8", {
     ...filesOf(`server: {
@@ -161,22 +227,35 @@ testNpmExample("HTTPS and server.proxy", async (browser) => {
     "localhost.crt": await Deno.readTextFile(new URL("localhost.crt", tls)),
     "localhost.key": await Deno.readTextFile(new URL("localhost.key", tls)),
   });
-  await project.edit("vite.config.js", /^/, 'import { readFileSync } from "node:fs";\n');
+  await project.edit(
+    "vite.config.js",
+    /^/,
+    'import { readFileSync } from "node:fs";\n',
+  );
   await using vite = await project.startVite();
   assertEquals(new URL(vite.url).protocol, "https:");
-  const page = new ExamplePage(await browser.open("about:blank", { ignoreHTTPSErrors: true }));
+  const page = new ExamplePage(
+    await browser.open("about:blank", { ignoreHTTPSErrors: true }),
+  );
   await page.page.goto(vite.url);
   await page.check((from, to) => project.edit("app.env", from, to));
-  assertEquals(await page.page.evaluate("fetch('/api/any').then((response) => response.text())"), "from the API");
+  assertEquals(
+    await page.page.evaluate(
+      "fetch('/api/any').then((response) => response.text())",
+    ),
+    "from the API",
+  );
 });
 
-testNpmExample("middleware mode: a server of one's own renders pages with transformIndexHtml()", async (browser) => {
-  await using project = await NpmExample.make("vite-8", {
-    ...filesOf(),
-    "src/server.js": `import { get } from "@rep/gateway/client";
+testNpmExample(
+  "middleware mode: a server of one's own renders pages with transformIndexHtml()",
+  async (browser) => {
+    await using project = await NpmExample.make("vite-8", {
+      ...filesOf(),
+      "src/server.js": `import { get } from "@rep/gateway/client";
 export const render = () => "<p>Rendered " + get("TITLE", "on a server") + "</p>";
 `,
-    "server.js": `import { readFile } from "node:fs/promises";
+      "server.js": `import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createViteServer } from "vite";
 
@@ -191,18 +270,23 @@ server.on("request", (request, response) => {
 });
 server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + server.address().port));
 `,
-  });
-  await using server = await project.startProgram("server.js");
-  const page = await checkPage(browser, project, `${server.url}/any/path`);
-  await page.shows("p", "Rendered on a server");
-});
+    });
+    await using server = await project.startProgram("server.js");
+    const page = await checkPage(browser, project, `${server.url}/any/path`);
+    await page.shows("p", "Rendered on a server");
+  },
+);
 
-testNpmExample("unit tests with Vitest replace the client by its double, in the hooks as well", async () => {
-  const guide = await Deno.readTextFile("docs/vite.md");
-  const [, options = ""] = /For Vitest[^`]*`npm i -D vitest jsdom`[^]*?```ts ignore\n([^]*?)```/.exec(guide) ?? [];
-  await using project = await NpmExample.make("vite-8", {
-    ...filesOf(options),
-    "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";
+testNpmExample(
+  "unit tests with Vitest replace the client by its double, in the hooks as well",
+  async () => {
+    const guide = await Deno.readTextFile("docs/vite.md");
+    const [, options = ""] =
+      /For Vitest[^`]*`npm i -D vitest jsdom`[^]*?```ts ignore\n([^]*?)```/
+        .exec(guide) ?? [];
+    await using project = await NpmExample.make("vite-8", {
+      ...filesOf(options),
+      "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";
 import { useRep } from "@rep/gateway/vue";
 import { expect, test } from "vitest";
 
@@ -212,7 +296,8 @@ test("a title", () => {
   expect(useRep("TITLE").value).toBe("Set by a test");
 });
 `,
-  });
-  const { success, output } = await project.run("vitest", "run");
-  assertEquals(success, true, output);
-});
+    });
+    const { success, output } = await project.run("vitest", "run");
+    assertEquals(success, true, output);
+  },
+);

@@ -10,7 +10,9 @@ interface PageNode {
   readonly nodeName: string;
   readonly childNodes: Iterable<PageNode>;
   /** Text has none. */
-  readonly attributes?: Iterable<{ readonly name: string; readonly value: string }>;
+  readonly attributes?: Iterable<
+    { readonly name: string; readonly value: string }
+  >;
   className: string;
   innerHTML: string;
   textContent: string;
@@ -40,11 +42,19 @@ function reportUpdated(): void {
 }
 
 function reportGone(): void {
-  report(`The gateway does not answer. Below is what it said at ${document.querySelector("time").textContent}`, "gone");
+  report(
+    `The gateway does not answer. Below is what it said at ${
+      document.querySelector("time").textContent
+    }`,
+    "gone",
+  );
 }
 
 async function refresh(): Promise<void> {
-  const init = { headers: { accept: "application/json" }, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  const init = {
+    headers: { accept: "application/json" },
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  };
   const response = await fetch(location.pathname, init);
   const status = await response.json();
   if (!response.ok) throw new Error(status.detail);
@@ -62,13 +72,17 @@ function report(text: string, className: string): void {
 /** Changes only what differs, so that the focus, what is selected or scrolled, and open details stay as they are. */
 function update(current: PageNode, next: PageNode): void {
   if (current.isEqualNode(next)) return;
-  for (const { name, value } of next.attributes ?? []) current.setAttribute(name, value);
+  for (const { name, value } of next.attributes ?? []) {
+    current.setAttribute(name, value);
+  }
   const children = [...current.childNodes];
   const wanted = [...next.childNodes];
   for (const [index, child] of wanted.entries()) {
     const old = children[index];
     if (old === undefined) current.append(child);
-    else if (child.attributes !== undefined && old.nodeName === child.nodeName) update(old, child);
+    else if (
+      child.attributes !== undefined && old.nodeName === child.nodeName
+    ) update(old, child);
     else if (!old.isEqualNode(child)) old.replaceWith(child);
   }
   for (const child of children.slice(wanted.length)) child.remove();

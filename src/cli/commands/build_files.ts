@@ -15,10 +15,14 @@ export async function listBuildFiles(path: string): Promise<string[]> {
   if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
     const { isDirectory, isFile } = await Deno.stat(path);
-    if (!isDirectory && !isFile) throw new TypeError("expected a directory or a regular file");
+    if (!isDirectory && !isFile) {
+      throw new TypeError("expected a directory or a regular file");
+    }
     return isDirectory ? await listDirectory(path) : [path];
   } catch (cause) {
-    throw new ConfigurationError([`Cannot read DIR "${path}": ${messageOf(cause)}`], { cause });
+    throw new ConfigurationError([
+      `Cannot read DIR "${path}": ${messageOf(cause)}`,
+    ], { cause });
   }
 }
 
@@ -28,7 +32,9 @@ async function listDirectory(directory: string): Promise<string[]> {
   const lists = entries.map((entry) => {
     const path = join(directory, entry.name);
     if (entry.isDirectory) return listDirectory(path);
-    return entry.isSymlink ? listLink(path) : Promise.resolve(entry.isFile ? [path] : []);
+    return entry.isSymlink
+      ? listLink(path)
+      : Promise.resolve(entry.isFile ? [path] : []);
   });
   return (await Promise.all(lists)).flat();
 }

@@ -14,7 +14,10 @@ const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
     "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
     exitCodes("the manifest is invalid"),
   ],
-  lint: ["Without DIR, checks dist. Values that look like secrets are not printed.", exitCodes("there is a finding")],
+  lint: [
+    "Without DIR, checks dist. Values that look like secrets are not printed.",
+    exitCodes("there is a finding"),
+  ],
   inject: [
     "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. Pages load " +
     'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
@@ -22,7 +25,9 @@ const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
   ],
   ...Object.fromEntries(STORE_COMMANDS.map((name) => [name, [
     "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
-    `${environmentVariable("kv")} and ${environmentVariable("manifest")} are used if the flags are not set.`,
+    `${environmentVariable("kv")} and ${
+      environmentVariable("manifest")
+    } are used if the flags are not set.`,
     exitCodes("it is rejected, in conflict, or the store is unavailable"),
   ]])) as Record<typeof STORE_COMMANDS[number], string[]>,
 };
@@ -35,14 +40,21 @@ function exitCodes(failure: string): string {
 export function commandHelp(command: CommandName): string {
   const { args, help } = COMMANDS[command];
   const needsStore = STORE_COMMANDS.some((name) => name === command);
-  const usage = `deno run -A ${needsStore ? "--unstable-kv " : ""}jsr:@rep/gateway ${command}`;
-  const options = Object.entries(COMMAND_OPTIONS).filter(([, { commands }]) => commands.some((it) => it === command));
+  const usage = `deno run -A ${
+    needsStore ? "--unstable-kv " : ""
+  }jsr:@rep/gateway ${command}`;
+  const options = Object.entries(COMMAND_OPTIONS).filter(([, { commands }]) =>
+    commands.some((it) => it === command)
+  );
   return [
     `${help}.`,
     "",
     `Usage: ${usage} ${`${args} [OPTION ...]`.trim()}`,
     "",
-    ...formatRows([...optionRows(Object.fromEntries(options)), ["-h, --help", "Print this help"]]),
+    ...formatRows([...optionRows(Object.fromEntries(options)), [
+      "-h, --help",
+      "Print this help",
+    ]]),
     "",
     ...NOTES[command].flatMap((note) => wrap(note)),
   ].join("\n");

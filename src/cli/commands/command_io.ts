@@ -29,7 +29,10 @@ export interface CommandIo {
 }
 
 /** Runs a command. */
-export type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
+export type Run = (
+  line: CommandArguments,
+  io: CommandIo,
+) => Promise<number | void>;
 
 /** Width of a table that is written to a file or a pipe. */
 const FILE_COLUMNS = 200;
@@ -53,18 +56,27 @@ export function systemIo(): CommandIo {
  *
  * @throws {TypeError} If it does not, or cannot be opened.
  */
-export async function openPersistentStore(path: string | undefined): Promise<Store> {
+export async function openPersistentStore(
+  path: string | undefined,
+): Promise<Store> {
   const warnings = path === ":memory:"
-    ? ["it is deleted when this command ends; expected --kv with a file or a URL"]
+    ? [
+      "it is deleted when this command ends; expected --kv with a file or a URL",
+    ]
     : [];
   await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
-    warn: (event, fields) => event !== FILE_NOT_PRIVATE && warnings.push(String(fields?.detail)),
+    warn: (event, fields) =>
+      event !== FILE_NOT_PRIVATE && warnings.push(String(fields?.detail)),
   });
   if (warnings.length === 0) return store;
   store.close();
-  throw new TypeError(`Cannot keep variables in memory, where no gateway would see them: ${warnings.join("; ")}`);
+  throw new TypeError(
+    `Cannot keep variables in memory, where no gateway would see them: ${
+      warnings.join("; ")
+    }`,
+  );
 }
 
 function terminalColumns(): number {
@@ -89,7 +101,9 @@ function printError(text: string): void {
 function stopped(): Promise<void> {
   return new Promise((resolve) => {
     function stop() {
-      for (const signal of STOP_SIGNALS) Deno.removeSignalListener(signal, stop);
+      for (const signal of STOP_SIGNALS) {
+        Deno.removeSignalListener(signal, stop);
+      }
       resolve();
     }
     for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, stop);

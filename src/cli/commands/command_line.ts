@@ -36,20 +36,48 @@ export const COMMAND_OPTIONS = {
     commands: ["validate", "inject"],
     help: "Env file; of several, the later takes precedence",
   },
-  "strict": { ...toggle(), commands: ["validate", "inject", "lint"], help: "Fail if PUBLIC values look like secrets" },
+  "strict": {
+    ...toggle(),
+    commands: ["validate", "inject", "lint"],
+    help: "Fail if PUBLIC values look like secrets",
+  },
   "out": { ...text("FILE"), commands: ["typegen"], help: "Write to this file" },
-  "config-js": { ...text("FILE"), commands: ["inject"], help: "Also write a script for pages to load" },
-  "dir": { ...paths("DIR"), commands: ["lint"], help: "Same as the argument DIR (dist)" },
-  "pattern": { ...paths("GLOB"), commands: ["lint"], help: "Check these files only" },
-  "exclude": { ...paths("GLOB,…"), commands: ["lint"], help: "Skip these files" },
-  "json": { ...toggle(), commands: [...STORE_COMMANDS, "validate", "lint"], help: "Print JSON" },
+  "config-js": {
+    ...text("FILE"),
+    commands: ["inject"],
+    help: "Also write a script for pages to load",
+  },
+  "dir": {
+    ...paths("DIR"),
+    commands: ["lint"],
+    help: "Same as the argument DIR (dist)",
+  },
+  "pattern": {
+    ...paths("GLOB"),
+    commands: ["lint"],
+    help: "Check these files only",
+  },
+  "exclude": {
+    ...paths("GLOB,…"),
+    commands: ["lint"],
+    help: "Skip these files",
+  },
+  "json": {
+    ...toggle(),
+    commands: [...STORE_COMMANDS, "validate", "lint"],
+    help: "Print JSON",
+  },
   "if-id": {
     ...integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
     value: "ID",
     commands: ["set", "unset"],
     help: "Write only if the variable has this id; 0: does not exist",
   },
-  "force": { ...toggle(), commands: ["set"], help: "Set values that look like secrets" },
+  "force": {
+    ...toggle(),
+    commands: ["set"],
+    help: "Set values that look like secrets",
+  },
   "limit": {
     ...integer({ min: 1, max: MAX_HISTORY, default: 20 }),
     commands: ["history"],
@@ -61,7 +89,9 @@ export const COMMAND_OPTIONS = {
 const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 
 /** The options that are also read from the environment. For `strict`, a command also looks into the manifest. */
-const FROM_ENVIRONMENT = ["kv", "manifest", "env-file"].map(environmentVariable);
+const FROM_ENVIRONMENT = ["kv", "manifest", "env-file"].map(
+  environmentVariable,
+);
 
 /** A parsed command line. */
 export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
@@ -82,34 +112,58 @@ export function parseCommandArguments(
   args: readonly string[],
   environment: Environment,
 ): CommandArguments | undefined {
-  const { flags, words } = parseFlags(args, { ...COMMAND_OPTIONS, help: toggle() }, ALIASES);
+  const { flags, words } = parseFlags(args, {
+    ...COMMAND_OPTIONS,
+    help: toggle(),
+  }, ALIASES);
   rejectOtherOptions(command, flags);
   if (flags.has("help")) return undefined;
-  const shared = Object.fromEntries(FROM_ENVIRONMENT.map((name) => [name, environment[name] ?? ""]));
-  const values = readValues(COMMAND_OPTIONS, { flags, environment: shared, manifest: {} });
+  const shared = Object.fromEntries(
+    FROM_ENVIRONMENT.map((name) => [name, environment[name] ?? ""]),
+  );
+  const values = readValues(COMMAND_OPTIONS, {
+    flags,
+    environment: shared,
+    manifest: {},
+  });
   const line = { ...values, command, args: [...words, ...values.dir] };
   checkArgs(line);
   return line;
 }
 
-function rejectOtherOptions(command: CommandName, flags: ReadonlyMap<string, string>): void {
-  for (const [name, { commands }] of Object.entries<CommandOption>(COMMAND_OPTIONS)) {
+function rejectOtherOptions(
+  command: CommandName,
+  flags: ReadonlyMap<string, string>,
+): void {
+  for (
+    const [name, { commands }] of Object.entries<CommandOption>(COMMAND_OPTIONS)
+  ) {
     if (!flags.has(name) || commands.includes(command)) continue;
     const names = commands.join(", ").replace(/, ([^,]*)$/, " and $1");
-    throw new UsageError(`Cannot ${command} with --${name}: it is an option of ${names}`);
+    throw new UsageError(
+      `Cannot ${command} with --${name}: it is an option of ${names}`,
+    );
   }
 }
 
-function checkArgs({ command, args, "if-id": ifId, "config-js": configJs }: CommandArguments): void {
+function checkArgs(
+  { command, args, "if-id": ifId, "config-js": configJs }: CommandArguments,
+): void {
   const { args: expected } = COMMANDS[command];
   const isOptional = expected.startsWith("[") || configJs !== undefined;
   if (expected === "" && args.length > 0) {
-    throw new UsageError(`Cannot ${command} ${formatValue(args[0])}: expected options only; see --help`);
+    throw new UsageError(
+      `Cannot ${command} ${
+        formatValue(args[0])
+      }: expected options only; see --help`,
+    );
   }
   if (expected !== "" && args.length === 0 && !isOptional) {
     throw new UsageError(`Cannot ${command}: expected ${expected}; see --help`);
   }
   if (ifId !== undefined && args.length > 1) {
-    throw new UsageError(`Cannot ${command} with --if-id: expected one variable, got ${args.length}`);
+    throw new UsageError(
+      `Cannot ${command} with --if-id: expected one variable, got ${args.length}`,
+    );
   }
 }

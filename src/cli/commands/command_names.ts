@@ -7,10 +7,22 @@ interface CommandDescription {
 
 /** The commands, with their arguments and their descriptions for `--help`. */
 export const COMMANDS = {
-  validate: { args: "", help: "Check the manifest, the env files and the environment" },
-  typegen: { args: "", help: "Print TypeScript types for the variables in the manifest" },
-  lint: { args: "[DIR ...]", help: "Find values that look like secrets in a build" },
-  inject: { args: "DIR ...", help: "Write PUBLIC values into the pages of a build" },
+  validate: {
+    args: "",
+    help: "Check the manifest, the env files and the environment",
+  },
+  typegen: {
+    args: "",
+    help: "Print TypeScript types for the variables in the manifest",
+  },
+  lint: {
+    args: "[DIR ...]",
+    help: "Find values that look like secrets in a build",
+  },
+  inject: {
+    args: "DIR ...",
+    help: "Write PUBLIC values into the pages of a build",
+  },
   set: { args: "KEY=VALUE ...", help: "Set PUBLIC variables in the store" },
   unset: { args: "KEY ...", help: "Delete variables from the store" },
   list: { args: "", help: "Print the variables in the store" },
@@ -25,7 +37,13 @@ export type CommandName = keyof typeof COMMANDS;
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
 /** The commands that use the store of the gateways. */
-export const STORE_COMMANDS = ["set", "unset", "list", "history", "watch"] as const satisfies CommandName[];
+export const STORE_COMMANDS = [
+  "set",
+  "unset",
+  "list",
+  "history",
+  "watch",
+] as const satisfies CommandName[];
 
 /** Returns the command that a command line begins with; without one, it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {

@@ -1,7 +1,14 @@
 import { SEPARATOR } from "@std/path/constants";
-import { buildSnapshot, ConfigurationError, type Snapshot } from "../../config/snapshot.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  type Snapshot,
+} from "../../config/snapshot.ts";
 import { environmentName } from "../../config/tier.ts";
-import { type ConfigScript, renderConfigScript } from "../../pages/config_script.ts";
+import {
+  type ConfigScript,
+  renderConfigScript,
+} from "../../pages/config_script.ts";
 import { makePayload, type Payload } from "../../pages/payload.ts";
 import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
 import { listBuildFiles } from "./build_files.ts";
@@ -13,68 +20,128 @@ import { escapeInvisible } from "./table.ts";
 import { findRegularFile, writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
-export async function inject(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function inject(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const snapshot = await readSnapshot(line, io);
-  const lists = await Promise.all(line.args.map((build) => listPages(build, io)));
+  const lists = await Promise.all(
+    line.args.map((build) => listPages(build, io)),
+  );
   const pages = lists.flat();
   if (line.args.length > 0 && pages.length === 0) {
-    throw new TypeError(`Cannot inject into ${line.args.join(", ")}: expected .html files, got none`);
+    throw new TypeError(
+      `Cannot inject into ${
+        line.args.join(", ")
+      }: expected .html files, got none`,
+    );
   }
   for (const path of pages) await injectInto(path, snapshot, io);
-  if (line["config-js"] !== undefined) await writeConfigJs(line["config-js"], snapshot, io);
+  if (line["config-js"] !== undefined) {
+    await writeConfigJs(line["config-js"], snapshot, io);
+  }
 }
 
 /** Lists the pages of a build, without those that a link out of it names: another build may have them as well. */
-async function listPages(build: string, { printError }: CommandIo): Promise<string[]> {
-  const pages = (await listBuildFiles(build)).filter((path) => /\.html?$/i.test(path));
+async function listPages(
+  build: string,
+  { printError }: CommandIo,
+): Promise<string[]> {
+  const pages = (await listBuildFiles(build)).filter((path) =>
+    /\.html?$/i.test(path)
+  );
   const root = await Deno.realPath(build);
   const targets = await Promise.all(pages.map((path) => Deno.realPath(path)));
-  const isOutside = (target = "") => target !== root && !target.startsWith(`${root}${SEPARATOR}`);
+  const isOutside = (target = "") =>
+    target !== root && !target.startsWith(`${root}${SEPARATOR}`);
   for (const [index, path] of pages.entries()) {
-    if (isOutside(targets[index])) printError(`Warning: ${path} is a link out of ${build}, and is left as it is`);
+    if (isOutside(targets[index])) {
+      printError(
+        `Warning: ${path} is a link out of ${build}, and is left as it is`,
+      );
+    }
   }
   return pages.filter((_, index) => !isOutside(targets[index]));
 }
 
-async function readSnapshot(line: CommandArguments, io: CommandIo): Promise<Snapshot> {
-  const { issues, warnings, ...sources } = await readSources(line, io.environment);
+async function readSnapshot(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<Snapshot> {
+  const { issues, warnings, ...sources } = await readSources(
+    line,
+    io.environment,
+  );
   if (issues.length > 0) throw new ConfigurationError(issues);
-  const snapshot = await buildSnapshot({ ...sources, requiredTiers: ["public"], loadPatternLibrary: undefined });
+  const snapshot = await buildSnapshot({
+    ...sources,
+    requiredTiers: ["public"],
+    loadPatternLibrary: undefined,
+  });
   const secrets = snapshot.warnings.map(({ name, detail }) =>
     `${environmentName({ name, tier: "public" })}: ${detail}`
   );
-  for (const warning of [...warnings, ...secrets]) io.printError(`Warning: ${warning}`);
+  for (const warning of [...warnings, ...secrets]) {
+    io.printError(`Warning: ${warning}`);
+  }
   if (snapshot.sensitive.size > 0) {
-    io.printError("Warning: SENSITIVE variables are left out: only a gateway issues the keys to read them");
+    io.printError(
+      "Warning: SENSITIVE variables are left out: only a gateway issues the keys to read them",
+    );
   }
   return snapshot;
 }
 
-async function injectInto(path: string, snapshot: Snapshot, io: CommandIo): Promise<void> {
+async function injectInto(
+  path: string,
+  snapshot: Snapshot,
+  io: CommandIo,
+): Promise<void> {
   const page = await Deno.readFile(path);
   const before = readConfigScript(page);
   const { bytes } = await render(snapshot, before, io);
   const result = replaceScript(page, bytes);
-  if (result === undefined) return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
+  if (result === undefined) {
+    return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
+  }
   const isWritten = await writeFile("DIR", path, result);
-  const action = isWritten ? before === undefined ? "injected" : "replaced" : "up to date";
+  const action = isWritten
+    ? before === undefined ? "injected" : "replaced"
+    : "up to date";
   io.print(escapeInvisible(`${path}: ${action}`));
   if (isWritten) await warnOfCompressed(path, io);
 }
 
 /** Servers prefer these files, which still have the previous page. */
-async function warnOfCompressed(path: string, { printError }: CommandIo): Promise<void> {
+async function warnOfCompressed(
+  path: string,
+  { printError }: CommandIo,
+): Promise<void> {
   for (const compressed of [`${path}.br`, `${path}.gz`, `${path}.zst`]) {
     const isThere = await Deno.stat(compressed).then(() => true, () => false);
-    if (isThere) printError(`Warning: ${compressed} has the previous page: compress it again, or delete it`);
+    if (isThere) {
+      printError(
+        `Warning: ${compressed} has the previous page: compress it again, or delete it`,
+      );
+    }
   }
 }
 
-async function writeConfigJs(path: string, snapshot: Snapshot, io: CommandIo): Promise<void> {
+async function writeConfigJs(
+  path: string,
+  snapshot: Snapshot,
+  io: CommandIo,
+): Promise<void> {
   const existing = await findRegularFile(path);
-  const before = existing === undefined ? "" : await Deno.readTextFile(existing.path);
+  const before = existing === undefined
+    ? ""
+    : await Deno.readTextFile(existing.path);
   const script = await render(snapshot, readConfigJs(before), io);
-  const isWritten = await writeFile("--config-js", path, await renderConfigJs(script));
+  const isWritten = await writeFile(
+    "--config-js",
+    path,
+    await renderConfigJs(script),
+  );
   io.print(escapeInvisible(`${path}: ${isWritten ? "written" : "up to date"}`));
 }
 
@@ -87,7 +154,11 @@ const NO_VALUES: ReadonlyMap<string, string> = new Map();
  *
  * @param before The text of the previous one. If it has the same values, so does its time, so that nothing changes.
  */
-async function render(snapshot: Snapshot, before: string | undefined, { clock }: CommandIo): Promise<ConfigScript> {
+async function render(
+  snapshot: Snapshot,
+  before: string | undefined,
+  { clock }: CommandIo,
+): Promise<ConfigScript> {
   const payload = await makePayload({
     public: snapshot.public,
     sensitive: NO_VALUES,
@@ -98,8 +169,13 @@ async function render(snapshot: Snapshot, before: string | undefined, { clock }:
   });
   const previous = parsePayload(before);
   const isSame = previous?._meta?.integrity === payload._meta.integrity;
-  const injected_at = isSame ? previous._meta.injected_at : payload._meta.injected_at;
-  return await renderConfigScript({ ...payload, _meta: { ...payload._meta, injected_at } });
+  const injected_at = isSame
+    ? previous._meta.injected_at
+    : payload._meta.injected_at;
+  return await renderConfigScript({
+    ...payload,
+    _meta: { ...payload._meta, injected_at },
+  });
 }
 
 function parsePayload(text: string | undefined): Payload | undefined {

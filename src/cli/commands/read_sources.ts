@@ -3,8 +3,17 @@ import type { ManifestResult } from "../../config/manifest.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
-import { environmentWarnings, readOptions, UsageError } from "../options/read_options.ts";
-import { DEFAULT_MANIFEST, findDefaultManifest, readEnvPath, readTextFile } from "../sources/sources.ts";
+import {
+  environmentWarnings,
+  readOptions,
+  UsageError,
+} from "../options/read_options.ts";
+import {
+  DEFAULT_MANIFEST,
+  findDefaultManifest,
+  readEnvPath,
+  readTextFile,
+} from "../sources/sources.ts";
 import type { CommandArguments } from "./command_line.ts";
 
 /** What {@linkcode readSources} returns. */
@@ -19,22 +28,35 @@ const NO_MANIFEST: ManifestResult = {
  * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
  * is invalid.
  */
-export async function readSources(line: CommandArguments, processEnvironment: Environment) {
+export async function readSources(
+  line: CommandArguments,
+  processEnvironment: Environment,
+) {
   const issues: string[] = [];
   const manifestPath = line.manifest ?? await findDefaultManifest();
-  const text = manifestPath && await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
+  const text = manifestPath &&
+    await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
   const files = await Promise.all(line["env-file"].map(async (path) => {
-    return [path, await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {}] as const;
+    return [
+      path,
+      await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {},
+    ] as const;
   }));
   const { manifest, issues: manifestIssues } = text === undefined
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
   issues.push(...manifestIssues);
   const flags = new Map(line.strict ? [["strict", "true"]] : []);
-  const sources = { flags, environment: processEnvironment, manifest: manifest.settings };
+  const sources = {
+    flags,
+    environment: processEnvironment,
+    manifest: manifest.settings,
+  };
   const options = await orIssues(() => readOptions(sources), issues);
   const all = [...files, ["environment", processEnvironment] as const];
-  const environment = Object.fromEntries(all.flatMap(([, environment]) => Object.entries(environment)));
+  const environment = Object.fromEntries(
+    all.flatMap(([, environment]) => Object.entries(environment)),
+  );
   return {
     /** The text of the manifest, if there is one. */
     manifest: text,
@@ -44,7 +66,11 @@ export async function readSources(line: CommandArguments, processEnvironment: En
     /** The variables of all sources. */
     environment,
     /** Where each of them is set: the path of an env file, or `environment`. */
-    setIn: new Map(all.flatMap(([source, environment]) => Object.keys(environment).map((name) => [name, source]))),
+    setIn: new Map(
+      all.flatMap(([source, environment]) =>
+        Object.keys(environment).map((name) => [name, source])
+      ),
+    ),
     strict: options?.strict ?? false,
     /** What cannot be read or is invalid. */
     issues,
@@ -54,18 +80,25 @@ export async function readSources(line: CommandArguments, processEnvironment: En
 }
 
 function manifestWarnings({ manifest }: CommandArguments): string[] {
-  if (manifest !== undefined || isGranted({ name: "read", path: DEFAULT_MANIFEST })) return [];
+  if (
+    manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST })
+  ) return [];
   return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
 /** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
-export async function orIssues<T>(read: () => T | Promise<T>, issues: string[]): Promise<T | undefined> {
+export async function orIssues<T>(
+  read: () => T | Promise<T>,
+  issues: string[],
+): Promise<T | undefined> {
   try {
     return await read();
   } catch (error) {
     if (error instanceof ConfigurationError) issues.push(...error.issues);
-    else if (error instanceof UsageError) issues.push(...error.message.split("\n"));
-    else throw error;
+    else if (error instanceof UsageError) {
+      issues.push(...error.message.split("\n"));
+    } else throw error;
     return undefined;
   }
 }

@@ -12,7 +12,13 @@ import { validate } from "./validate.ts";
 import { VARIABLE_COMMANDS } from "./variable_commands.ts";
 
 /** What runs each command. It may return an exit code other than 0. */
-const RUN: Readonly<Record<CommandName, Run>> = { ...VARIABLE_COMMANDS, typegen, inject, validate, lint };
+const RUN: Readonly<Record<CommandName, Run>> = {
+  ...VARIABLE_COMMANDS,
+  typegen,
+  inject,
+  validate,
+  lint,
+};
 
 /**
  * Runs a command.
@@ -21,7 +27,11 @@ const RUN: Readonly<Record<CommandName, Run>> = { ...VARIABLE_COMMANDS, typegen,
  * @returns The exit code: 0; 1 if it was rejected, in conflict, found an issue, or the store is unavailable; 2 if the
  * usage is invalid.
  */
-export async function runCommand(command: CommandName, args: readonly string[], io: CommandIo): Promise<number> {
+export async function runCommand(
+  command: CommandName,
+  args: readonly string[],
+  io: CommandIo,
+): Promise<number> {
   try {
     const line = parseCommandArguments(command, args, io.environment);
     if (line !== undefined) return await RUN[command](line, io) ?? 0;

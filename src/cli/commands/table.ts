@@ -16,25 +16,43 @@ export function printTable(
   { columns, print }: Pick<CommandIo, "columns" | "print">,
 ): void {
   const cells = rows.map((row) => row.map(escapeInvisible));
-  const widths = (rows[0] ?? []).map((_, index) => Math.max(...cells.map((row) => widthOf(row[index] ?? ""))));
-  const others = widths.reduce((sum, column, index) => index === flexible ? sum : sum + column + GAP.length, 0);
-  widths[flexible] = Math.min(widths[flexible] ?? 0, Math.max(MIN_WIDTH, columns - others));
-  const fit = (cell: string, index: number) => pad(truncate(cell, widths[index] ?? 0), widths[index] ?? 0);
+  const widths = (rows[0] ?? []).map((_, index) =>
+    Math.max(...cells.map((row) => widthOf(row[index] ?? "")))
+  );
+  const others = widths.reduce(
+    (sum, column, index) =>
+      index === flexible ? sum : sum + column + GAP.length,
+    0,
+  );
+  widths[flexible] = Math.min(
+    widths[flexible] ?? 0,
+    Math.max(MIN_WIDTH, columns - others),
+  );
+  const fit = (cell: string, index: number) =>
+    pad(truncate(cell, widths[index] ?? 0), widths[index] ?? 0);
   print(cells.map((row) => row.map(fit).join(GAP).trimEnd()).join("\n"));
 }
 
 /** Control and format characters, surrogates and line separators, which may change what a terminal displays. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+const SHORT: Readonly<Record<string, string>> = {
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+};
 
 /** Replaces characters that a terminal interprets or does not display by escape sequences. */
 export function escapeInvisible(text: string): string {
-  return text.replace(INVISIBLE, (char) => SHORT[char] ?? `\\u{${char.codePointAt(0)?.toString(16)}}`);
+  return text.replace(
+    INVISIBLE,
+    (char) => SHORT[char] ?? `\\u{${char.codePointAt(0)?.toString(16)}}`,
+  );
 }
 
 /** Formats a value as JSON in which such characters are escaped. Parsing it returns the same value. */
 export function terminalJson(value: unknown, indent = 0): string {
-  const escape = (char: string) => char === "\n" ? char : char.split("").map(escapeCodeUnit).join("");
+  const escape = (char: string) =>
+    char === "\n" ? char : char.split("").map(escapeCodeUnit).join("");
   return JSON.stringify(value, null, indent).replace(INVISIBLE, escape);
 }
 

@@ -6,14 +6,20 @@ import { generateTypes } from "../../config/generate_types.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
-export async function typegen(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function typegen(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const path = line.manifest ?? await findDefaultManifest();
   if (path === undefined) {
-    throw new ConfigurationError(["Cannot find the manifest: expected --manifest, or .rep.yaml in this directory"]);
+    throw new ConfigurationError([
+      "Cannot find the manifest: expected --manifest, or .rep.yaml in this directory",
+    ]);
   }
   const { manifest } = await readManifest(path);
   const types = generateTypes(manifest.variables);
   if (line.out === undefined) io.print(types.trimEnd());
-  else if (await writeFile("--out", line.out, types)) io.printError(`Wrote ${line.out}`);
-  else io.printError(`${line.out} is up to date`);
+  else if (await writeFile("--out", line.out, types)) {
+    io.printError(`Wrote ${line.out}`);
+  } else io.printError(`${line.out} is up to date`);
 }

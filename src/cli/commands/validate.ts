@@ -3,7 +3,12 @@ import { classify } from "../../config/classify.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
 import type { Manifest } from "../../config/manifest.ts";
 import { buildSnapshot } from "../../config/snapshot.ts";
-import { environmentName, type Tier, TIERS, type Variable } from "../../config/tier.ts";
+import {
+  environmentName,
+  type Tier,
+  TIERS,
+  type Variable,
+} from "../../config/tier.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import { type CommandSources, orIssues, readSources } from "./read_sources.ts";
@@ -29,7 +34,10 @@ interface Report {
 }
 
 /** Checks everything that a gateway would check at startup, and prints the effective values. */
-export async function validate(line: CommandArguments, io: CommandIo): Promise<number> {
+export async function validate(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<number> {
   const report = await check(await readSources(line, io.environment));
   const isValid = report.issues.length === 0;
   if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
@@ -43,28 +51,52 @@ async function check(sources: CommandSources): Promise<Report> {
   const isManifestAlone = sources.manifest !== undefined && set.length === 0;
   const requiredTiers = isManifestAlone ? [] : TIERS;
   const issues = [...sources.issues];
-  await orIssues(() => buildSnapshot({ ...sources, requiredTiers, loadPatternLibrary: undefined }), issues);
-  const { variables } = await applyManifest(set, sources.parsed, { requiredTiers: [], loadPatternLibrary: undefined });
+  await orIssues(
+    () =>
+      buildSnapshot({
+        ...sources,
+        requiredTiers,
+        loadPatternLibrary: undefined,
+      }),
+    issues,
+  );
+  const { variables } = await applyManifest(set, sources.parsed, {
+    requiredTiers: [],
+    loadPatternLibrary: undefined,
+  });
   const secrets = scanForSecrets(variables);
   return {
     issues: [...new Set(issues)], // both the command and the gateway check the manifest
     warnings: [
       ...sources.warnings,
-      ...(isManifestAlone ? ["no variable is set: only the manifest is checked"] : []),
+      ...(isManifestAlone
+        ? ["no variable is set: only the manifest is checked"]
+        : []),
       ...secrets.filter(() => !sources.strict).map(({ name, detail }) =>
         `${environmentName({ name, tier: "public" })}: ${detail}`
       ),
       ...deprecationWarnings(set, sources.parsed),
     ],
-    variables: describeAll(variables, new Set(secrets.map(({ name }) => name)), sources),
+    variables: describeAll(
+      variables,
+      new Set(secrets.map(({ name }) => name)),
+      sources,
+    ),
   };
 }
 
-function deprecationWarnings(variables: readonly Variable[], { variables: declarations }: Manifest): string[] {
-  return variables.filter(({ name }) => declarations.get(name)?.deprecated).map((variable) => {
-    const message = declarations.get(variable.name)?.deprecatedMessage;
-    return `${environmentName(variable)} is deprecated${message === undefined ? "" : `: ${message}`}`;
-  });
+function deprecationWarnings(
+  variables: readonly Variable[],
+  { variables: declarations }: Manifest,
+): string[] {
+  return variables.filter(({ name }) => declarations.get(name)?.deprecated).map(
+    (variable) => {
+      const message = declarations.get(variable.name)?.deprecatedMessage;
+      return `${environmentName(variable)} is deprecated${
+        message === undefined ? "" : `: ${message}`
+      }`;
+    },
+  );
 }
 
 /** Describes all variables that are set or declared, in the order of their names. */
@@ -79,27 +111,60 @@ function describeAll(
   });
   const names = new Set(variables.map(({ name }) => name));
   const unset = [...parsed.variables].filter(([name]) => !names.has(name));
-  return [...described, ...unset.map(([name, { tier }]) => ({ name, tier, source: null, value: null }))]
+  return [
+    ...described,
+    ...unset.map(([name, { tier }]) => ({
+      name,
+      tier,
+      source: null,
+      value: null,
+    })),
+  ]
     .sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-function describe({ name, tier, value }: Variable, source: string, looksSecret: boolean): EffectiveVariable {
-  if (tier !== "public") return { name, tier, source, value: null, hidden: tier };
-  return looksSecret ? { name, tier, source, value: null, hidden: LOOKS_SECRET } : { name, tier, source, value };
+function describe(
+  { name, tier, value }: Variable,
+  source: string,
+  looksSecret: boolean,
+): EffectiveVariable {
+  if (tier !== "public") {
+    return { name, tier, source, value: null, hidden: tier };
+  }
+  return looksSecret
+    ? { name, tier, source, value: null, hidden: LOOKS_SECRET }
+    : { name, tier, source, value };
 }
 
 const LOOKS_SECRET = "looks like a secret";
 
-function printReport({ issues, warnings, variables }: Report, io: CommandIo): void {
+function printReport(
+  { issues, warnings, variables }: Report,
+  io: CommandIo,
+): void {
   const rows = variables.map((variable) => {
     const { name, tier, source, value, hidden } = variable;
-    return [name, tier, source ?? "(not set)", hidden === undefined ? value ?? "" : `(${describeHidden(variable)})`];
+    return [
+      name,
+      tier,
+      source ?? "(not set)",
+      hidden === undefined ? value ?? "" : `(${describeHidden(variable)})`,
+    ];
   });
-  if (rows.length > 0) printTable([["NAME", "TIER", "SOURCE", "VALUE"], ...rows], 3, io);
+  if (rows.length > 0) {
+    printTable([["NAME", "TIER", "SOURCE", "VALUE"], ...rows], 3, io);
+  }
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const [count, noun] = [issues.length, issues.length === 1 ? "issue" : "issues"];
-  io.printError(count === 0 ? `Valid: ${variables.length} variables` : `Invalid: ${count} ${noun}`);
+  const [count, noun] = [
+    issues.length,
+    issues.length === 1 ? "issue" : "issues",
+  ];
+  io.printError(
+    count === 0
+      ? `Valid: ${variables.length} variables`
+      : `Invalid: ${count} ${noun}`,
+  );
 }
 
 function describeHidden({ hidden, tier }: EffectiveVariable): string {

@@ -1,4 +1,7 @@
-import { publicName, validateAssignments } from "../../config/set_stored_variables.ts";
+import {
+  publicName,
+  validateAssignments,
+} from "../../config/set_stored_variables.ts";
 import { formatValue } from "../../config/format_value.ts";
 import {
   listVariables,
@@ -11,14 +14,23 @@ import {
 } from "../../config/stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
-import { type Store, StoreUnavailableError, withTimeout } from "../../store/store.ts";
+import {
+  type Store,
+  StoreUnavailableError,
+  withTimeout,
+} from "../../store/store.ts";
 import { sleep } from "../../values/clock.ts";
 import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
-import { escapeInvisible, printTable, terminalJson, truncate } from "./table.ts";
+import {
+  escapeInvisible,
+  printTable,
+  terminalJson,
+  truncate,
+} from "./table.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -33,14 +45,23 @@ async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
   const { manifest: manifestPath, force: allowSecrets } = line;
   const manifest = manifestPath && (await readManifest(manifestPath)).text;
-  const warnings = await validateAssignments(values, { manifest, manifestPath, allowSecrets, ...io });
+  const warnings = await validateAssignments(values, {
+    manifest,
+    manifestPath,
+    allowSecrets,
+    ...io,
+  });
   await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
 }
 
 async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
   const names = new Set(line.args.map(publicName));
-  const writes = await write(new Map([...names].map((name) => [name, undefined])), line, io);
+  const writes = await write(
+    new Map([...names].map((name) => [name, undefined])),
+    line,
+    io,
+  );
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
@@ -48,27 +69,46 @@ async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
 async function list(line: CommandArguments, io: CommandIo): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
-  if (variables.length === 0) return io.printError("There are no variables in the store");
-  const rows = variables.map(({ name, value, id, at }) => [name, value, String(id), timeOf(at)]);
+  if (variables.length === 0) {
+    return io.printError("There are no variables in the store");
+  }
+  const rows = variables.map((
+    { name, value, id, at },
+  ) => [name, value, String(id), timeOf(at)]);
   printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
 }
 
 async function history(line: CommandArguments, io: CommandIo): Promise<void> {
-  const writes = await withStore(line, io, (store) => readHistory(store, line.limit));
+  const writes = await withStore(
+    line,
+    io,
+    (store) => readHistory(store, line.limit),
+  );
   if (line.json) return printJson(writes, io);
   if (writes.length === 0) return io.printError("There are no writes yet");
-  printTable([["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)], 4, io);
+  printTable(
+    [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)],
+    4,
+    io,
+  );
 }
 
 async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
-  const onChange = (failure?: Error) => io.printError(nameFlags(failure?.message ?? "The store is available again"));
+  const onChange = (failure?: Error) =>
+    io.printError(
+      nameFlags(failure?.message ?? "The store is available again"),
+    );
   const run = async (store: Store) => {
     const stop = new AbortController();
     void io.stopped().then(() => stop.abort());
     let last = await newestWrite(store);
     const printNew = async () => {
       for (const write of await readWrites(store, last)) {
-        io.print(line.json ? terminalJson(toJson(write)) : truncate(toLine(write), io.columns));
+        io.print(
+          line.json
+            ? terminalJson(toJson(write))
+            : truncate(toLine(write), io.columns),
+        );
         last = write.id;
       }
     };
@@ -78,7 +118,9 @@ async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
     while (!stop.signal.aborted) {
       pause = new AbortController(); // first, so that a hint meanwhile ends the pause
       await printNew().catch(ignoreUnavailable);
-      await sleep(POLL_MS, io.clock, { signal: AbortSignal.any([stop.signal, pause.signal]) });
+      await sleep(POLL_MS, io.clock, {
+        signal: AbortSignal.any([stop.signal, pause.signal]),
+      });
     }
   };
   await withStore(line, io, run, onChange);
@@ -96,14 +138,27 @@ async function write(
   const { clock, random } = io;
   const writes = await withStore(line, io, async (store) => {
     try {
-      return await writeVariables(store, values, { clock, random, ifId: line["if-id"] });
+      return await writeVariables(store, values, {
+        clock,
+        random,
+        ifId: line["if-id"],
+      });
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      throw new StoreUnavailableError(`${error.message}; it may have been written; see history`, { cause: error });
+      throw new StoreUnavailableError(
+        `${error.message}; it may have been written; see history`,
+        { cause: error },
+      );
     }
   });
   if (line.json) printJson(writes, io);
-  else if (writes.length > 0) printTable([["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])], 0, io);
+  else if (writes.length > 0) {
+    printTable(
+      [["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])],
+      0,
+      io,
+    );
+  }
   return writes;
 }
 
@@ -115,7 +170,11 @@ async function withStore<T>(
   onChange: (failure?: Error) => void = () => {},
 ): Promise<T> {
   const inner = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
-  const store = new CircuitBreaker(inner, { clock, onChange, metrics: noMetrics });
+  const store = new CircuitBreaker(inner, {
+    clock,
+    onChange,
+    metrics: noMetrics,
+  });
   try {
     return await run(store);
   } finally {
@@ -127,9 +186,15 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
   const values = new Map<string, string>();
   for (const arg of args) {
     const index = arg.indexOf("=");
-    if (index === -1) throw new UsageError(`Cannot set ${formatValue(arg)}: expected KEY=VALUE`);
+    if (index === -1) {
+      throw new UsageError(
+        `Cannot set ${formatValue(arg)}: expected KEY=VALUE`,
+      );
+    }
     const name = publicName(arg.slice(0, index));
-    if (values.has(name)) throw new UsageError(`Cannot set ${name} twice: expected one value`);
+    if (values.has(name)) {
+      throw new UsageError(`Cannot set ${name} twice: expected one value`);
+    }
     values.set(name, arg.slice(index + 1));
   }
   return values;
@@ -151,7 +216,9 @@ function toJson({ name, value, id, at }: StoredWrite) {
 function toLine(write: StoredWrite): string {
   const { name, value, id, at } = write;
   const change = value === undefined ? name : `${name}=${value}`;
-  return escapeInvisible(`${timeOf(at)}  ${id}  ${kindOf(write).padEnd(5)}  ${change}`);
+  return escapeInvisible(
+    `${timeOf(at)}  ${id}  ${kindOf(write).padEnd(5)}  ${change}`,
+  );
 }
 
 function kindOf({ value }: StoredWrite): string {

@@ -12,21 +12,35 @@ const encoder = new TextEncoder();
  * @returns Whether it was written.
  * @throws {ConfigurationError} If it cannot be written.
  */
-export async function writeFile(flag: string, path: string, data: string | Uint8Array): Promise<boolean> {
+export async function writeFile(
+  flag: string,
+  path: string,
+  data: string | Uint8Array,
+): Promise<boolean> {
   const bytes = typeof data === "string" ? encoder.encode(data) : data;
   const existing = await findRegularFile(path);
   if (existing !== undefined && await hasBytes(existing, bytes)) return false;
   if (!isGranted({ name: "write", path })) {
-    throw new ConfigurationError([`Cannot write ${flag} "${path}": expected --allow-write=${path}`]);
+    throw new ConfigurationError([
+      `Cannot write ${flag} "${path}": expected --allow-write=${path}`,
+    ]);
   }
   try {
-    if (existing === undefined || !isGranted({ name: "write", path: dirname(path) })) await Deno.writeFile(path, bytes);
+    if (
+      existing === undefined ||
+      !isGranted({ name: "write", path: dirname(path) })
+    ) await Deno.writeFile(path, bytes);
     else await replaceFile(existing, bytes);
     return true;
   } catch (cause) {
     const isMissing = cause instanceof Deno.errors.NotFound;
-    const reason = isMissing ? `the directory "${dirname(path)}" does not exist` : messageOf(cause);
-    throw new ConfigurationError([`Cannot write ${flag} "${path}": ${reason}`], { cause });
+    const reason = isMissing
+      ? `the directory "${dirname(path)}" does not exist`
+      : messageOf(cause);
+    throw new ConfigurationError(
+      [`Cannot write ${flag} "${path}": ${reason}`],
+      { cause },
+    );
   }
 }
 
@@ -38,7 +52,9 @@ interface RegularFile {
 }
 
 /** Returns `undefined` if there is no regular file at a path, or none that may be read. */
-export async function findRegularFile(path: string): Promise<RegularFile | undefined> {
+export async function findRegularFile(
+  path: string,
+): Promise<RegularFile | undefined> {
   if (!isGranted({ name: "read", path })) return undefined;
   try {
     const info = await Deno.stat(path);
@@ -48,15 +64,25 @@ export async function findRegularFile(path: string): Promise<RegularFile | undef
   }
 }
 
-async function hasBytes({ path, info }: RegularFile, bytes: Uint8Array): Promise<boolean> {
+async function hasBytes(
+  { path, info }: RegularFile,
+  bytes: Uint8Array,
+): Promise<boolean> {
   if (info.size !== bytes.length) return false;
   const existing = await Deno.readFile(path);
-  return existing.length === bytes.length && existing.every((byte, index) => byte === bytes[index]);
+  return existing.length === bytes.length &&
+    existing.every((byte, index) => byte === bytes[index]);
 }
 
 /** Writes beside the file and renames, so that a full disk leaves the file as it was. */
-async function replaceFile({ path, info }: RegularFile, bytes: Uint8Array): Promise<void> {
-  const temporary = await Deno.makeTempFile({ dir: dirname(path), prefix: ".rep-" });
+async function replaceFile(
+  { path, info }: RegularFile,
+  bytes: Uint8Array,
+): Promise<void> {
+  const temporary = await Deno.makeTempFile({
+    dir: dirname(path),
+    prefix: ".rep-",
+  });
   try {
     await Deno.writeFile(temporary, bytes);
     await Deno.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user

@@ -2,7 +2,13 @@ import { formatByteSize } from "../../values/byte_size.ts";
 import { formatDuration } from "../../values/duration.ts";
 import { redactUrl } from "../../values/redact_url.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
-import { environmentVariable, GROUPS, type Option, OPTIONS, type OptionTable } from "./option_table.ts";
+import {
+  environmentVariable,
+  GROUPS,
+  type Option,
+  OPTIONS,
+  type OptionTable,
+} from "./option_table.ts";
 
 /** What a row of `--help` explains, and the explanation. */
 type HelpRow = readonly [name: string, help: string];
@@ -15,22 +21,31 @@ const INDENT = "  ";
 
 const NOTES = [
   "--no-NAME turns a switch off. Flags that take a list may be repeated; others that take a value may not.",
-  `Every option can also be set as an environment variable, such as ${environmentVariable("hot-reload")}=true. ` +
+  `Every option can also be set as an environment variable, such as ${
+    environmentVariable("hot-reload")
+  }=true. ` +
   "Flags take precedence over the environment, and the environment over the manifest.",
   "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*; the environment overrides --env-file.",
 ];
 
 /** Returns the text of `--help`. */
 export function helpText(): string {
-  const commands = COMMAND_NAMES.map((name): HelpRow => [name, COMMANDS[name].help]);
+  const commands = COMMAND_NAMES.map((
+    name,
+  ): HelpRow => [name, COMMANDS[name].help]);
   return [
     "Configuration gateway: delivers configuration to single-page apps at run time.",
     "",
     "Usage: deno run -A --unstable-kv jsr:@rep/gateway [OPTION ...]",
     "       deno run -A --unstable-kv jsr:@rep/gateway COMMAND [--help]",
     ...section("Commands", commands),
-    ...Object.entries(GROUPS).flatMap(([group, options]) => section(group, optionRows(options))),
-    ...section("Other", [["--version", "Print the version"], ["-h, --help", "Print this help"]]),
+    ...Object.entries(GROUPS).flatMap(([group, options]) =>
+      section(group, optionRows(options))
+    ),
+    ...section("Other", [["--version", "Print the version"], [
+      "-h, --help",
+      "Print this help",
+    ]]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
   ].join("\n");
@@ -42,7 +57,9 @@ function section(title: string, rows: readonly HelpRow[]): string[] {
 
 /** Returns the lines of `--help` about the options of a table. */
 export function optionRows(table: OptionTable): HelpRow[] {
-  return Object.entries(table).map(([name, option]) => [flagOf(name, option), describe(option)]);
+  return Object.entries(table).map((
+    [name, option],
+  ) => [flagOf(name, option), describe(option)]);
 }
 
 /** Returns the flag of an option, with the placeholder of its value. */
@@ -57,7 +74,9 @@ function describe(option: Option<unknown>): string {
 
 /** Returns the default of an option as text; empty if there is none. */
 export function defaultOf(option: Option<unknown>): string {
-  return option.default === undefined || option.default === false ? "" : formatOption(option, option.default);
+  return option.default === undefined || option.default === false
+    ? ""
+    : formatOption(option, option.default);
 }
 
 function formatOption({ value }: Option<unknown>, setting: unknown): string {
@@ -66,9 +85,17 @@ function formatOption({ value }: Option<unknown>, setting: unknown): string {
 }
 
 /** Returns the options that are set, by their flags, as text without credentials. */
-export function formatOptions(settings: Readonly<Record<string, unknown>>): Record<string, string> {
-  const set = Object.entries(OPTIONS).filter(([name]) => settings[name] !== undefined);
-  return Object.fromEntries(set.map(([name, it]) => [`--${name}`, redactUrl(formatOption(it, settings[name]))]));
+export function formatOptions(
+  settings: Readonly<Record<string, unknown>>,
+): Record<string, string> {
+  const set = Object.entries(OPTIONS).filter(([name]) =>
+    settings[name] !== undefined
+  );
+  return Object.fromEntries(
+    set.map((
+      [name, it],
+    ) => [`--${name}`, redactUrl(formatOption(it, settings[name]))]),
+  );
 }
 
 /** Formats the rows of one or more groups in two columns. */
@@ -78,7 +105,10 @@ export function formatRows(rows: readonly HelpRow[]): string[] {
     const [first = "", ...rest] = wrap(help, COLUMNS - indent);
     const lines = [first, ...rest].map((line) => " ".repeat(indent) + line);
     if (name.length > MAX_NAME) return [INDENT + name, ...lines];
-    return [`${INDENT}${name.padEnd(MAX_NAME)}${INDENT}${first}`.trimEnd(), ...lines.slice(1)];
+    return [
+      `${INDENT}${name.padEnd(MAX_NAME)}${INDENT}${first}`.trimEnd(),
+      ...lines.slice(1),
+    ];
   });
 }
 

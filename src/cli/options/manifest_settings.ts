@@ -1,11 +1,18 @@
 import { checkKeys, type Fields, type Report } from "../../config/fields.ts";
 import { formatValue } from "../../config/format_value.ts";
-import { type ManifestResult, type ManifestSettings, parseManifest } from "../../config/manifest.ts";
+import {
+  type ManifestResult,
+  type ManifestSettings,
+  parseManifest,
+} from "../../config/manifest.ts";
 import { redactUrl } from "../../values/redact_url.ts";
 import { type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses the manifest at a path, including its `settings`, which are options of the command. */
-export function parseCommandManifest(text: string, path: string | undefined): ManifestResult {
+export function parseCommandManifest(
+  text: string,
+  path: string | undefined,
+): ManifestResult {
   return parseManifest(text, { path, readSettings });
 }
 
@@ -19,14 +26,23 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     const { manifest: key, expected } = option;
     if (key === undefined || fields[key] === undefined) return [];
     const value = readSetting(fields[key], option);
-    if (value === undefined) report(`settings.${key}: expected ${expected}, got ${formatSetting(fields[key])}`);
+    if (value === undefined) {
+      report(
+        `settings.${key}: expected ${expected}, got ${
+          formatSetting(fields[key])
+        }`,
+      );
+    }
     return [[key, value]];
   });
   return Object.fromEntries(settings);
 }
 
 /** Returns `undefined` if the value is invalid. */
-function readSetting(value: unknown, { type, parse }: Option<unknown>): unknown {
+function readSetting(
+  value: unknown,
+  { type, parse }: Option<unknown>,
+): unknown {
   if (type === "list" && value === null) return []; // a key without items
   if (type !== "list" && typeof value === type) return parse(String(value));
   if (type !== "list" || !isListOfStrings(value)) return undefined;
@@ -39,5 +55,6 @@ function formatSetting(value: unknown): string {
 }
 
 function isListOfStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === "string" && item.trim() !== "");
+  return Array.isArray(value) &&
+    value.every((item) => typeof item === "string" && item.trim() !== "");
 }

@@ -1,19 +1,27 @@
 import type { Log, LogFields } from "../../observe/log.ts";
-import { type Option, OPTION_NAMES, type OptionName, OPTIONS } from "./option_table.ts";
+import {
+  type Option,
+  OPTION_NAMES,
+  type OptionName,
+  OPTIONS,
+} from "./option_table.ts";
 
 /** The flags by the names that the module's messages have for them. Single words stay: they may not be meant as names. */
 const FLAGS: ReadonlyMap<string, string> = new Map([
   ["storePath", "--kv"], // a parameter of openStore()
   ["allowSecrets", "--force"], // an option of setStoredVariables()
   ["manifestPath", "--manifest"],
-  ...OPTION_NAMES.filter((name) => name.includes("-")).map((name) => [moduleName(name), `--${name}`] as const),
+  ...OPTION_NAMES.filter((name) => name.includes("-")).map((name) =>
+    [moduleName(name), `--${name}`] as const
+  ),
 ]);
 
 /** Durations of the module are in milliseconds, and sizes in bytes. */
 function moduleName(name: OptionName): string {
   const { value }: Option<unknown> = OPTIONS[name];
   const unit = value === "DURATION" ? "Ms" : value === "SIZE" ? "Bytes" : "";
-  return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()) + unit;
+  return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()) +
+    unit;
 }
 
 /**
@@ -36,5 +44,7 @@ export function withFlagNames(log: Log): Log {
 
 function nameFlagsIn(fields: LogFields = {}): LogFields {
   const { detail } = fields;
-  return typeof detail === "string" ? { ...fields, detail: nameFlags(detail) } : fields;
+  return typeof detail === "string"
+    ? { ...fields, detail: nameFlags(detail) }
+    : fields;
 }

@@ -1,4 +1,8 @@
-import { NUMBER_OPTIONS, type NumberOption, type NumberRange } from "../../gateway_options.ts";
+import {
+  NUMBER_OPTIONS,
+  type NumberOption,
+  type NumberRange,
+} from "../../gateway_options.ts";
 import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
@@ -30,7 +34,9 @@ export interface Option<T> {
 export type OptionTable = Readonly<Record<string, Option<unknown>>>;
 
 /** The value of every option of a table. */
-export type OptionValues<Table> = { readonly [N in keyof Table]: Table[N] extends Option<infer T> ? T : never };
+export type OptionValues<Table> = {
+  readonly [N in keyof Table]: Table[N] extends Option<infer T> ? T : never;
+};
 
 /** The parts of an option that its type decides. */
 type OptionType<T> = Omit<Option<T>, "help" | "manifest">;
@@ -41,47 +47,86 @@ const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
 /** Returns the type of a switch: `--name` alone turns it on. */
 export function toggle(): OptionType<boolean> {
-  const parse = (text: string) => TRUE.includes(text) || (FALSE.includes(text) ? false : undefined);
+  const parse = (text: string) =>
+    TRUE.includes(text) || (FALSE.includes(text) ? false : undefined);
   return { default: false, type: "boolean", expected: "true or false", parse };
 }
 
 function choice<T extends string, D extends T | undefined = undefined>(
   values: readonly T[],
-  { default: defaultValue, ignoreCase = false }: { readonly default?: D; readonly ignoreCase?: boolean } = {},
+  { default: defaultValue, ignoreCase = false }: {
+    readonly default?: D;
+    readonly ignoreCase?: boolean;
+  } = {},
 ): OptionType<T | D> {
   const expected = `one of ${values.join(", ")}`;
-  const parse = (text: string) => values.find((value) => value === (ignoreCase ? text.toLowerCase() : text));
-  return { default: defaultValue as D, type: "string", value: values.join("|"), expected, parse };
+  const parse = (text: string) =>
+    values.find((value) => value === (ignoreCase ? text.toLowerCase() : text));
+  return {
+    default: defaultValue as D,
+    type: "string",
+    value: values.join("|"),
+    expected,
+    parse,
+  };
 }
 
 /** Returns the type of an integer. */
 export function integer(range: NumberOption): OptionType<number>;
 /** Returns the type of an integer without a default. */
 export function integer(range: NumberRange): OptionType<number | undefined>;
-export function integer(range: NumberRange & Partial<NumberOption>): OptionType<number | undefined> {
+export function integer(
+  range: NumberRange & Partial<NumberOption>,
+): OptionType<number | undefined> {
   const { default: defaultValue, min, max } = range;
   const expected = `an integer from ${min} to ${max}`;
-  const parse = (text: string) => inRange(/^\d{1,16}$/.test(text) ? Number(text) : undefined, range);
+  const parse = (text: string) =>
+    inRange(/^\d{1,16}$/.test(text) ? Number(text) : undefined, range);
   return { default: defaultValue, type: "number", value: "N", expected, parse };
 }
 
 function duration(range: NumberOption): OptionType<number> {
-  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatDuration);
-  const steps = range.step === undefined ? "" : ` in steps of ${formatDuration(range.step)}`;
-  const expected = `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(
+    formatDuration,
+  );
+  const steps = range.step === undefined
+    ? ""
+    : ` in steps of ${formatDuration(range.step)}`;
+  const expected =
+    `a duration from ${min} to ${max}${steps}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseDuration(text), range);
-  return { default: range.default, type: "string", value: "DURATION", expected, parse };
+  return {
+    default: range.default,
+    type: "string",
+    value: "DURATION",
+    expected,
+    parse,
+  };
 }
 
 function byteSize(range: NumberOption): OptionType<number> {
-  const [defaultValue, min, max] = [range.default, range.min, range.max].map(formatByteSize);
+  const [defaultValue, min, max] = [range.default, range.min, range.max].map(
+    formatByteSize,
+  );
   const expected = `a size from ${min} to ${max}, such as ${defaultValue}`;
   const parse = (text: string) => inRange(parseByteSize(text), range);
-  return { default: range.default, type: "string", value: "SIZE", expected, parse };
+  return {
+    default: range.default,
+    type: "string",
+    value: "SIZE",
+    expected,
+    parse,
+  };
 }
 
-function inRange(value: number | undefined, { min, max, step = 1 }: NumberRange): number | undefined {
-  return value !== undefined && value >= min && value <= max && value % step === 0 ? value : undefined;
+function inRange(
+  value: number | undefined,
+  { min, max, step = 1 }: NumberRange,
+): number | undefined {
+  return value !== undefined && value >= min && value <= max &&
+      value % step === 0
+    ? value
+    : undefined;
 }
 
 /** Returns the type of any text that is not empty. */
@@ -89,8 +134,15 @@ export function text<D extends string | undefined = undefined>(
   value: string,
   defaultValue?: D,
 ): OptionType<string | D> {
-  const parse = (input: string) => input === "" || input.includes("\0") ? undefined : input;
-  return { default: defaultValue as D, type: "string", value, expected: "a non-empty value", parse };
+  const parse = (input: string) =>
+    input === "" || input.includes("\0") ? undefined : input;
+  return {
+    default: defaultValue as D,
+    type: "string",
+    value,
+    expected: "a non-empty value",
+    parse,
+  };
 }
 
 /** The items of a list. */
@@ -104,29 +156,45 @@ interface Items {
 }
 
 /** Returns the type of a list. A comma in the braces of a glob separates nothing. */
-function list(value: string, { parseItem, expected, mayBeEmpty = false }: Items): OptionType<readonly string[]> {
+function list(
+  value: string,
+  { parseItem, expected, mayBeEmpty = false }: Items,
+): OptionType<readonly string[]> {
   const parse = (input: string) => {
-    const items = input.split(/,(?![^{}]*\})/).map((item) => item.trim()).filter((item) => item !== "").map(parseItem);
+    const items = input.split(/,(?![^{}]*\})/).map((item) => item.trim())
+      .filter((item) => item !== "").map(parseItem);
     const valid = items.filter((item) => item !== undefined);
-    return valid.length === items.length && (valid.length > 0 || mayBeEmpty) ? valid : undefined;
+    return valid.length === items.length && (valid.length > 0 || mayBeEmpty)
+      ? valid
+      : undefined;
   };
   return { default: [], type: "list", value, expected, parse };
 }
 
 /** Returns the type of a list of paths or globs. */
 export function paths(value: string): OptionType<readonly string[]> {
-  return list(value, { expected: "paths", parseItem: (path) => path.includes("\0") ? undefined : path });
+  return list(value, {
+    expected: "paths",
+    parseItem: (path) => path.includes("\0") ? undefined : path,
+  });
 }
 
 function upstream(): OptionType<URL | undefined> {
   const expected = "a URL such as http://127.0.0.1:3000, or host:port";
-  const parse = (input: string) => parseUpstream(input.includes("://") ? input : `http://${input}`);
+  const parse = (input: string) =>
+    parseUpstream(input.includes("://") ? input : `http://${input}`);
   return { default: undefined, type: "string", value: "URL", expected, parse };
 }
 
 function basePath(): OptionType<string> {
   const parse = (path: string) => path === "" ? undefined : parseBasePath(path);
-  return { default: "", type: "string", value: "PATH", expected: EXPECTED_BASE_PATH, parse };
+  return {
+    default: "",
+    type: "string",
+    value: "PATH",
+    expected: EXPECTED_BASE_PATH,
+    parse,
+  };
 }
 
 function parseProxy(item: string): string | undefined {
@@ -150,14 +218,26 @@ export const GROUPS = {
       ...choice(["embedded", "proxy"]),
       help: "Serve --static-dir or --upstream; by default the one that is set",
     },
-    "base-path": { ...basePath(), help: "Path under which everything is served" },
-    "static-dir": { ...text("DIR"), help: "Static files to serve; the configuration is injected into HTML" },
+    "base-path": {
+      ...basePath(),
+      help: "Path under which everything is served",
+    },
+    "static-dir": {
+      ...text("DIR"),
+      help: "Static files to serve; the configuration is injected into HTML",
+    },
     "static-cache": {
       ...byteSize(NUMBER_OPTIONS.staticCacheBytes),
       help: "Memory for static files and pages; 0 turns caching off",
     },
-    "upstream": { ...upstream(), help: "Upstream server to proxy; the configuration is injected into HTML" },
-    "preserve-host": { ...toggle(), help: "Send the host that the client requests to the upstream" },
+    "upstream": {
+      ...upstream(),
+      help: "Upstream server to proxy; the configuration is injected into HTML",
+    },
+    "preserve-host": {
+      ...toggle(),
+      help: "Send the host that the client requests to the upstream",
+    },
     "upstream-timeout": {
       ...duration(NUMBER_OPTIONS.upstreamTimeoutMs),
       help: "Timeout for the response headers of the upstream",
@@ -166,31 +246,54 @@ export const GROUPS = {
       ...integer(NUMBER_OPTIONS.maxTransfers),
       help: "Maximum number of files and upstream responses in flight",
     },
-    "reject-websockets": { ...toggle(), help: "Reject WebSockets, whose messages Deno does not limit in size" },
+    "reject-websockets": {
+      ...toggle(),
+      help: "Reject WebSockets, whose messages Deno does not limit in size",
+    },
   },
   "Variables": {
-    "manifest": { ...text("FILE"), help: "Manifest that declares the variables, such as .rep.yaml" },
+    "manifest": {
+      ...text("FILE"),
+      help: "Manifest that declares the variables, such as .rep.yaml",
+    },
     "env-file": {
       ...paths("PATH,…"),
       help: "File of NAME=value lines, or directory with a file per variable",
     },
-    "strict": { ...toggle(), manifest: "strict_guardrails", help: "Reject PUBLIC values that look like secrets" },
-    "kv": { ...text("PATH|URL|:memory:"), help: "Deno KV or postgres:// database; by default Deno's own" },
+    "strict": {
+      ...toggle(),
+      manifest: "strict_guardrails",
+      help: "Reject PUBLIC values that look like secrets",
+    },
+    "kv": {
+      ...text("PATH|URL|:memory:"),
+      help: "Deno KV or postgres:// database; by default Deno's own",
+    },
   },
   "Changes": {
-    "hot-reload": { ...toggle(), manifest: "hot_reload", help: "Serve /rep/changes, the stream of updates" },
+    "hot-reload": {
+      ...toggle(),
+      manifest: "hot_reload",
+      help: "Serve /rep/changes, the stream of updates",
+    },
     "hot-reload-mode": {
       ...choice(["signal", "file_watch", "poll"], { default: "signal" }),
       manifest: "hot_reload_mode",
       help: "What triggers a reload; SIGHUP always does",
     },
-    "watch-path": { ...text("PATH"), help: "Path that file_watch watches; also read if --env-file is not set" },
+    "watch-path": {
+      ...text("PATH"),
+      help: "Path that file_watch watches; also read if --env-file is not set",
+    },
     "poll-interval": {
       ...duration({ default: 30_000, min: 1_000, max: 86_400_000 }),
       manifest: "hot_reload_poll_interval",
       help: "Polling interval of poll and file_watch",
     },
-    "max-streams": { ...integer(NUMBER_OPTIONS.maxStreams), help: "Maximum number of open streams; each takes 64 KiB" },
+    "max-streams": {
+      ...integer(NUMBER_OPTIONS.maxStreams),
+      help: "Maximum number of open streams; each takes 64 KiB",
+    },
     "max-streams-per-client": {
       ...integer(NUMBER_OPTIONS.maxStreamsPerClient),
       help: "Maximum per client address; by default half of --max-streams",
@@ -218,21 +321,33 @@ export const GROUPS = {
     "session-key-max-rate": {
       ...integer(NUMBER_OPTIONS.sessionKeyMaxRate),
       manifest: "session_key_max_rate",
-      help: `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
+      help: `Session keys per client address in any ${
+        WINDOW_MS / 1_000
+      } seconds`,
     },
-    "key-rotation": { ...duration(NUMBER_OPTIONS.keyRotationMs), help: "Interval at which pages get a new key" },
+    "key-rotation": {
+      ...duration(NUMBER_OPTIONS.keyRotationMs),
+      help: "Interval at which pages get a new key",
+    },
     "key-retention": {
       ...duration(NUMBER_OPTIONS.keyRetentionMs),
       help: "How long the key of a page can be requested",
     },
   },
   "Network": {
-    "port": { ...integer({ ...PORTS, default: 8080 }), help: "Port to listen on; 0 picks a free port" },
+    "port": {
+      ...integer({ ...PORTS, default: 8080 }),
+      help: "Port to listen on; 0 picks a free port",
+    },
     "hostname": { ...text("HOST", "0.0.0.0"), help: "Address to listen on" },
-    "health-port": { ...integer(PORTS), help: "Port for health, probes, metrics and /status; 0 means none" },
+    "health-port": {
+      ...integer(PORTS),
+      help: "Port for health, probes, metrics and /status; 0 means none",
+    },
     "allowed-hosts": {
       ...list("HOST,…", {
-        expected: "hosts such as app.example.com, localhost:8080 or *.example.com",
+        expected:
+          "hosts such as app.example.com, localhost:8080 or *.example.com",
         parseItem: (item) => isHostPattern(item) ? item : undefined,
       }),
       help: "Hosts to serve, also *.example.com; by default any",
@@ -245,8 +360,14 @@ export const GROUPS = {
       }),
       help: "Proxies whose X-Forwarded-* headers are trusted",
     },
-    "tls-cert": { ...text("FILE"), help: "TLS certificate chain (PEM); requires --tls-key" },
-    "tls-key": { ...text("FILE"), help: "TLS private key (PEM); requires --tls-cert" },
+    "tls-cert": {
+      ...text("FILE"),
+      help: "TLS certificate chain (PEM); requires --tls-key",
+    },
+    "tls-key": {
+      ...text("FILE"),
+      help: "TLS private key (PEM); requires --tls-cert",
+    },
   },
   "Shutdown": {
     "stop-delay": {
@@ -260,9 +381,15 @@ export const GROUPS = {
   },
   "Log": {
     "access-log": { ...toggle(), help: "Log every request" },
-    "log-format": { ...choice(["json", "text"], { default: "json", ignoreCase: true }), help: "Log format" },
+    "log-format": {
+      ...choice(["json", "text"], { default: "json", ignoreCase: true }),
+      help: "Log format",
+    },
     "log-level": {
-      ...choice(["debug", "info", "warn", "error"], { default: "info", ignoreCase: true }),
+      ...choice(["debug", "info", "warn", "error"], {
+        default: "info",
+        ignoreCase: true,
+      }),
       help: "Minimum level to log; issued session keys are always logged",
     },
   },

@@ -6,7 +6,10 @@ import type { CommandOptions } from "./option_table.ts";
  *
  * @param context The clock times the second read of an env file.
  */
-export function toGatewayOptions(options: CommandOptions, context: SourcesContext) {
+export function toGatewayOptions(
+  options: CommandOptions,
+  context: SourcesContext,
+) {
   return {
     ...createSources(options, context),
     staticDir: options["static-dir"],

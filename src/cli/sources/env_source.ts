@@ -9,7 +9,8 @@ const CONFIRM_MS = 500;
 const MAX_READS = 10;
 
 const BECAME_EMPTY: Readonly<Record<EnvFile["kind"], string>> = {
-  file: "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it",
+  file:
+    "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it",
   directory: "expected files, got an empty directory that was not empty before",
 };
 
@@ -36,7 +37,9 @@ export class EnvSource {
    */
   async read(): Promise<Environment> {
     const current = await this.#readStable();
-    const issues = this.#paths.flatMap((where, index) => emptinessIssues(where, this.#last?.[index], current[index]));
+    const issues = this.#paths.flatMap((where, index) =>
+      emptinessIssues(where, this.#last?.[index], current[index])
+    );
     if (issues.length > 0) throw new ConfigurationError(issues);
     this.#last = current;
     return Object.assign({}, ...current.map(({ variables }) => variables));
@@ -44,7 +47,10 @@ export class EnvSource {
 
   /** Returns the path of the file that a variable was last read from. */
   pathOf(name: string): string | undefined {
-    const index = this.#last?.findLastIndex(({ variables }) => variables[name] !== undefined) ?? -1;
+    const index =
+      this.#last?.findLastIndex(({ variables }) =>
+        variables[name] !== undefined
+      ) ?? -1;
     return this.#paths[index];
   }
 
@@ -53,7 +59,9 @@ export class EnvSource {
     let current = await readEnvFiles(this.#paths);
     let changed: readonly string[] = [];
     for (let reads = 1; this.#hasLost(current); reads++) {
-      if (reads === MAX_READS) throw new ConfigurationError(changed.map(unstableIssue));
+      if (reads === MAX_READS) {
+        throw new ConfigurationError(changed.map(unstableIssue));
+      }
       await sleep(CONFIRM_MS, this.#clock);
       const next = await readEnvFiles(this.#paths);
       changed = this.#changedPaths(current, next);
@@ -67,12 +75,21 @@ export class EnvSource {
     return current.some((file, index) => hasLost(this.#last?.[index], file));
   }
 
-  #changedPaths(before: readonly EnvFile[], after: readonly EnvFile[]): readonly string[] {
-    return this.#paths.filter((_, index) => !isSame(before[index], after[index]));
+  #changedPaths(
+    before: readonly EnvFile[],
+    after: readonly EnvFile[],
+  ): readonly string[] {
+    return this.#paths.filter((_, index) =>
+      !isSame(before[index], after[index])
+    );
   }
 }
 
-function emptinessIssues(where: string, before: EnvFile | undefined, after: EnvFile | undefined): string[] {
+function emptinessIssues(
+  where: string,
+  before: EnvFile | undefined,
+  after: EnvFile | undefined,
+): string[] {
   if (before === undefined || before.isEmpty || !after?.isEmpty) return [];
   return [`"${where}": ${BECAME_EMPTY[after.kind]}`];
 }
@@ -97,6 +114,7 @@ function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
 function isSame(a: EnvFile | undefined, b: EnvFile | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   const names = Object.keys(a.variables);
-  return a.isEmpty === b.isEmpty && names.length === Object.keys(b.variables).length &&
+  return a.isEmpty === b.isEmpty &&
+    names.length === Object.keys(b.variables).length &&
     names.every((name) => a.variables[name] === b.variables[name]);
 }

@@ -24,19 +24,36 @@ export async function readSecret(
   const value = environment[name];
   const path = environment[`${name}_FILE`];
   if (!path) return value || undefined; // in Compose files, an empty variable means "not set"
-  if (value) throw new UsageError(`Cannot use ${name} and ${name}_FILE: expected one of them`);
+  if (value) {
+    throw new UsageError(
+      `Cannot use ${name} and ${name}_FILE: expected one of them`,
+    );
+  }
   const text = (await readTextFile(path, `${name}_FILE`).catch((error) => {
-    throw new ConfigurationError([`${messageOf(error)}; expected ${expected}`], { cause: error });
+    throw new ConfigurationError(
+      [`${messageOf(error)}; expected ${expected}`],
+      { cause: error },
+    );
   })).trim();
-  if (text === "") throw new UsageError(`Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`);
+  if (text === "") {
+    throw new UsageError(
+      `Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`,
+    );
+  }
   return text;
 }
 
 /** Returns the paths of the files that contain secrets of the command. */
 export function secretPaths(): string[] {
-  const names = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE].map((name) => `${name}_FILE`);
-  const granted = names.filter((variable) => isGranted({ name: "env", variable })); // it would prompt
-  return granted.map((variable) => Deno.env.get(variable) ?? "").filter((path) => path !== "");
+  const names = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE].map((name) =>
+    `${name}_FILE`
+  );
+  const granted = names.filter((variable) =>
+    isGranted({ name: "env", variable })
+  ); // it would prompt
+  return granted.map((variable) => Deno.env.get(variable) ?? "").filter((
+    path,
+  ) => path !== "");
 }
 
 /**

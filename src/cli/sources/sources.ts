@@ -22,13 +22,19 @@ export interface SourcesContext {
 }
 
 /** The options that name a source. */
-export type SourceOptions = Pick<CommandOptions, "env-file" | "watch-path" | "manifest" | "hot-reload-mode">;
+export type SourceOptions = Pick<
+  CommandOptions,
+  "env-file" | "watch-path" | "manifest" | "hot-reload-mode"
+>;
 
 /**
  * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
  * files (REP-RFC-0001 §4.2), and each of them the ones before it.
  */
-export function createSources(options: SourceOptions, { clock, log }: SourcesContext) {
+export function createSources(
+  options: SourceOptions,
+  { clock, log }: SourcesContext,
+) {
   const envPaths = resolveEnvPaths(options);
   const source = new EnvSource(envPaths.paths, clock);
   let environment: Environment = {};
@@ -42,31 +48,46 @@ export function createSources(options: SourceOptions, { clock, log }: SourcesCon
       return { ...files, ...environment };
     },
     /** Names the source that a variable was read from. */
-    sourceOf: (name: string) => environment[name] === undefined ? source.pathOf(name) ?? "env file" : "environment",
-    manifest: manifest === undefined ? undefined : async () => (await readManifest(manifest, clock)).text,
+    sourceOf: (name: string) =>
+      environment[name] === undefined
+        ? source.pathOf(name) ?? "env file"
+        : "environment",
+    manifest: manifest === undefined
+      ? undefined
+      : async () => (await readManifest(manifest, clock)).text,
     manifestPath: manifest,
   };
 }
 
 /** Logs once for each name what is set in env files without effect, and would be edited there in vain. */
-function createIneffectiveLog(log: Log): (files: Environment, environment: Environment) => void {
+function createIneffectiveLog(
+  log: Log,
+): (files: Environment, environment: Environment) => void {
   const known = new Set<string>();
   const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
   return (files, environment) => {
-    const ineffective = Object.keys(files).filter((name) => isOption(name) || environment[name] !== undefined);
+    const ineffective = Object.keys(files).filter((name) =>
+      isOption(name) || environment[name] !== undefined
+    );
     const names = ineffective.filter((name) => !known.has(name));
     for (const name of names.filter(isOption)) {
-      log.warn("rep.config.suspicious_name", { variable_name: name, detail: NO_OPTION });
+      log.warn("rep.config.suspicious_name", {
+        variable_name: name,
+        detail: NO_OPTION,
+      });
     }
     const variables = names.filter((name) => !isOption(name));
-    if (variables.length > 0) log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
+    if (variables.length > 0) {
+      log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
+    }
     for (const name of names) known.add(name);
   };
 }
 
 const NO_OPTION =
   "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
-const OVERRIDDEN = "the environment of the process overrides the env files: change these variables there, and restart";
+const OVERRIDDEN =
+  "the environment of the process overrides the env files: change these variables there, and restart";
 
 /**
  * Reads a manifest. The gateway itself ignores the `settings` in it, which are options of the command.
@@ -75,7 +96,9 @@ const OVERRIDDEN = "the environment of the process overrides the env files: chan
  */
 export async function readManifest(path: string, clock: Clock = systemClock) {
   const text = await readTextFile(path, "--manifest", clock);
-  const { parseCommandManifest } = await import("../options/manifest_settings.ts");
+  const { parseCommandManifest } = await import(
+    "../options/manifest_settings.ts"
+  );
   const { manifest, issues } = parseCommandManifest(text, path);
   if (issues.length > 0) throw new ConfigurationError(issues);
   return { text, manifest };
@@ -84,7 +107,10 @@ export async function readManifest(path: string, clock: Clock = systemClock) {
 /** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */
 export async function findDefaultManifest(): Promise<string | undefined> {
   if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
-  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(() => true, () => false);
+  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(
+    () => true,
+    () => false,
+  );
   return isThere ? DEFAULT_MANIFEST : undefined;
 }
 
@@ -96,9 +122,16 @@ interface FlagPaths {
 
 /** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
 export function resolveEnvPaths(options: SourceOptions): FlagPaths {
-  const { "env-file": envFiles, "watch-path": watchPath, "hot-reload-mode": mode } = options;
-  const isMount = envFiles.length === 0 && mode === "file_watch" && watchPath !== undefined;
-  return isMount ? { flag: "--watch-path", paths: [watchPath] } : { flag: "--env-file", paths: envFiles };
+  const {
+    "env-file": envFiles,
+    "watch-path": watchPath,
+    "hot-reload-mode": mode,
+  } = options;
+  const isMount = envFiles.length === 0 && mode === "file_watch" &&
+    watchPath !== undefined;
+  return isMount
+    ? { flag: "--watch-path", paths: [watchPath] }
+    : { flag: "--env-file", paths: envFiles };
 }
 
 /** Returns the paths to watch for changes of the variables. */
@@ -108,7 +141,9 @@ export function watchedPaths(options: SourceOptions): string[] {
 }
 
 /** Returns the paths of the files that options name as sources. */
-export function sourcePaths({ "env-file": envFiles, manifest }: SourceOptions): string[] {
+export function sourcePaths(
+  { "env-file": envFiles, manifest }: SourceOptions,
+): string[] {
   return [...envFiles, manifest].filter((path) => path !== undefined);
 }
 
@@ -117,8 +152,15 @@ export function sourcePaths({ "env-file": envFiles, manifest }: SourceOptions): 
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export async function readEnvPath(path: string, flag: string): Promise<Environment> {
-  const { variables } = await readPaths({ flag, paths: [path] }, () => loadEnvFile(path), systemClock);
+export async function readEnvPath(
+  path: string,
+  flag: string,
+): Promise<Environment> {
+  const { variables } = await readPaths(
+    { flag, paths: [path] },
+    () => loadEnvFile(path),
+    systemClock,
+  );
   return variables;
 }
 
@@ -127,13 +169,21 @@ export async function readEnvPath(path: string, flag: string): Promise<Environme
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export function readTextFile(path: string, flag: string, clock: Clock = systemClock): Promise<string> {
-  const read = async () => new TextDecoder().decode(await readBoundedFile(path));
+export function readTextFile(
+  path: string,
+  flag: string,
+  clock: Clock = systemClock,
+): Promise<string> {
+  const read = async () =>
+    new TextDecoder().decode(await readBoundedFile(path));
   return readPaths({ flag, paths: [path] }, read, clock);
 }
 
 /** Returns a message if the permission to read the path is missing. Reading it would prompt. */
-export function missingRead(flag: string, path: string | undefined): string | undefined {
+export function missingRead(
+  flag: string,
+  path: string | undefined,
+): string | undefined {
   if (path === undefined || isGranted({ name: "read", path })) return undefined;
   return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
 }
@@ -143,16 +193,29 @@ export function missingRead(flag: string, path: string | undefined): string | un
  *
  * @throws {ConfigurationError} If it cannot be read, or not in time.
  */
-export async function readPaths<T>({ flag, paths }: FlagPaths, read: () => Promise<T>, clock: Clock): Promise<T> {
-  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) => issue !== undefined);
+export async function readPaths<T>(
+  { flag, paths }: FlagPaths,
+  read: () => Promise<T>,
+  clock: Clock,
+): Promise<T> {
+  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) =>
+    issue !== undefined
+  );
   if (missing.length > 0) throw new ConfigurationError(missing);
   try {
     return await withDeadline(read(), READ_TIMEOUT_MS, clock, () => {
-      return new Error(`expected to be read within ${READ_TIMEOUT_MS / 1000} s`);
+      return new Error(
+        `expected to be read within ${READ_TIMEOUT_MS / 1000} s`,
+      );
     });
   } catch (cause) {
     const isComplete = cause instanceof ConfigurationError; // its issues name the env files
-    const issues = isComplete ? cause.issues : paths.map((path) => `"${path}": ${messageOf(cause)}`);
-    throw new ConfigurationError(issues.map((issue) => `Cannot read ${flag} ${issue}`), { cause });
+    const issues = isComplete
+      ? cause.issues
+      : paths.map((path) => `"${path}": ${messageOf(cause)}`);
+    throw new ConfigurationError(
+      issues.map((issue) => `Cannot read ${flag} ${issue}`),
+      { cause },
+    );
   }
 }

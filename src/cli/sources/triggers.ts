@@ -6,7 +6,12 @@ import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
 import { FileWatcher } from "../../config/file_watcher.ts";
-import { type SourceOptions, sourcePaths, type SourcesContext, watchedPaths } from "./sources.ts";
+import {
+  type SourceOptions,
+  sourcePaths,
+  type SourcesContext,
+  watchedPaths,
+} from "./sources.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;
@@ -33,27 +38,50 @@ export function startTriggers(
   reload: () => void,
   { clock, log }: SourcesContext,
 ): () => void {
-  const watcher = options["hot-reload-mode"] === "file_watch" ? watch(options, reload, { clock, log }) : undefined;
-  const stopPolling = every(options["poll-interval"], reload, { clock, onError: logTaskError(log, "reload") });
+  const watcher = options["hot-reload-mode"] === "file_watch"
+    ? watch(options, reload, { clock, log })
+    : undefined;
+  const stopPolling = every(options["poll-interval"], reload, {
+    clock,
+    onError: logTaskError(log, "reload"),
+  });
   return () => {
     stopPolling();
     watcher?.close();
   };
 }
 
-function watch(options: FileOptions, reload: () => void, { clock, log }: SourcesContext): FileWatcher {
+function watch(
+  options: FileOptions,
+  reload: () => void,
+  { clock, log }: SourcesContext,
+): FileWatcher {
   const watched = watchedPaths(options);
   if (watched.length === 0) {
-    throw new UsageError("Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch");
+    throw new UsageError(
+      "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
+    );
   }
   const paths = [...watched, ...tlsPaths(options)];
   const onError = (error: unknown) =>
-    log.error("rep.watch.failed", { detail: `changes are detected by polling only: ${error}` });
+    log.error("rep.watch.failed", {
+      detail: `changes are detected by polling only: ${error}`,
+    });
   try {
     // The watcher would wait for a path that does not exist. It reports a missing permission.
-    for (const path of paths) if (isGranted({ name: "read", path })) Deno.statSync(path);
-    return new FileWatcher(paths, reload, { files: denoFileSystem, clock, onError, readPaths: sourcePaths(options) });
+    for (const path of paths) {
+      if (isGranted({ name: "read", path })) Deno.statSync(path);
+    }
+    return new FileWatcher(paths, reload, {
+      files: denoFileSystem,
+      clock,
+      onError,
+      readPaths: sourcePaths(options),
+    });
   } catch (cause) {
-    throw new UsageError(`Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`, { cause });
+    throw new UsageError(
+      `Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`,
+      { cause },
+    );
   }
 }

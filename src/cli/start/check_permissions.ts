@@ -8,7 +8,9 @@ import { missingRead, resolveEnvPaths } from "../sources/sources.ts";
  *
  * @returns A message for each missing permission.
  */
-export async function checkPermissions(options: CommandOptions): Promise<string[]> {
+export async function checkPermissions(
+  options: CommandOptions,
+): Promise<string[]> {
   const { flag, paths } = resolveEnvPaths(options);
   const issues = [
     missingRead("--static-dir", options["static-dir"]),
@@ -24,9 +26,12 @@ export async function checkPermissions(options: CommandOptions): Promise<string[
 
 async function storeIssue(kv: string | undefined): Promise<string | undefined> {
   if (kv === undefined || kv === ":memory:") return undefined;
-  const { formatStorePath, missingPermission } = await import("../../store/open_named.ts");
+  const { formatStorePath, missingPermission } = await import(
+    "../../store/open_named.ts"
+  );
   const missing = missingPermission(kv);
-  return missing && `Cannot open --kv "${formatStorePath(kv)}": expected ${missing}`;
+  return missing &&
+    `Cannot open --kv "${formatStorePath(kv)}": expected ${missing}`;
 }
 
 function upstreamIssue(upstream: URL): string | undefined {

@@ -25,8 +25,12 @@ export function exitWithStartError(error: unknown): never {
  * issues is a field of its own.
  */
 function logStartError(error: unknown, log: Log): void {
-  const issues = error instanceof ConfigurationError && error.issues.length > 1 ? error.issues : undefined;
-  const detail = issues ? `Cannot use the configuration: it has ${issues.length} issues` : messageOf(error);
+  const issues = error instanceof ConfigurationError && error.issues.length > 1
+    ? error.issues
+    : undefined;
+  const detail = issues
+    ? `Cannot use the configuration: it has ${issues.length} issues`
+    : messageOf(error);
   log.error("rep.start.failed", { detail, issues });
 }
 
@@ -34,8 +38,12 @@ function logStartError(error: unknown, log: Log): void {
  * Returns whether `--log-format` is `text`, although other options may be invalid: the log says so in its configured
  * format.
  */
-export function isTextLog(args: readonly string[], environment: Environment): boolean {
+export function isTextLog(
+  args: readonly string[],
+  environment: Environment,
+): boolean {
   const words = args.map((arg) => arg.replace(/^-(?=log-format)/, "--")); // as Go accepts it
   const { "log-format": flag } = parseArgs(words, { string: ["log-format"] });
-  return (flag ?? environment[environmentVariable("log-format")])?.toLowerCase() === "text";
+  return (flag ?? environment[environmentVariable("log-format")])
+    ?.toLowerCase() === "text";
 }

@@ -12,7 +12,10 @@ export interface ListenOptions {
   port: number;
   /** Without it, the port speaks plain HTTP. */
   tls: Tls | undefined;
-  handler: (request: Request, info: ConnectionInfo) => Response | Promise<Response>;
+  handler: (
+    request: Request,
+    info: ConnectionInfo,
+  ) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
   /** The path under which it is served, for the log: empty, or such as `/app`. */
@@ -91,7 +94,9 @@ export class Listener {
     checkTls(tls);
     this.#tls = tls;
     if (this.#rebinding === undefined && !this.#isDown) {
-      const closed = this.#server.shutdown().finally(() => this.#replaced.delete(closed));
+      const closed = this.#server.shutdown().finally(() =>
+        this.#replaced.delete(closed)
+      );
       this.#replaced.add(closed);
     }
     await this.#rebind();
@@ -117,11 +122,17 @@ export class Listener {
 
   /** Serves on the same port again, with the certificate that is the newest by then. Calls during a call share it. */
   #rebind(): Promise<void> {
-    return this.#rebinding ??= this.#tryToRebind().finally(() => this.#rebinding = undefined);
+    return this.#rebinding ??= this.#tryToRebind().finally(() =>
+      this.#rebinding = undefined
+    );
   }
 
   async #tryToRebind(): Promise<void> {
-    for (let pauseMs: number = REBIND_MS[0]; !this.#stopping.signal.aborted; pauseMs *= 2) {
+    for (
+      let pauseMs: number = REBIND_MS[0];
+      !this.#stopping.signal.aborted;
+      pauseMs *= 2
+    ) {
       try {
         this.#server = bind(this.#options, this.port, this.#tls);
         if (this.#isDown) this.#logListening();
@@ -141,27 +152,52 @@ export class Listener {
   /** Logs once that nothing is served, until the port is bound again. */
   #reportDown(error: unknown): void {
     const { log, serves } = this.#options;
-    if (!this.#isDown) log.error("rep.listener.failed", { serves, detail: `listening again: ${error}` });
+    if (!this.#isDown) {
+      log.error("rep.listener.failed", {
+        serves,
+        detail: `listening again: ${error}`,
+      });
+    }
     this.#isDown = true;
   }
 
   #logListening(): void {
     const { hostname, serves, log, port, path } = this.#options;
-    const url = `${this.#tls ? "https" : "http"}://${hostAndPort(hostname, port)}${path}/`;
-    log.info("rep.listening", { serves, url, port, not_after: this.#tls?.notAfter?.toISOString() });
+    const url = `${this.#tls ? "https" : "http"}://${
+      hostAndPort(hostname, port)
+    }${path}/`;
+    log.info("rep.listening", {
+      serves,
+      url,
+      port,
+      not_after: this.#tls?.notAfter?.toISOString(),
+    });
   }
 }
 
 /** Binding a port without the permission would prompt. */
 function requireNetPermission(host: string): void {
   if (isGranted({ name: "net", host })) return;
-  throw new Deno.errors.NotCapable(`Cannot listen on ${host}: expected --allow-net`);
+  throw new Deno.errors.NotCapable(
+    `Cannot listen on ${host}: expected --allow-net`,
+  );
 }
 
-function bind({ hostname, handler, log }: ListenOptions, port: number, tls: Tls | undefined): Server {
-  const options = { hostname, port, onError: (error: unknown) => logError(error, log), onListen() {} };
+function bind(
+  { hostname, handler, log }: ListenOptions,
+  port: number,
+  tls: Tls | undefined,
+): Server {
+  const options = {
+    hostname,
+    port,
+    onError: (error: unknown) => logError(error, log),
+    onListen() {},
+  };
   try {
-    return tls ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler) : Deno.serve(options, handler);
+    return tls
+      ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler)
+      : Deno.serve(options, handler);
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port));
   }
@@ -169,7 +205,9 @@ function bind({ hostname, handler, log }: ListenOptions, port: number, tls: Tls 
 
 /** Logs a body that ended in an error, which `Deno.serve` would print with its stack. */
 function logError(error: unknown, log: Log): Response {
-  if (!(error instanceof BrokenBodyError)) log.error("rep.request.failed", { detail: describeError(error) });
+  if (!(error instanceof BrokenBodyError)) {
+    log.error("rep.request.failed", { detail: describeError(error) });
+  }
   return new Response(null, { status: 500 });
 }
 
@@ -183,24 +221,43 @@ function checkTls(tls: Tls): void {
     Deno.createHttpClient({ cert: tls.cert, key: tls.key }).close();
   } catch (cause) {
     const { certFile, keyFile } = tls;
-    throw withMessage(cause, `Cannot use --tls-cert "${certFile}" with --tls-key "${keyFile}": ${messageOf(cause)}`);
+    throw withMessage(
+      cause,
+      `Cannot use --tls-cert "${certFile}" with --tls-key "${keyFile}": ${
+        messageOf(cause)
+      }`,
+    );
   }
 }
 
 /** Deno's messages do not name the address. The error's class stays. */
 function bindError(cause: unknown, address: string): Error {
   const reason = BIND_REASONS.find(([type]) => cause instanceof type)?.[1];
-  return withMessage(cause, `Cannot listen on ${address}: ${reason ?? messageOf(cause)}`);
+  return withMessage(
+    cause,
+    `Cannot listen on ${address}: ${reason ?? messageOf(cause)}`,
+  );
 }
 
 function withMessage(cause: unknown, message: string): Error {
-  return new (cause instanceof Error ? cause.constructor as ErrorConstructor : Error)(message, { cause });
+  return new (cause instanceof Error
+    ? cause.constructor as ErrorConstructor
+    : Error)(message, { cause });
 }
 
 const BIND_REASONS = [
-  [Deno.errors.AddrInUse, "another process listens there already; expected another --port or --health-port"],
-  [Deno.errors.AddrNotAvailable, "this machine has no such address; expected another --hostname"],
-  [Deno.errors.PermissionDenied, "the system allows this port to privileged users only"],
+  [
+    Deno.errors.AddrInUse,
+    "another process listens there already; expected another --port or --health-port",
+  ],
+  [
+    Deno.errors.AddrNotAvailable,
+    "this machine has no such address; expected another --hostname",
+  ],
+  [
+    Deno.errors.PermissionDenied,
+    "the system allows this port to privileged users only",
+  ],
 ] as const;
 
 /** Formats an address for a URL: IPv6 in brackets. */

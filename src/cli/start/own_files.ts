@@ -11,14 +11,20 @@ import { tlsPaths } from "./tls.ts";
 export async function ownFiles(options: CommandOptions): Promise<string[]> {
   const { kv, manifest, "static-dir": staticDir } = options;
   if (staticDir === undefined) return [];
-  const envPaths = await Promise.all(resolveEnvPaths(options).paths.map((path) => envFiles(path, staticDir)));
-  const fixed = [manifest, ...tlsPaths(options), ...secretPaths()].filter((path) => path !== undefined);
+  const envPaths = await Promise.all(
+    resolveEnvPaths(options).paths.map((path) => envFiles(path, staticDir)),
+  );
+  const fixed = [manifest, ...tlsPaths(options), ...secretPaths()].filter((
+    path,
+  ) => path !== undefined);
   return [...envPaths.flat(), ...await storeFiles(kv), ...fixed];
 }
 
 /** A directory is excluded with everything in it; one that contains the app, only with the files that are read. */
 async function envFiles(path: string, staticDir: string): Promise<string[]> {
-  const { isDirectory } = await Deno.stat(path).catch(() => ({ isDirectory: false }));
+  const { isDirectory } = await Deno.stat(path).catch(() => ({
+    isDirectory: false,
+  }));
   if (!isDirectory) return [path];
   const names = await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
   const files = names.filter(isRepName).map((name) => `${path}/${name}`);
@@ -26,7 +32,10 @@ async function envFiles(path: string, staticDir: string): Promise<string[]> {
 }
 
 async function contains(path: string, staticDir: string): Promise<boolean> {
-  const [outer, inner] = await Promise.all([Deno.realPath(path), Deno.realPath(staticDir)]);
+  const [outer, inner] = await Promise.all([
+    Deno.realPath(path),
+    Deno.realPath(staticDir),
+  ]);
   return `${inner}/`.startsWith(`${outer}/`);
 }
 

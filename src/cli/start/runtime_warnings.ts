@@ -14,6 +14,8 @@ export function logRuntimeWarnings(log: Log): void {
   // deno-lint-ignore no-console -- it is replaced, not called
   console.warn = (...data: unknown[]) => {
     const detail = data.join(" ");
-    if (!detail.includes(UNWANTED_FLAG)) log.warn("rep.runtime.warning", { detail });
+    if (!detail.includes(UNWANTED_FLAG)) {
+      log.warn("rep.runtime.warning", { detail });
+    }
   };
 }

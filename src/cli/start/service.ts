@@ -1,15 +1,34 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
-import { HEALTH_PATH, HealthEndpoint, STARTING } from "../../endpoints/health.ts";
-import { handleLive, handleReady, LIVE_PATH, READY_PATH } from "../../endpoints/probes.ts";
+import {
+  HEALTH_PATH,
+  HealthEndpoint,
+  STARTING,
+} from "../../endpoints/health.ts";
+import {
+  handleLive,
+  handleReady,
+  LIVE_PATH,
+  READY_PATH,
+} from "../../endpoints/probes.ts";
 import { createGateway, type Gateway } from "../../gateway.ts";
 import type { GatewayOptions } from "../../gateway_options.ts";
 import { Problem } from "../../http/problem.ts";
 import { RequestUrls } from "../../http/request_urls.ts";
 import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
-import { createRoute, createRoutes, READ_METHODS, type Routes, type RouteTable } from "../../http/routes.ts";
+import {
+  createRoute,
+  createRoutes,
+  READ_METHODS,
+  type Routes,
+  type RouteTable,
+} from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import { noMetrics, noTelemetry, type Telemetry } from "../../observe/metrics.ts";
+import {
+  noMetrics,
+  noTelemetry,
+  type Telemetry,
+} from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
 import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
@@ -36,7 +55,9 @@ interface ServiceOptions {
 }
 
 /** All options of the gateway: a new one does not compile until it is set. */
-type EveryOption = { readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name] };
+type EveryOption = {
+  readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
+};
 
 type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
 
@@ -45,7 +66,10 @@ const FLUSH_MS = 1_000;
 
 const STARTING_PROBES: RouteTable = {
   [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
-  [READY_PATH]: { methods: READ_METHODS, handler: (request) => handleReady(request, "starting") },
+  [READY_PATH]: {
+    methods: READ_METHODS,
+    handler: (request) => handleReady(request, "starting"),
+  },
 };
 
 /**
@@ -68,13 +92,23 @@ export class Service {
   constructor(command: ServeCommand, options: ServiceOptions) {
     this.#command = command;
     this.#options = options;
-    const { "health-port": healthPort, "base-path": basePath } = command.options;
+    const { "health-port": healthPort, "base-path": basePath } =
+      command.options;
     const health = new HealthEndpoint(options.clock);
     const table: RouteTable = {
-      [HEALTH_PATH]: { methods: READ_METHODS, handler: (request) => health.respond(request, STARTING) },
+      [HEALTH_PATH]: {
+        methods: READ_METHODS,
+        handler: (request) => health.respond(request, STARTING),
+      },
     };
-    this.#startingRoutes = createRoutes(healthPort === undefined ? table : {}, basePath);
-    this.#startingHealthRoutes = createRoutes({ ...table, ...STARTING_PROBES }, "");
+    this.#startingRoutes = createRoutes(
+      healthPort === undefined ? table : {},
+      basePath,
+    );
+    this.#startingHealthRoutes = createRoutes(
+      { ...table, ...STARTING_PROBES },
+      "",
+    );
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -84,12 +118,28 @@ export class Service {
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
   async bind(): Promise<void> {
-    const { hostname, port, "health-port": healthPort, "base-path": path } = this.#command.options;
+    const { hostname, port, "health-port": healthPort, "base-path": path } =
+      this.#command.options;
     const tls = await readTls(this.#command.options);
     const common = { hostname, ...this.#options, ready: this.#ready.promise };
-    this.#listeners.push(listen({ ...common, serves: "gateway", port, path, tls, handler: this.fetch }));
+    this.#listeners.push(
+      listen({
+        ...common,
+        serves: "gateway",
+        port,
+        path,
+        tls,
+        handler: this.fetch,
+      }),
+    );
     if (healthPort === undefined) return;
-    const health = { ...common, serves: "health", path: "", tls: undefined, handler: this.fetchHealth };
+    const health = {
+      ...common,
+      serves: "health",
+      path: "",
+      tls: undefined,
+      handler: this.fetchHealth,
+    };
     try {
       this.#listeners.push(listen({ ...health, port: healthPort }));
     } catch (error) {
@@ -110,7 +160,11 @@ export class Service {
     const failure = logUncaughtErrors(this.#options.log);
     try {
       const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = triggers?.startTriggers(this.#command.options, () => this.reload({}), this.#options);
+      this.#stopTriggers = triggers?.startTriggers(
+        this.#command.options,
+        () => this.reload({}),
+        this.#options,
+      );
       this.#ready.resolve(this.#gateway = await this.#createGateway(failure));
     } catch (error) {
       this.#ready.reject(error);
@@ -122,15 +176,26 @@ export class Service {
   }
 
   /** Responds to every request. */
-  readonly fetch = (request: Request, info?: ConnectionInfo): Response | Promise<Response> => {
+  readonly fetch = (
+    request: Request,
+    info?: ConnectionInfo,
+  ): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
-    return this.#fetchWhileStarting(request, this.#startingRoutes, (gateway) => gateway.fetch(request, info));
+    return this.#fetchWhileStarting(
+      request,
+      this.#startingRoutes,
+      (gateway) => gateway.fetch(request, info),
+    );
   };
 
   /** Responds to requests for health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
-    return this.#fetchWhileStarting(request, this.#startingHealthRoutes, (gateway) => gateway.fetchHealth(request));
+    return this.#fetchWhileStarting(
+      request,
+      this.#startingHealthRoutes,
+      (gateway) => gateway.fetchHealth(request),
+    );
   };
 
   /**
@@ -138,11 +203,17 @@ export class Service {
    * are any.
    */
   reload(options: ReloadOptions): void {
-    this.#ready.promise.then((gateway) => gateway.reload(options)).catch(() => {}); // logged as rep.config.rejected
+    this.#ready.promise.then((gateway) => gateway.reload(options)).catch(
+      () => {},
+    ); // logged as rep.config.rejected
     // One after the other: of two at once, the one that has read the older file could come last.
-    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch((error) => {
-      this.#options.log.error("rep.tls.rejected", { detail: `the previous certificate stays: ${messageOf(error)}` });
-    });
+    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch(
+      (error) => {
+        this.#options.log.error("rep.tls.rejected", {
+          detail: `the previous certificate stays: ${messageOf(error)}`,
+        });
+      },
+    );
   }
 
   /**
@@ -167,20 +238,53 @@ export class Service {
     this.#store = store;
     const defaultManifest = await findDefaultManifest();
     const isStoreShared = store.engine !== MEMORY;
-    const isDefaultDatabase = isStoreShared && options.kv === undefined && !isOnDeploy();
-    const found = { isStoreShared, isDefaultDatabase, isModeSet: isSet("hot-reload-mode"), defaultManifest };
-    for (const detail of startWarnings(options, found)) log.warn("rep.start.warning", { detail });
-    const instanceId = this.#listeners.length === 0 ? undefined : resolveInstanceId(options);
-    const neverServed = async () => await (await import("./own_files.ts")).ownFiles(options);
-    const settings = async () => (await import("../options/help.ts")).formatOptions(options);
+    const isDefaultDatabase = isStoreShared && options.kv === undefined &&
+      !isOnDeploy();
+    const found = {
+      isStoreShared,
+      isDefaultDatabase,
+      isModeSet: isSet("hot-reload-mode"),
+      defaultManifest,
+    };
+    for (const detail of startWarnings(options, found)) {
+      log.warn("rep.start.warning", { detail });
+    }
+    const instanceId = this.#listeners.length === 0
+      ? undefined
+      : resolveInstanceId(options);
+    const neverServed = async () =>
+      await (await import("./own_files.ts")).ownFiles(options);
+    const settings = async () =>
+      (await import("../options/help.ts")).formatOptions(options);
     const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
-    const context = { ...this.#options, random: Math.random, nameOptions: nameFlags };
-    const process = { masterKey, instanceId, failure, store, neverServed, settings, certificateNotAfter, ...context };
-    const all = { ...toGatewayOptions(options, context), ...process, loadPatternLibrary: undefined };
+    const context = {
+      ...this.#options,
+      random: Math.random,
+      nameOptions: nameFlags,
+    };
+    const process = {
+      masterKey,
+      instanceId,
+      failure,
+      store,
+      neverServed,
+      settings,
+      certificateNotAfter,
+      ...context,
+    };
+    const all = {
+      ...toGatewayOptions(options, context),
+      ...process,
+      loadPatternLibrary: undefined,
+    };
     return await createGateway(all satisfies EveryOption);
   }
 
-  #fetchWhileStarting(request: Request, routes: Routes, fetch: GatewayFetch): Response | Promise<Response> {
+  #fetchWhileStarting(
+    request: Request,
+    routes: Routes,
+    fetch: GatewayFetch,
+  ): Response | Promise<Response> {
     const respond = createResponder({
       ...this.#options,
       urls: new RequestUrls(),
@@ -198,14 +302,18 @@ export class Service {
 
   async #whenReady(fetch: GatewayFetch): Promise<Response> {
     const gateway = await this.#ready.promise.catch(() => undefined); // start() reports the error
-    if (gateway === undefined) throw new Problem(503, { detail: "The gateway could not start" });
+    if (gateway === undefined) {
+      throw new Problem(503, { detail: "The gateway could not start" });
+    }
     return await fetch(gateway);
   }
 
   async #reloadTls(): Promise<void> {
     const tls: Tls | undefined = await readTls(this.#command.options);
     if (tls === undefined || !await this.#listeners[0]?.useTls(tls)) return;
-    this.#options.log.info("rep.tls.reloaded", { not_after: tls.notAfter?.toISOString() });
+    this.#options.log.info("rep.tls.reloaded", {
+      not_after: tls.notAfter?.toISOString(),
+    });
   }
 
   async #unbind(): Promise<void> {
@@ -231,21 +339,29 @@ async function loadTriggers({ "hot-reload-mode": mode }: CommandOptions) {
 }
 
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
-function resolveInstanceId({ hostname, port }: CommandOptions): string | undefined {
-  if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) return undefined;
+function resolveInstanceId(
+  { hostname, port }: CommandOptions,
+): string | undefined {
+  if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) {
+    return undefined;
+  }
   return `${Deno.hostname()} ${hostname}:${port}`;
 }
 
 /** Creates the log of a command, and writes the command's warnings to it. */
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
-  const log = withFlagNames(createLog({ format: options["log-format"], level: options["log-level"] }));
+  const log = withFlagNames(
+    createLog({ format: options["log-format"], level: options["log-level"] }),
+  );
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
 }
 
 /** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
-export async function openTelemetryIfEnabled(log: Log): Promise<Telemetry | undefined> {
+export async function openTelemetryIfEnabled(
+  log: Log,
+): Promise<Telemetry | undefined> {
   try {
     return await openTelemetry();
   } catch (error) {

@@ -21,14 +21,17 @@ interface SignalActions {
 /** Windows has neither SIGTERM nor SIGHUP. */
 const IS_WINDOWS = Deno.build.os === "windows";
 /** The signals that ask a process to stop. */
-export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM"];
+export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
+  ? ["SIGINT", "SIGBREAK"]
+  : ["SIGINT", "SIGTERM"];
 
 /**
  * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
  * exits at once, with code 1. A signal that the platform does not have is logged.
  */
 export function onSignals(
-  { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }: SignalActions,
+  { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }:
+    SignalActions,
 ): void {
   let isStopping = false;
 
@@ -50,7 +53,10 @@ export function onSignals(
     try {
       listen(signal, listener);
     } catch (error) {
-      log.warn("rep.signal.missing", { signal, detail: `this platform does not pass it on: ${error}` });
+      log.warn("rep.signal.missing", {
+        signal,
+        detail: `this platform does not pass it on: ${error}`,
+      });
     }
   }
 
@@ -71,6 +77,9 @@ export function logUncaughtErrors(log: Log): AbortSignal {
     failure.abort();
   }
   globalThis.addEventListener("error", (event) => report(event, event.error));
-  globalThis.addEventListener("unhandledrejection", (event) => report(event, event.reason));
+  globalThis.addEventListener(
+    "unhandledrejection",
+    (event) => report(event, event.reason),
+  );
   return failure.signal;
 }

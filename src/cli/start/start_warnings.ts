@@ -17,7 +17,10 @@ export interface StartContext {
 const MIN_CACHE_BYTES = 65_536;
 
 /** Returns what an operator has probably not intended, although the gateway can start. */
-export function startWarnings(options: CommandOptions, context: StartContext): string[] {
+export function startWarnings(
+  options: CommandOptions,
+  context: StartContext,
+): string[] {
   return [
     ...contentWarnings(options),
     ...cacheWarnings(options),
@@ -27,9 +30,13 @@ export function startWarnings(options: CommandOptions, context: StartContext): s
   ];
 }
 
-function contentWarnings({ "static-dir": staticDir, upstream }: CommandOptions): string[] {
+function contentWarnings(
+  { "static-dir": staticDir, upstream }: CommandOptions,
+): string[] {
   if (staticDir !== undefined || upstream !== undefined) return [];
-  return ["there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream"];
+  return [
+    "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
+  ];
 }
 
 /** A number without a unit is meant in MiB, as in the configuration of most servers. */
@@ -43,19 +50,31 @@ function cacheWarnings({ "static-cache": bytes }: CommandOptions): string[] {
 /** With `--hot-reload`, the pages of both would have the values of the one that was started last. */
 function storeWarnings({ isDefaultDatabase }: StartContext): string[] {
   if (!isDefaultDatabase) return [];
-  return ["gateways of different apps share Deno's default database if they run from the same URL: expected --kv FILE"];
+  return [
+    "gateways of different apps share Deno's default database if they run from the same URL: expected --kv FILE",
+  ];
 }
 
 /** As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do. */
-function manifestWarnings({ manifest }: CommandOptions, { defaultManifest }: StartContext): string[] {
+function manifestWarnings(
+  { manifest }: CommandOptions,
+  { defaultManifest }: StartContext,
+): string[] {
   if (manifest !== undefined || defaultManifest === undefined) return [];
-  return [`the manifest in this directory is not used: expected --manifest ${defaultManifest}`];
+  return [
+    `the manifest in this directory is not used: expected --manifest ${defaultManifest}`,
+  ];
 }
 
-function reloadWarnings(options: CommandOptions, { isStoreShared, isModeSet }: StartContext): string[] {
-  const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } = options;
+function reloadWarnings(
+  options: CommandOptions,
+  { isStoreShared, isModeSet }: StartContext,
+): string[] {
+  const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } =
+    options;
   if (!hotReload) return [];
-  const hasFiles = resolveEnvPaths(options).paths.length > 0 || manifest !== undefined;
+  const hasFiles = resolveEnvPaths(options).paths.length > 0 ||
+    manifest !== undefined;
   if (!hasFiles && !isStoreShared) {
     return [
       "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +
@@ -63,5 +82,7 @@ function reloadWarnings(options: CommandOptions, { isStoreShared, isModeSet }: S
     ];
   }
   if (!hasFiles || mode !== "signal" || isModeSet) return [];
-  return ["nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal"];
+  return [
+    "nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+  ];
 }

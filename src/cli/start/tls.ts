@@ -24,7 +24,10 @@ export type TlsOptions = Partial<Pick<CommandOptions, "tls-cert" | "tls-key">>;
 export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
   const { "tls-cert": certFile, "tls-key": keyFile } = options;
   if (certFile === undefined || keyFile === undefined) return undefined;
-  const [cert, key] = await Promise.all([readTextFile(certFile, "--tls-cert"), readTextFile(keyFile, "--tls-key")]);
+  const [cert, key] = await Promise.all([
+    readTextFile(certFile, "--tls-cert"),
+    readTextFile(keyFile, "--tls-key"),
+  ]);
   const notAfter = await readNotAfter(cert).catch(() => undefined); // whoever listens rejects what cannot be used
   return { cert, key, certFile, keyFile, notAfter };
 }
@@ -37,5 +40,7 @@ async function readNotAfter(cert: string): Promise<Date> {
 
 /** Returns the paths of the certificate and its key, to watch them for changes. */
 export function tlsPaths(options: TlsOptions): string[] {
-  return [options["tls-cert"], options["tls-key"]].filter((path) => path !== undefined);
+  return [options["tls-cert"], options["tls-key"]].filter((path) =>
+    path !== undefined
+  );
 }

@@ -13,7 +13,13 @@
  */
 // @ts-types="./react.d.ts"
 import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
-import { get, getSecure, onChange, type PublicVariables, type SensitiveVariables } from "@rep/gateway/client";
+import {
+  get,
+  getSecure,
+  onChange,
+  type PublicVariables,
+  type SensitiveVariables,
+} from "@rep/gateway/client";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
@@ -33,15 +39,30 @@ const LOADING: SecureValue<never> = { value: null, loading: true, error: null };
  * Returns the value of a PUBLIC variable, or the default if it is not set. The component renders again when it changes.
  * On a server, and while a page that a server rendered is hydrated, it is the default.
  */
-export function useRep<Name extends keyof PublicVariables & string, const Default extends string>(
+export function useRep<
+  Name extends keyof PublicVariables & string,
+  const Default extends string,
+>(
   name: Name,
   defaultValue: Default,
 ): NonNullable<PublicVariables[Name]> | Default;
 /** Returns the value of a PUBLIC variable; `undefined` if it is not set. */
-export function useRep<Name extends keyof PublicVariables & string>(name: Name): PublicVariables[Name];
-export function useRep(name: string, defaultValue?: string): string | undefined {
-  const subscribe = useCallback((rerender: () => void) => onChange(name, rerender), [name]);
-  return useSyncExternalStore(subscribe, () => get(name) ?? defaultValue, () => defaultValue);
+export function useRep<Name extends keyof PublicVariables & string>(
+  name: Name,
+): PublicVariables[Name];
+export function useRep(
+  name: string,
+  defaultValue?: string,
+): string | undefined {
+  const subscribe = useCallback(
+    (rerender: () => void) => onChange(name, rerender),
+    [name],
+  );
+  return useSyncExternalStore(
+    subscribe,
+    () => get(name) ?? defaultValue,
+    () => defaultValue,
+  );
 }
 
 /** Returns the value of a SENSITIVE variable, which is requested when the component is mounted. */
@@ -51,7 +72,8 @@ export function useRepSecure<Name extends keyof SensitiveVariables & string>(
   const [secure, setSecure] = useState<SecureValue<string>>(LOADING);
   useEffect(() => {
     let isMounted = true;
-    const update = (result: SecureValue<string>) => isMounted && setSecure(result);
+    const update = (result: SecureValue<string>) =>
+      isMounted && setSecure(result);
     update(LOADING);
     getSecure(name).then(
       (value) => update({ value, loading: false, error: null }),

@@ -42,23 +42,32 @@ const changes = createListeners<Parameters<AnyChangeCallback>>(globalThis);
  * @param values The PUBLIC variables by name.
  * @param secrets The SENSITIVE variables by name. None by default.
  */
-export function setVariables(values: Partial<PublicVariables>, secrets: Partial<SensitiveVariables> = {}): void {
+export function setVariables(
+  values: Partial<PublicVariables>,
+  secrets: Partial<SensitiveVariables> = {},
+): void {
   const before = state.values;
   state.values = freezeValues(values as Values);
   state.secrets = freezeValues(secrets as Values);
   for (const key of new Set([...Object.keys(before), ...Object.keys(values)])) {
-    if (before[key] !== state.values[key]) changes.call(key, state.values[key], before[key]);
+    if (before[key] !== state.values[key]) {
+      changes.call(key, state.values[key], before[key]);
+    }
   }
 }
 
 /** The client of a page with these variables. Its functions are also exported individually. */
 export const rep: Client = {
-  get: ((key: string, defaultValue?: string) => state.values[key] ?? defaultValue) as Client["get"],
+  get:
+    ((key: string, defaultValue?: string) =>
+      state.values[key] ?? defaultValue) as Client["get"],
   getAll: () => state.values,
   getSecure: (key) => {
     const value = state.secrets[key];
     if (value !== undefined) return Promise.resolve(value);
-    return Promise.reject(new REPError(`Cannot find "${key}" among the SENSITIVE variables`));
+    return Promise.reject(
+      new REPError(`Cannot find "${key}" among the SENSITIVE variables`),
+    );
   },
   verify: () => true,
   meta: () => ({
@@ -69,10 +78,16 @@ export const rep: Client = {
     sensitiveAvailable: Object.keys(state.secrets).length > 0,
     hotReloadAvailable: true,
   }),
-  onChange: (key, callback) => changes.add((changed, value, old) => changed === key && callback(value, old)),
+  onChange: (key, callback) =>
+    changes.add((changed, value, old) =>
+      changed === key && callback(value, old)
+    ),
   onAnyChange: changes.add,
   listenInBackground: () => {},
-  status: () => ({ state: changes.size() > 0 ? "open" : "closed", lastEventId: null }),
+  status: () => ({
+    state: changes.size() > 0 ? "open" : "closed",
+    lastEventId: null,
+  }),
   onStatus: () => () => {},
 };
 export { rep as default };
@@ -92,7 +107,8 @@ export const onChange: Client["onChange"] = rep.onChange;
 /** Subscribes to changes of all PUBLIC variables. */
 export const onAnyChange: Client["onAnyChange"] = rep.onAnyChange;
 /** Does nothing: there is no stream. */
-export const listenInBackground: Client["listenInBackground"] = rep.listenInBackground;
+export const listenInBackground: Client["listenInBackground"] =
+  rep.listenInBackground;
 /** Returns `open` while there are subscribers. */
 export const status: Client["status"] = rep.status;
 /** Never calls back. */

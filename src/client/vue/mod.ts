@@ -10,7 +10,13 @@
  * @module
  */
 import { getCurrentScope, onScopeDispose, type Ref, shallowRef } from "vue";
-import { get, getSecure, onChange, type PublicVariables, type SensitiveVariables } from "@rep/gateway/client";
+import {
+  get,
+  getSecure,
+  onChange,
+  type PublicVariables,
+  type SensitiveVariables,
+} from "@rep/gateway/client";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
@@ -18,16 +24,27 @@ export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
  * Returns a reference to the value of a PUBLIC variable, or to the default if it is not set. It changes with the
  * variable, until the component is unmounted. On a server it is the default.
  */
-export function useRep<Name extends keyof PublicVariables & string, const Default extends string>(
+export function useRep<
+  Name extends keyof PublicVariables & string,
+  const Default extends string,
+>(
   name: Name,
   defaultValue: Default,
 ): Readonly<Ref<NonNullable<PublicVariables[Name]> | Default>>;
 /** Returns a reference to the value of a PUBLIC variable; `undefined` if it is not set. */
-export function useRep<Name extends keyof PublicVariables & string>(name: Name): Readonly<Ref<PublicVariables[Name]>>;
-export function useRep(name: string, defaultValue?: string): Readonly<Ref<string | undefined>> {
+export function useRep<Name extends keyof PublicVariables & string>(
+  name: Name,
+): Readonly<Ref<PublicVariables[Name]>>;
+export function useRep(
+  name: string,
+  defaultValue?: string,
+): Readonly<Ref<string | undefined>> {
   const value = shallowRef(get(name) ?? defaultValue);
   if (!("document" in globalThis)) return value; // a server has no changes to listen to
-  const stop = onChange(name, (newValue) => value.value = newValue ?? defaultValue);
+  const stop = onChange(
+    name,
+    (newValue) => value.value = newValue ?? defaultValue,
+  );
   if (getCurrentScope()) onScopeDispose(stop);
   return value;
 }
@@ -40,6 +57,8 @@ export function useRepSecure<Name extends keyof SensitiveVariables & string>(
   name: Name,
 ): Readonly<Ref<NonNullable<SensitiveVariables[Name]> | null>> {
   const value = shallowRef<string | null>(null);
-  if ("document" in globalThis) getSecure(name).then((secret) => value.value = secret, reportError);
+  if ("document" in globalThis) {
+    getSecure(name).then((secret) => value.value = secret, reportError);
+  }
   return value as Ref<NonNullable<SensitiveVariables[Name]> | null>;
 }

@@ -21,8 +21,11 @@ export class HeldBytes {
   hasRoomFor(holder: Holder, size: number): boolean {
     this.#count(holder, size);
     if (this.#total <= MAX_TOTAL_BYTES) return true;
-    for (const other of [...this.#counted.keys()]) this.#count(other, other === holder ? size : 0);
-    return this.#total <= MAX_TOTAL_BYTES || holder.heldBytes + size <= MIN_BYTES_EACH;
+    for (const other of [...this.#counted.keys()]) {
+      this.#count(other, other === holder ? size : 0);
+    }
+    return this.#total <= MAX_TOTAL_BYTES ||
+      holder.heldBytes + size <= MIN_BYTES_EACH;
   }
 
   /** Stops counting a holder. */

@@ -21,9 +21,18 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
  *
  * @param isKept Selects the end-to-end headers by name, which is in lower case.
  */
-export function withoutHopByHop(headers: Headers, isKept: (name: string) => boolean = () => true): Headers {
-  const listed = listedNames(headers.get("connection"), headers.has("transfer-encoding"));
-  return copyHeaders(headers, (name) => !HOP_BY_HOP.has(name) && !listed.includes(name) && isKept(name));
+export function withoutHopByHop(
+  headers: Headers,
+  isKept: (name: string) => boolean = () => true,
+): Headers {
+  const listed = listedNames(
+    headers.get("connection"),
+    headers.has("transfer-encoding"),
+  );
+  return copyHeaders(
+    headers,
+    (name) => !HOP_BY_HOP.has(name) && !listed.includes(name) && isKept(name),
+  );
 }
 
 /**
@@ -35,7 +44,9 @@ export function withoutHopByHop(headers: Headers, isKept: (name: string) => bool
  *
  * @throws {TypeError} If a header is invalid.
  */
-export function endToEndHeaders({ rawHeaders }: { readonly rawHeaders: readonly string[] }): Headers {
+export function endToEndHeaders(
+  { rawHeaders }: { readonly rawHeaders: readonly string[] },
+): Headers {
   const headers = new Headers();
   const connection: string[] = [];
   const transferCodings: string[] = [];
@@ -45,17 +56,24 @@ export function endToEndHeaders({ rawHeaders }: { readonly rawHeaders: readonly 
     else if (name === "transfer-encoding") transferCodings.push(value);
     if (!HOP_BY_HOP.has(name)) headers.append(name, value);
   }
-  for (const name of listedNames(connection.join(), transferCodings.length > 0)) {
+  for (
+    const name of listedNames(connection.join(), transferCodings.length > 0)
+  ) {
     if (TOKEN.test(name)) headers.delete(name);
   }
   for (const coding of parseList(transferCodings.join())) {
-    if (coding.toLowerCase() !== "chunked") headers.append("content-encoding", coding);
+    if (coding.toLowerCase() !== "chunked") {
+      headers.append("content-encoding", coding);
+    }
   }
   return headers;
 }
 
 /** Returns the names that `Connection` lists, and that of `Content-Length` if it does not count. */
-function listedNames(connection: string | null, hasTransferEncoding: boolean): string[] {
+function listedNames(
+  connection: string | null,
+  hasTransferEncoding: boolean,
+): string[] {
   const listed = parseList(connection?.toLowerCase() ?? null);
   // Transfer-Encoding overrides Content-Length (RFC 9112 §6.3); forwarded without it, a wrong length would be trusted.
   return hasTransferEncoding ? [...listed, "content-length"] : listed;

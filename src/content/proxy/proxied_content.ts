@@ -7,13 +7,18 @@ import { Transfers } from "../transfers.ts";
 import { ReverseProxy, type ReverseProxyOptions } from "./reverse_proxy.ts";
 
 /** Makes an upstream the content of a gateway. */
-export function createProxiedContent(options: Omit<ReverseProxyOptions, "transfers"> & { maxTransfers: number }) {
+export function createProxiedContent(
+  options: Omit<ReverseProxyOptions, "transfers"> & { maxTransfers: number },
+) {
   const transfers = new Transfers(options);
   const proxy = new ReverseProxy({ ...options, transfers });
   const { log } = options;
   return {
-    respond: (request: Request, context: RequestContext, getConfigScript: GetConfigScript) =>
-      proxyPage(proxy, { request, context, getConfigScript, log }),
+    respond: (
+      request: Request,
+      context: RequestContext,
+      getConfigScript: GetConfigScript,
+    ) => proxyPage(proxy, { request, context, getConfigScript, log }),
     drain: () => transfers.idle(),
     drainWebSockets: () => proxy.drainWebSockets(),
     close() {
@@ -35,13 +40,20 @@ interface ProxiedRequest {
  * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
  * both a secret and text of an attacker (BREACH).
  */
-async function proxyPage(proxy: ReverseProxy, { request, context, getConfigScript, log }: ProxiedRequest) {
+async function proxyPage(
+  proxy: ReverseProxy,
+  { request, context, getConfigScript, log }: ProxiedRequest,
+) {
   const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-  const options = { mayDecode: mayExpectPage(headers), omitHeaders: headersToOmit(request) };
+  const options = {
+    mayDecode: mayExpectPage(headers),
+    omitHeaders: headersToOmit(request),
+  };
   const response = await proxy.forward(request, context, options);
   const coding = response.headers.get("content-encoding");
   const page = await injectPage(response, request, getConfigScript, log);
-  const wasDecoded = coding !== null && !page.headers.has("content-encoding") && !isFragmentRequest(headers);
+  const wasDecoded = coding !== null && !page.headers.has("content-encoding") &&
+    !isFragmentRequest(headers);
   if (!wasDecoded) return page;
   const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
   return encodeContent(page, { method, headers }, coding);

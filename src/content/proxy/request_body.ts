@@ -17,20 +17,35 @@ const RESET_NOTICE = { pauses: 10, pauseMs: 10 };
  *
  * @throws {DOMException} `AbortError` if the client has reset the request; so does the returned stream.
  */
-export async function requestBody(request: Request, clock: Clock): Promise<ReadableStream<Uint8Array> | null> {
+export async function requestBody(
+  request: Request,
+  clock: Clock,
+): Promise<ReadableStream<Uint8Array> | null> {
   const { body, headers } = request;
   if (body === null || headers.get("content-length") === "0") return null;
-  if (headers.has("content-length") || headers.has("transfer-encoding")) return body;
+  if (headers.has("content-length") || headers.has("transfer-encoding")) {
+    return body;
+  }
   const first = await readFirstBytes(body);
-  if (first !== null) return ReadableStream.from(withConfirmedEnd(first, body, () => confirmEnd(request, clock)));
+  if (first !== null) {
+    return ReadableStream.from(
+      withConfirmedEnd(first, body, () => confirmEnd(request, clock)),
+    );
+  }
   if (!headers.has("host")) await confirmEnd(request, clock); // HTTP/2: over HTTP/1.1, there is no body (RFC 9112 §6.3)
   return null;
 }
 
-async function readFirstBytes(body: ReadableStream<Uint8Array>): Promise<Uint8Array | null> {
+async function readFirstBytes(
+  body: ReadableStream<Uint8Array>,
+): Promise<Uint8Array | null> {
   const reader = body.getReader();
   try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    for (
+      let read = await reader.read();
+      !read.done;
+      read = await reader.read()
+    ) {
       if (read.value.length > 0) return read.value;
     }
     return null;
@@ -51,6 +66,8 @@ async function* withConfirmedEnd(
 
 /** Makes sure that a body has ended because it is complete, and not because the client has reset its stream. */
 async function confirmEnd({ signal }: Request, clock: Clock): Promise<void> {
-  for (let pause = 0; pause < RESET_NOTICE.pauses; pause++) await sleep(RESET_NOTICE.pauseMs, clock, { signal });
+  for (let pause = 0; pause < RESET_NOTICE.pauses; pause++) {
+    await sleep(RESET_NOTICE.pauseMs, clock, { signal });
+  }
   signal.throwIfAborted();
 }

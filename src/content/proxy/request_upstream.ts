@@ -31,7 +31,12 @@ const MAX_HEAD_BYTES = 65_536;
 const MAX_INTERIM_RESPONSES = 16;
 
 /** Methods whose requests usually have no body: without one, they have no `Content-Length` either (RFC 9110 §8.6). */
-const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
+const BODILESS_METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "DELETE",
+  "OPTIONS",
+]);
 
 const EMPTY = new Uint8Array();
 
@@ -50,7 +55,9 @@ export class StaleConnectionError extends Error {
  * @throws {StaleConnectionError} If a reused connection was closed.
  * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
  */
-export async function requestUpstream(options: UpstreamRequestOptions): Promise<IncomingMessage> {
+export async function requestUpstream(
+  options: UpstreamRequestOptions,
+): Promise<IncomingMessage> {
   const { body, signal, timeoutMs, clock } = options;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   signal.throwIfAborted();
@@ -59,8 +66,13 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
     reject(error); // destroy() emits no error before there is a connection
     request.destroy(error);
   };
-  const headerTimeout = startHeaderTimeout(timeoutMs, clock, () => fail(timeoutError(timeoutMs)));
-  const onAbort = () => fail(abortError("The client disconnected", signal.reason));
+  const headerTimeout = startHeaderTimeout(
+    timeoutMs,
+    clock,
+    () => fail(timeoutError(timeoutMs)),
+  );
+  const onAbort = () =>
+    fail(abortError("The client disconnected", signal.reason));
   signal.addEventListener("abort", onAbort);
   let isReused = false;
   request.on("socket", () => {
@@ -81,9 +93,14 @@ export async function requestUpstream(options: UpstreamRequestOptions): Promise<
     request.destroy();
   });
   // Not once(): the parser emits some errors twice, and one without a listener would end the process.
-  request.on("error", (error: Error) => reject(isReused ? toStaleConnectionError(error) : error));
+  request.on(
+    "error",
+    (error: Error) => reject(isReused ? toStaleConnectionError(error) : error),
+  );
   request.on("close", () => {
-    if (!hasResponse) reject(new Error("The connection was closed without a response")); // a stack is expensive
+    if (!hasResponse) {
+      reject(new Error("The connection was closed without a response")); // a stack is expensive
+    }
   });
   if (body === null) request.end();
   else {send(body, request, headerTimeout.restart).catch((error) =>
@@ -108,7 +125,10 @@ function openRequest(options: UpstreamRequestOptions): http.ClientRequest {
     hostname: hostname.replace(/^\[|\]$/g, ""),
     port,
     path: target,
-    headers: [...headerLines(upstream, headers), ...framing(method, headers, body)],
+    headers: [
+      ...headerLines(upstream, headers),
+      ...framing(method, headers, body),
+    ],
     maxHeaderSize: MAX_HEAD_BYTES,
   });
 }
@@ -126,7 +146,11 @@ function headerLines({ host }: URL, headers: Headers): string[] {
  * Returns the header that says how long the body is, if `Content-Length` does not (RFC 9112 §6.1). `node:http` would
  * send the body of a GET or a DELETE without any, and announce one for a POST without a body.
  */
-function framing(method: string, headers: Headers, body: UpstreamRequestOptions["body"]): string[] {
+function framing(
+  method: string,
+  headers: Headers,
+  body: UpstreamRequestOptions["body"],
+): string[] {
   if (headers.has("content-length")) return [];
   if (body !== null) return ["transfer-encoding", "chunked"];
   return BODILESS_METHODS.has(method) ? [] : ["content-length", "0"];
@@ -168,12 +192,18 @@ function startHeaderTimeout(ms: number, clock: Clock, onTimeout: () => void) {
 }
 
 function toStaleConnectionError(error: Error): Error {
-  const isClosed = "code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE");
-  return isClosed ? new StaleConnectionError(error.message, { cause: error }) : error;
+  const isClosed = "code" in error &&
+    (error.code === "ECONNRESET" || error.code === "EPIPE");
+  return isClosed
+    ? new StaleConnectionError(error.message, { cause: error })
+    : error;
 }
 
 function timeoutError(timeoutMs: number): DOMException {
-  return new DOMException(`No response headers within ${timeoutMs} ms`, "TimeoutError");
+  return new DOMException(
+    `No response headers within ${timeoutMs} ms`,
+    "TimeoutError",
+  );
 }
 
 function abortError(message: string, cause: unknown): DOMException {

@@ -10,7 +10,11 @@ import type { ContentOptions } from "../content_options.ts";
 import { InFlight, type Transfer, type Transfers } from "../transfers.ts";
 import { HeldBytes } from "./held_bytes.ts";
 import { requestBody } from "./request_body.ts";
-import { requestUpstream, StaleConnectionError, type UpstreamRequestOptions } from "./request_upstream.ts";
+import {
+  requestUpstream,
+  StaleConnectionError,
+  type UpstreamRequestOptions,
+} from "./request_upstream.ts";
 import { TlsAgent } from "./tls_agent.ts";
 import { BrokenBodyError, type UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamHeaders } from "./upstream_headers.ts";
@@ -18,8 +22,16 @@ import { upstreamResponse } from "./upstream_response.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** Options of {@linkcode ReverseProxy}. */
-export interface ReverseProxyOptions
-  extends Pick<ContentOptions, "basePath" | "preserveHost" | "rejectWebsockets" | "log" | "metrics" | "clock"> {
+export interface ReverseProxyOptions extends
+  Pick<
+    ContentOptions,
+    | "basePath"
+    | "preserveHost"
+    | "rejectWebsockets"
+    | "log"
+    | "metrics"
+    | "clock"
+  > {
   /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
   upstream: URL;
   /**
@@ -56,7 +68,9 @@ export class ReverseProxy {
 
   constructor(options: ReverseProxyOptions) {
     this.#options = options;
-    const Agent = options.upstream.protocol === "https:" ? TlsAgent : http.Agent;
+    const Agent = options.upstream.protocol === "https:"
+      ? TlsAgent
+      : http.Agent;
     this.#pool = new Agent({ keepAlive: true });
     this.#unpooled = new Agent({ keepAlive: false });
   }
@@ -71,7 +85,11 @@ export class ReverseProxy {
    * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
    * invalid WebSocket handshake.
    */
-  async forward(request: Request, context: RequestContext, options: ProxyRequestOptions): Promise<ResponseContent> {
+  async forward(
+    request: Request,
+    context: RequestContext,
+    options: ProxyRequestOptions,
+  ): Promise<ResponseContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
     const transfer = this.#options.transfers.begin(context.client);
     const onEnd = (error?: Error) => {
@@ -80,8 +98,14 @@ export class ReverseProxy {
     };
     try {
       rejectTunnels(request.method);
-      if (isWebSocketRequest(request)) return await this.#bridge(request, context, transfer);
-      return await this.#forward(request, context, { ...options, transfer, onEnd });
+      if (isWebSocketRequest(request)) {
+        return await this.#bridge(request, context, transfer);
+      }
+      return await this.#forward(request, context, {
+        ...options,
+        transfer,
+        onEnd,
+      });
     } catch (error) {
       transfer.end();
       throw this.#toProblem(error, fields, request.signal);
@@ -100,8 +124,14 @@ export class ReverseProxy {
     return this.#webSockets.idle();
   }
 
-  async #bridge(request: Request, context: RequestContext, transfer: Transfer): Promise<Response> {
-    if (this.#options.rejectWebsockets) throw new Problem(501, { detail: "WebSockets are turned off" });
+  async #bridge(
+    request: Request,
+    context: RequestContext,
+    transfer: Transfer,
+  ): Promise<Response> {
+    if (this.#options.rejectWebsockets) {
+      throw new Problem(501, { detail: "WebSockets are turned off" });
+    }
     this.#webSockets.add();
     const onClose = () => {
       this.#webSockets.remove();
@@ -115,7 +145,11 @@ export class ReverseProxy {
     }
   }
 
-  async #connectWebSockets(request: Request, context: RequestContext, onClose: () => void): Promise<Response> {
+  async #connectWebSockets(
+    request: Request,
+    context: RequestContext,
+    onClose: () => void,
+  ): Promise<Response> {
     const { upstream, timeoutMs, clock } = this.#options;
     return await proxyWebSocket(request, {
       upstream,
@@ -129,20 +163,32 @@ export class ReverseProxy {
     });
   }
 
-  async #forward(request: Request, context: RequestContext, options: ForwardOptions): Promise<ResponseContent> {
+  async #forward(
+    request: Request,
+    context: RequestContext,
+    options: ForwardOptions,
+  ): Promise<ResponseContent> {
     const { clock, metrics } = this.#options;
     const { method, signal } = request;
     const target = this.#targetOf(context);
-    const headers = forwardedHeaders(this.#headersFor(request, context), options);
+    const headers = forwardedHeaders(
+      this.#headersFor(request, context),
+      options,
+    );
     const body = await requestBody(request, clock);
     // Deno.serve drops the body of a GET; the upstream would wait for it.
-    if (body === null && headers.get("content-length") !== "0") headers.delete("content-length");
+    if (body === null && headers.get("content-length") !== "0") {
+      headers.delete("content-length");
+    }
     const startedAt = clock.monotonic();
     const message = await this.#send({ method, target, headers, body, signal });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {
       const { transfer, onEnd } = options;
-      return { ...upstreamResponse(message, { method, transfer, onEnd }), toDecodingError: decodingErrors(onEnd) };
+      return {
+        ...upstreamResponse(message, { method, transfer, onEnd }),
+        toDecodingError: decodingErrors(onEnd),
+      };
     } catch (error) {
       message.destroy();
       throw error;
@@ -167,31 +213,48 @@ export class ReverseProxy {
     try {
       return await requestUpstream({ ...common, agent: this.#pool });
     } catch (error) {
-      const isRepeatable = error instanceof StaleConnectionError && ["GET", "HEAD"].includes(request.method);
+      const isRepeatable = error instanceof StaleConnectionError &&
+        ["GET", "HEAD"].includes(request.method);
       if (!isRepeatable) throw error;
       return await requestUpstream({ ...common, agent: this.#unpooled });
     }
   }
 
-  #toProblem(error: unknown, fields: RequestFields, signal: AbortSignal): Problem {
+  #toProblem(
+    error: unknown,
+    fields: RequestFields,
+    signal: AbortSignal,
+  ): Problem {
     if (error instanceof Problem) return error;
     if (signal.aborted || isDomException(error, "AbortError")) {
-      return new Problem(502, { detail: "The request was aborted before the upstream responded" });
+      return new Problem(502, {
+        detail: "The request was aborted before the upstream responded",
+      });
     }
     const isTimeout = isDomException(error, "TimeoutError");
     this.#warn(error, fields, isTimeout ? "timeout" : "unreachable");
     return isTimeout
       ? new Problem(504, { detail: "The upstream did not respond in time" })
-      : new Problem(502, { detail: "The upstream could not be reached, or its response was invalid" });
+      : new Problem(502, {
+        detail:
+          "The upstream could not be reached, or its response was invalid",
+      });
   }
 
   #warn(error: unknown, fields: RequestFields, reason: UpstreamFailure): void {
     this.#options.metrics.count("rep.upstream.errors", 1, reason);
-    this.#options.log.warn("rep.upstream.failed", { reason, detail: detailOf(error), ...fields });
+    this.#options.log.warn("rep.upstream.failed", {
+      reason,
+      detail: detailOf(error),
+      ...fields,
+    });
   }
 }
 
-type SentRequest = Pick<UpstreamRequestOptions, "method" | "target" | "headers" | "body" | "signal">;
+type SentRequest = Pick<
+  UpstreamRequestOptions,
+  "method" | "target" | "headers" | "body" | "signal"
+>;
 
 interface ForwardOptions extends ProxyRequestOptions {
   transfer: Transfer;
@@ -209,7 +272,11 @@ interface ForwardOptions extends ProxyRequestOptions {
  * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
  * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
  */
-export function upstreamTarget(upstream: URL, url: RequestUrl, basePath = ""): string {
+export function upstreamTarget(
+  upstream: URL,
+  url: RequestUrl,
+  basePath = "",
+): string {
   const base = upstream.pathname.replace(/\/$/, "");
   const path = url.path.slice(basePath.length);
   return base + (path.startsWith("/") ? path : `/${path}`) + url.search;
@@ -222,16 +289,28 @@ function rejectTunnels(method: string): void {
   }
 }
 
-function forwardedHeaders(headers: Headers, { omitHeaders, mayDecode }: ProxyRequestOptions): Headers {
+function forwardedHeaders(
+  headers: Headers,
+  { omitHeaders, mayDecode }: ProxyRequestOptions,
+): Headers {
   for (const name of omitHeaders) headers.delete(name);
-  if (mayDecode) headers.set("accept-encoding", filterAcceptEncoding(headers.get("accept-encoding")));
+  if (mayDecode) {
+    headers.set(
+      "accept-encoding",
+      filterAcceptEncoding(headers.get("accept-encoding")),
+    );
+  }
   return headers;
 }
 
 /** Returns a function that reports a body that cannot be decoded, and returns the error in which it ends. */
-function decodingErrors(onEnd: ForwardOptions["onEnd"]): (error: unknown) => Error {
+function decodingErrors(
+  onEnd: ForwardOptions["onEnd"],
+): (error: unknown) => Error {
   return (error) => {
-    const invalid = new BrokenBodyError(`Cannot decode the body: ${messageOf(error)}`);
+    const invalid = new BrokenBodyError(
+      `Cannot decode the body: ${messageOf(error)}`,
+    );
     onEnd(invalid);
     return invalid;
   };
@@ -243,6 +322,8 @@ function isDomException(error: unknown, name: string): boolean {
 
 /** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */
 function detailOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === "") return error.errors.map(detailOf).join("; ");
+  if (error instanceof AggregateError && error.message === "") {
+    return error.errors.map(detailOf).join("; ");
+  }
   return error instanceof Error ? error.message || error.name : String(error);
 }

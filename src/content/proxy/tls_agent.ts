@@ -38,7 +38,11 @@ export class TlsAgent extends http.Agent {
 }
 
 async function connect(hostname: string, port: number): Promise<Deno.TlsConn> {
-  const connection = await Deno.connectTls({ hostname, port, alpnProtocols: ["http/1.1"] });
+  const connection = await Deno.connectTls({
+    hostname,
+    port,
+    alpnProtocols: ["http/1.1"],
+  });
   try {
     await connection.handshake();
     return connection;
@@ -51,7 +55,9 @@ async function connect(hostname: string, port: number): Promise<Deno.TlsConn> {
 /** Returns a stream with the methods of `net.Socket` that `node:http` calls. */
 function socketOf(connection: Deno.TlsConn): Duplex {
   const { readable, writable } = connection;
-  const stream = Duplex.fromWeb({ readable, writable } as Parameters<typeof Duplex.fromWeb>[0]);
+  const stream = Duplex.fromWeb(
+    { readable, writable } as Parameters<typeof Duplex.fromWeb>[0],
+  );
   const ignored = () => stream; // Deno sets TCP_NODELAY itself, and requestUpstream() has its own timeout
   return Object.assign(stream, {
     setKeepAlive: ignored,

@@ -1,5 +1,9 @@
 /** Why a proxied request or response fails because of the upstream. */
-export const UPSTREAM_FAILURES = ["timeout", "unreachable", "broken_body"] as const;
+export const UPSTREAM_FAILURES = [
+  "timeout",
+  "unreachable",
+  "broken_body",
+] as const;
 
 /** One of {@linkcode UPSTREAM_FAILURES}. */
 export type UpstreamFailure = (typeof UPSTREAM_FAILURES)[number];

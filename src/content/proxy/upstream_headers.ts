@@ -17,9 +17,13 @@ export function upstreamHeaders(
   { preserveHost, basePath }: Pick<ContentOptions, "preserveHost" | "basePath">,
 ): Headers {
   const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
-  if (isIP(client.address) !== 0) headers.set("x-forwarded-for", client.address); // not for the peer of a Unix socket
+  if (isIP(client.address) !== 0) {
+    headers.set("x-forwarded-for", client.address); // not for the peer of a Unix socket
+  }
   const [, scheme, authority] = ORIGIN.exec(client.origin) ?? [];
-  const host = scheme === "http" || scheme === "https" ? authority : request.get("host"); // a Unix socket has no host
+  const host = scheme === "http" || scheme === "https"
+    ? authority
+    : request.get("host"); // a Unix socket has no host
   if (preserveHost && host) headers.set("host", host);
   if (scheme !== undefined && authority !== undefined) {
     headers.set("x-forwarded-proto", scheme);
@@ -36,4 +40,5 @@ const ORIGIN = /^([a-z][a-z\d+.-]*):\/\/([^/]+)$/;
  * What the gateway removes or replaces. CGI and its successors do not distinguish `X_Forwarded_For` from
  * `X-Forwarded-For` (RFC 3875 §4.1.18).
  */
-const REPLACED = /^(host|expect|forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*)$/;
+const REPLACED =
+  /^(host|expect|forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*)$/;

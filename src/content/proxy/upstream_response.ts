@@ -46,7 +46,9 @@ export function upstreamResponse(
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
   requireStatus(status);
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
-  if (hasBody && !hasArrived(message)) return { status, headers, body: bodyOf(message, transfer, onEnd) };
+  if (hasBody && !hasArrived(message)) {
+    return { status, headers, body: bodyOf(message, transfer, onEnd) };
+  }
   const body = hasBody ? readBuffered(message) : null;
   message.on("error", () => {}); // the response is complete without the rest of the message
   message.resume(); // reads the message to its end, so that the connection can be reused
@@ -62,7 +64,9 @@ function hasArrived({ complete, readableLength }: IncomingMessage): boolean {
 /** @throws {RangeError} As `Response` does, but before there is a stream. */
 function requireStatus(status: number): void {
   if (status < 200 || status > 599) {
-    throw new RangeError(`Cannot respond: expected a status of 200 to 599, got ${status}`);
+    throw new RangeError(
+      `Cannot respond: expected a status of 200 to 599, got ${status}`,
+    );
   }
 }
 
@@ -73,9 +77,13 @@ function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
   const { readableLength } = message;
   const first: Uint8Array<ArrayBuffer> = message.read() ?? EMPTY;
   // Not copied. A Buffer would be seen as such by whoever reads the body of a response with it.
-  if (first.length === readableLength) return new Uint8Array(first.buffer, first.byteOffset, first.length);
+  if (first.length === readableLength) {
+    return new Uint8Array(first.buffer, first.byteOffset, first.length);
+  }
   const chunks = [first];
-  for (let chunk = message.read(); chunk !== null; chunk = message.read()) chunks.push(chunk);
+  for (let chunk = message.read(); chunk !== null; chunk = message.read()) {
+    chunks.push(chunk);
+  }
   return concat(chunks);
 }
 
@@ -93,20 +101,30 @@ function bodyOf(
   }
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     start(controller) {
-      const fail = (error: Error) => end(() => controller.error(new BrokenBodyError(error.message)), error);
-      message.on("data", ({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>) => {
-        if (hasEnded) return;
-        controller.enqueue(new Uint8Array(buffer, byteOffset, length));
-        if (controller.desiredSize! > 0) return;
-        message.pause();
-        transfer.waits(() => {
-          message.destroy();
-          fail(new Error("The client has not read for a minute"));
-        });
-      });
+      const fail = (error: Error) =>
+        end(() => controller.error(new BrokenBodyError(error.message)), error);
+      message.on(
+        "data",
+        ({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>) => {
+          if (hasEnded) return;
+          controller.enqueue(new Uint8Array(buffer, byteOffset, length));
+          if (controller.desiredSize! > 0) return;
+          message.pause();
+          transfer.waits(() => {
+            message.destroy();
+            fail(new Error("The client has not read for a minute"));
+          });
+        },
+      );
       message.on("end", () => end(() => controller.close()));
       message.on("error", fail);
-      message.on("close", () => fail(new Error("The connection was closed before the end of the body")));
+      message.on(
+        "close",
+        () =>
+          fail(
+            new Error("The connection was closed before the end of the body"),
+          ),
+      );
     },
     pull() {
       if (!message.isPaused()) return;

@@ -29,7 +29,8 @@ const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
 
 /** Returns whether a request asks for a WebSocket over HTTP/1.1 (RFC 6455 §4.2.1). */
 export function isWebSocketRequest({ method, headers }: Request): boolean {
-  return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";
+  return method === "GET" &&
+    headers.get("upgrade")?.toLowerCase() === "websocket";
 }
 
 /**
@@ -44,15 +45,27 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
  * disconnected.
  * @throws {Error} If the upstream cannot be reached, or rejects the handshake.
  */
-export async function proxyWebSocket(request: Request, options: WebSocketProxyOptions): Promise<Response> {
+export async function proxyWebSocket(
+  request: Request,
+  options: WebSocketProxyOptions,
+): Promise<Response> {
   const protocols = checkHandshake(request.headers);
-  const upstream = await connect(protocols, AbortSignal.any([request.signal, options.shutdown]), options);
+  const upstream = await connect(
+    protocols,
+    AbortSignal.any([request.signal, options.shutdown]),
+    options,
+  );
   try {
     const { protocol } = upstream.socket;
     if (protocol !== "" && !protocols.includes(protocol)) {
-      throw new Error("The upstream selected a subprotocol that was not offered"); // RFC 6455 §4.1
+      throw new Error(
+        "The upstream selected a subprotocol that was not offered",
+      ); // RFC 6455 §4.1
     }
-    const { socket, response } = Deno.upgradeWebSocket(request, protocol === "" ? {} : { protocol });
+    const { socket, response } = Deno.upgradeWebSocket(
+      request,
+      protocol === "" ? {} : { protocol },
+    );
     bridge(socket, upstream, options);
     return response;
   } catch (error) {
@@ -68,18 +81,38 @@ export async function proxyWebSocket(request: Request, options: WebSocketProxyOp
  */
 function checkHandshake(headers: Headers): string[] {
   if (headers.get("sec-websocket-version") !== "13") {
-    const detail = "Cannot open the WebSocket: expected version 13 of the protocol"; // RFC 6455 §4.4
-    throw new Problem(426, { detail, headers: { "sec-websocket-version": "13", "upgrade": "websocket" } });
+    const detail =
+      "Cannot open the WebSocket: expected version 13 of the protocol"; // RFC 6455 §4.4
+    throw new Problem(426, {
+      detail,
+      headers: { "sec-websocket-version": "13", "upgrade": "websocket" },
+    });
   }
-  if (!parseList(headers.get("connection")).some((option) => option.toLowerCase() === "upgrade")) {
-    throw new Problem(400, { detail: "Cannot open the WebSocket: expected the header Connection: Upgrade" });
+  if (
+    !parseList(headers.get("connection")).some((option) =>
+      option.toLowerCase() === "upgrade"
+    )
+  ) {
+    throw new Problem(400, {
+      detail:
+        "Cannot open the WebSocket: expected the header Connection: Upgrade",
+    });
   }
   if (!headers.has("sec-websocket-key")) {
-    throw new Problem(400, { detail: "Cannot open the WebSocket: expected the header Sec-WebSocket-Key" });
+    throw new Problem(400, {
+      detail:
+        "Cannot open the WebSocket: expected the header Sec-WebSocket-Key",
+    });
   }
   const protocols = parseList(headers.get("sec-websocket-protocol"));
-  if (new Set(protocols).size < protocols.length || !protocols.every((name) => TOKEN.test(name))) {
-    throw new Problem(400, { detail: "Cannot open the WebSocket: expected subprotocols that are distinct tokens" });
+  if (
+    new Set(protocols).size < protocols.length ||
+    !protocols.every((name) => TOKEN.test(name))
+  ) {
+    throw new Problem(400, {
+      detail:
+        "Cannot open the WebSocket: expected subprotocols that are distinct tokens",
+    });
   }
   return protocols;
 }
@@ -90,26 +123,48 @@ interface Connection {
 }
 
 /** Opens the WebSocket to the upstream. */
-async function connect(protocols: string[], signal: AbortSignal, options: WebSocketProxyOptions): Promise<Connection> {
+async function connect(
+  protocols: string[],
+  signal: AbortSignal,
+  options: WebSocketProxyOptions,
+): Promise<Connection> {
   const { upstream, target, timeoutMs, clock, allHeldBytes } = options;
   signal.throwIfAborted();
-  const headers = copyHeaders(options.headers, (name) => !HANDSHAKE_HEADER.test(name));
+  const headers = copyHeaders(
+    options.headers,
+    (name) => !HANDSHAKE_HEADER.test(name),
+  );
   const { promise, resolve, reject } = Promise.withResolvers<Connection>();
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
-  const url = `${upstream.protocol.replace("http", "ws")}//${upstream.host}${target}`;
+  const url = `${
+    upstream.protocol.replace("http", "ws")
+  }//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
   const peer = new WebSocketPeer(socket, { role: "upstream", allHeldBytes }); // now: messages may arrive early
   const fail = (error: DOMException) => {
     reject(error);
     socket.close();
   };
-  const onTimeout = () => fail(new DOMException(`No WebSocket handshake within ${timeoutMs} ms`, "TimeoutError"));
-  const onAbort = () => fail(new DOMException("The client disconnected", "AbortError"));
+  const onTimeout = () =>
+    fail(
+      new DOMException(
+        `No WebSocket handshake within ${timeoutMs} ms`,
+        "TimeoutError",
+      ),
+    );
+  const onAbort = () =>
+    fail(new DOMException("The client disconnected", "AbortError"));
   const cancelTimeout = clock.after(timeoutMs, onTimeout);
   signal.addEventListener("abort", onAbort);
   socket.addEventListener("open", () => resolve({ socket, peer }));
-  socket.addEventListener("error", (event) => reject(new Error((event as ErrorEvent).message)));
-  socket.addEventListener("close", () => reject(new Error("The WebSocket was closed during the handshake")));
+  socket.addEventListener(
+    "error",
+    (event) => reject(new Error((event as ErrorEvent).message)),
+  );
+  socket.addEventListener(
+    "close",
+    () => reject(new Error("The WebSocket was closed during the handshake")),
+  );
   try {
     return await promise;
   } finally {
@@ -119,13 +174,23 @@ async function connect(protocols: string[], signal: AbortSignal, options: WebSoc
 }
 
 /** Connects the client's WebSocket with the upstream's. */
-function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocketProxyOptions): void {
+function bridge(
+  clientSocket: WebSocket,
+  upstream: Connection,
+  options: WebSocketProxyOptions,
+): void {
   const { shutdown, timeoutMs, clock, allHeldBytes, onClose } = options;
-  const client = new WebSocketPeer(clientSocket, { role: "client", allHeldBytes });
+  const client = new WebSocketPeer(clientSocket, {
+    role: "client",
+    allHeldBytes,
+  });
   const peers = [client, upstream.peer];
   client.forwardTo(upstream.peer);
   upstream.peer.forwardTo(client);
-  const close = () => peers.forEach((peer) => peer.close(1001, "The gateway has closed the connection"));
+  const close = () =>
+    peers.forEach((peer) =>
+      peer.close(1001, "The gateway has closed the connection")
+    );
   shutdown.addEventListener("abort", close);
   const clientClosed = closeOf(clientSocket);
   // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
@@ -134,11 +199,12 @@ function bridge(clientSocket: WebSocket, upstream: Connection, options: WebSocke
     clientClosed.resolve();
   });
   clientSocket.addEventListener("open", cancelTimeout);
-  void Promise.all([clientClosed.promise, closeOf(upstream.socket).promise]).then(() => {
-    shutdown.removeEventListener("abort", close);
-    for (const peer of peers) allHeldBytes.remove(peer);
-    onClose();
-  });
+  void Promise.all([clientClosed.promise, closeOf(upstream.socket).promise])
+    .then(() => {
+      shutdown.removeEventListener("abort", close);
+      for (const peer of peers) allHeldBytes.remove(peer);
+      onClose();
+    });
 }
 
 function closeOf(socket: WebSocket): PromiseWithResolvers<void> {

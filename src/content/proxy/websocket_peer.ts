@@ -42,15 +42,23 @@ export class WebSocketPeer implements Holder {
     this.#allHeldBytes = allHeldBytes;
     socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
     socket.addEventListener("open", () => this.#flush());
-    socket.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#forward((other) => other.send(data)));
+    socket.addEventListener(
+      "message",
+      ({ data }: MessageEvent<Message>) =>
+        this.#forward((other) => other.send(data)),
+    );
     socket.addEventListener("close", ({ code, reason, wasClean }) => {
-      this.#forward((other) => wasClean ? other.close(code, reason) : other.fail());
+      this.#forward((other) =>
+        wasClean ? other.close(code, reason) : other.fail()
+      );
     });
   }
 
   /** How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed. */
   get heldBytes(): number {
-    return this.#socket.readyState === WebSocket.CLOSED ? 0 : this.#queuedBytes + this.#socket.bufferedAmount;
+    return this.#socket.readyState === WebSocket.CLOSED
+      ? 0
+      : this.#queuedBytes + this.#socket.bufferedAmount;
   }
 
   /** Forwards everything that this peer receives, and has received, to another peer. */
@@ -62,8 +70,12 @@ export class WebSocketPeer implements Holder {
   /** Sends a message. Closes both peers if too much is waiting to be sent, to this peer or to all. */
   send(message: Message): void {
     const { readyState } = this.#socket;
-    if (readyState === WebSocket.CLOSING || readyState === WebSocket.CLOSED) return;
-    const size = typeof message === "string" ? message.length : message.byteLength;
+    if (readyState === WebSocket.CLOSING || readyState === WebSocket.CLOSED) {
+      return;
+    }
+    const size = typeof message === "string"
+      ? message.length
+      : message.byteLength;
     // Before the message is sent: a peer that does not read holds it until it disconnects, also after a close.
     if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
     if (readyState === WebSocket.CONNECTING) this.#queuedBytes += size;
@@ -74,7 +86,11 @@ export class WebSocketPeer implements Holder {
   /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
   close(code: number, reason: string): void {
     // There is no reason without a code (RFC 6455 §5.5.1).
-    this.#whenOpen(() => code === 1005 ? this.#socket.close() : this.#socket.close(allowedCode(code), reason));
+    this.#whenOpen(() =>
+      code === 1005
+        ? this.#socket.close()
+        : this.#socket.close(allowedCode(code), reason)
+    );
   }
 
   /**
@@ -86,12 +102,15 @@ export class WebSocketPeer implements Holder {
    * spared this, since some exit on an invalid frame.
    */
   fail(): void {
-    if (this.#role === "client") this.#whenOpen(() => this.#socket.close(undefined, "!"));
-    else this.close(1006, "");
+    if (this.#role === "client") {
+      this.#whenOpen(() => this.#socket.close(undefined, "!"));
+    } else this.close(1006, "");
   }
 
   #closeBoth(): void {
-    for (const peer of [this, this.#other]) peer?.close(1013, "A peer reads too slowly");
+    for (const peer of [this, this.#other]) {
+      peer?.close(1013, "A peer reads too slowly");
+    }
   }
 
   #forward(action: PendingAction): void {

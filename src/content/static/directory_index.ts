@@ -4,7 +4,14 @@ import { andThen } from "../../values/and_then.ts";
 import type { Clock } from "../../values/clock.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import { isInside, isSameFile, isSettled, type Look, lookAt, versionOf } from "./look.ts";
+import {
+  isInside,
+  isSameFile,
+  isSettled,
+  type Look,
+  lookAt,
+  versionOf,
+} from "./look.ts";
 import type { FilePlace } from "./open_file.ts";
 import { type FileName, hasVersion, type StaticFile } from "./static_file.ts";
 
@@ -46,7 +53,11 @@ interface DirectoryIndexOptions {
   /** Returns whether a file must not be served, wherever it is. `isKnown` says whether it was served before, as it is. */
   readonly isExcluded: (file: Look, isKnown: boolean) => Promise<boolean>;
   /** Reads a file and its compressed variants, unless what is known of it is current. */
-  readonly load: (name: FileName, places: readonly FilePlace[], known: StaticFile | undefined) => Promise<StaticFile>;
+  readonly load: (
+    name: FileName,
+    places: readonly FilePlace[],
+    known: StaticFile | undefined,
+  ) => Promise<StaticFile>;
   /** Returns what a file takes in memory. */
   readonly bytesOf: (file: StaticFile) => number;
   readonly clock: Pick<Clock, "monotonic">;
@@ -78,7 +89,9 @@ const MIN_LISTING_BYTES = 1024 * 1024;
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 /** For directories whose listing would be larger: whether a name is there shows when it is looked at. */
-const ANY_NAME: ReadonlySet<string> = Object.assign(new Set<string>(), { has: () => true });
+const ANY_NAME: ReadonlySet<string> = Object.assign(new Set<string>(), {
+  has: () => true,
+});
 
 const ABSENT: Found = { kind: "absent" };
 const REJECTED: Found = { kind: "rejected" };
@@ -112,7 +125,9 @@ export class DirectoryIndex {
     const now = this.#options.clock.monotonic();
     return andThen(this.#currentRelease(now), (release) => {
       const found = findIn(release, names, now);
-      return found instanceof Promise ? found.then((found) => this.#orInNextRelease(found, names, release)) : found;
+      return found instanceof Promise
+        ? found.then((found) => this.#orInNextRelease(found, names, release))
+        : found;
     });
   }
 
@@ -122,7 +137,11 @@ export class DirectoryIndex {
   }
 
   /** What has just vanished may be in another release, to which the directory, a link, has been switched meanwhile. */
-  async #orInNextRelease(found: Found, names: readonly string[], release: Release | undefined): Promise<Found> {
+  async #orInNextRelease(
+    found: Found,
+    names: readonly string[],
+    release: Release | undefined,
+  ): Promise<Found> {
     if (found !== VANISHED) return found;
     this.#checkedAt = -Infinity;
     const now = this.#options.clock.monotonic();
@@ -130,7 +149,9 @@ export class DirectoryIndex {
     return next === release ? found : findIn(next, names, now);
   }
 
-  #currentRelease(now: number): Release | undefined | Promise<Release | undefined> {
+  #currentRelease(
+    now: number,
+  ): Release | undefined | Promise<Release | undefined> {
     if (now - this.#checkedAt < MAX_AGE_MS) return this.#release;
     return this.#looks.run("", () => this.#findRelease());
   }
@@ -141,13 +162,19 @@ export class DirectoryIndex {
     const checkedAt = clock.monotonic();
     const look = await lookAt(directory).catch(ignoreError);
     if (!look?.stats.isDirectory) this.#release = undefined;
-    else if (!this.#release?.isAt(look)) this.#release = new Release(look, this.#options);
+    else if (!this.#release?.isAt(look)) {
+      this.#release = new Release(look, this.#options);
+    }
     this.#checkedAt = checkedAt;
     return this.#release;
   }
 }
 
-function findIn(release: Release | undefined, names: readonly string[], now: number): Found | Promise<Found> {
+function findIn(
+  release: Release | undefined,
+  names: readonly string[],
+  now: number,
+): Found | Promise<Found> {
   return release === undefined ? GONE : release.find(names, now);
 }
 
@@ -175,13 +202,23 @@ class Release {
    * @param now When the search began.
    * @param depth How many of the names have been found: those in `key`, beside `siblings`.
    */
-  find(names: readonly string[], now: number, depth = 0, key = "", siblings = NO_NAMES): Found | Promise<Found> {
+  find(
+    names: readonly string[],
+    now: number,
+    depth = 0,
+    key = "",
+    siblings = NO_NAMES,
+  ): Found | Promise<Found> {
     return andThen(this.#lookUnlessFresh(key, siblings, now), (found) => {
       const name = names[depth];
-      if (name === undefined) return found.kind === "directory" && !found.isInside ? REJECTED : found;
+      if (name === undefined) {
+        return found.kind === "directory" && !found.isInside ? REJECTED : found;
+      }
       if (found.kind === "file") return ABSENT;
       if (found.kind !== "directory") return found;
-      return found.names.has(name) ? this.find(names, now, depth + 1, `${key}/${name}`, found.names) : ABSENT;
+      return found.names.has(name)
+        ? this.find(names, now, depth + 1, `${key}/${name}`, found.names)
+        : ABSENT;
     });
   }
 
@@ -189,19 +226,34 @@ class Release {
     this.#known.delete(key);
   }
 
-  #lookUnlessFresh(key: string, siblings: ReadonlySet<string>, now: number): Found | Promise<Found> {
+  #lookUnlessFresh(
+    key: string,
+    siblings: ReadonlySet<string>,
+    now: number,
+  ): Found | Promise<Found> {
     const known = this.#known.get(key);
-    if (known !== undefined && now - known.checkedAt < MAX_AGE_MS) return known.found;
+    if (known !== undefined && now - known.checkedAt < MAX_AGE_MS) {
+      return known.found;
+    }
     return this.#looks.run(key, () => this.#look(key, siblings, known?.found));
   }
 
-  async #look(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
+  async #look(
+    key: string,
+    siblings: ReadonlySet<string>,
+    known: Found | undefined,
+  ): Promise<Found> {
     const checkedAt = this.#options.clock.monotonic();
     const inspect = () => this.#inspect(key, siblings, known);
     // Twice, since a mount may be swapped meanwhile.
-    const found = await inspect().catch(ifAbsent(inspect)).catch((error) => this.#explain(error, key));
+    const found = await inspect().catch(ifAbsent(inspect)).catch((error) =>
+      this.#explain(error, key)
+    );
     const isIncomplete = found.kind === "file" && found.file.isBeingWritten;
-    this.#known.set(key, { found, checkedAt: isIncomplete ? -Infinity : checkedAt }, this.#bytesOf(found, key));
+    this.#known.set(key, {
+      found,
+      checkedAt: isIncomplete ? -Infinity : checkedAt,
+    }, this.#bytesOf(found, key));
     return found;
   }
 
@@ -212,28 +264,54 @@ class Release {
     return UNREADABLE;
   }
 
-  async #inspect(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<Found> {
+  async #inspect(
+    key: string,
+    siblings: ReadonlySet<string>,
+    known: Found | undefined,
+  ): Promise<Found> {
     const look = await lookAt(this.#root.path + key);
     if (look.stats.isDirectory) return await this.#list(look, key, known);
     if (!await this.#mayBeServed(look, known)) return REJECTED;
-    const places = [this.#inRoot(look, "identity"), ...await this.#findVariants(key, siblings, known)];
+    const places = [
+      this.#inRoot(look, "identity"),
+      ...await this.#findVariants(key, siblings, known),
+    ];
     const name = { name: nameOf(key), siblings };
-    const file = await this.#options.load(name, places, known?.kind === "file" ? known.file : undefined);
+    const file = await this.#options.load(
+      name,
+      places,
+      known?.kind === "file" ? known.file : undefined,
+    );
     return { kind: "file", key, file };
   }
 
   /** Links may lead anywhere, but only regular files in the served directory are sent, and none of the gateway's own. */
   async #mayBeServed(look: Look, known: Found | undefined): Promise<boolean> {
-    if (!look.stats.isFile || !isInside(look.path, this.#root.path)) return false;
-    return !await this.#options.isExcluded(look, known?.kind === "file" && hasVersion(known.file, versionOf(look)));
+    if (!look.stats.isFile || !isInside(look.path, this.#root.path)) {
+      return false;
+    }
+    return !await this.#options.isExcluded(
+      look,
+      known?.kind === "file" && hasVersion(known.file, versionOf(look)),
+    );
   }
 
   /** A variant that cannot be sent is left out: the file itself can be sent. */
-  async #findVariants(key: string, siblings: ReadonlySet<string>, known: Found | undefined): Promise<FilePlace[]> {
-    const available = CODINGS.filter(({ suffix }) => siblings.has(nameOf(key) + suffix));
+  async #findVariants(
+    key: string,
+    siblings: ReadonlySet<string>,
+    known: Found | undefined,
+  ): Promise<FilePlace[]> {
+    const available = CODINGS.filter(({ suffix }) =>
+      siblings.has(nameOf(key) + suffix)
+    );
     const places = available.map(async ({ name: coding, suffix }) => {
-      const look = await lookAt(this.#root.path + key + suffix).catch(ignoreError);
-      return look !== undefined && await this.#mayBeServed(look, known) ? this.#inRoot(look, coding) : undefined;
+      const look = await lookAt(this.#root.path + key + suffix).catch(
+        ignoreError,
+      );
+      return look !== undefined && await this.#mayBeServed(look, known)
+        ? this.#inRoot(look, coding)
+        : undefined;
     });
     return (await Promise.all(places)).filter((place) => place !== undefined);
   }
@@ -242,18 +320,43 @@ class Release {
     return { ...look, root: this.#root.path, coding };
   }
 
-  async #list(look: Look, key: string, known: Found | undefined): Promise<Directory> {
-    const [version, listedAt] = [versionOf(look), this.#options.clock.monotonic()];
-    if (known?.kind === "directory" && known.version === version && known.isSettled) {
+  async #list(
+    look: Look,
+    key: string,
+    known: Found | undefined,
+  ): Promise<Directory> {
+    const [version, listedAt] = [
+      versionOf(look),
+      this.#options.clock.monotonic(),
+    ];
+    if (
+      known?.kind === "directory" && known.version === version &&
+      known.isSettled
+    ) {
       if (listedAt - known.listedAt < MAX_LISTING_AGE_MS) return known;
     }
     const listing = await this.#namesIn(look.path, key);
-    const common = { ...listing, isInside: isInside(look.path, this.#root.path), listedAt };
-    return { kind: "directory", ...common, version, isSettled: isSettled(look) };
+    const common = {
+      ...listing,
+      isInside: isInside(look.path, this.#root.path),
+      listedAt,
+    };
+    return {
+      kind: "directory",
+      ...common,
+      version,
+      isSettled: isSettled(look),
+    };
   }
 
-  async #namesIn(path: string, key: string): Promise<Pick<Directory, "names" | "bytes">> {
-    const maxBytes = Math.max(this.#options.cacheBytes * LISTING_SHARE, MIN_LISTING_BYTES);
+  async #namesIn(
+    path: string,
+    key: string,
+  ): Promise<Pick<Directory, "names" | "bytes">> {
+    const maxBytes = Math.max(
+      this.#options.cacheBytes * LISTING_SHARE,
+      MIN_LISTING_BYTES,
+    );
     const names = new Set<string>();
     let bytes = 0;
     try {
@@ -274,7 +377,9 @@ class Release {
     const now = this.#options.clock.monotonic();
     if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
     this.#loggedAt = now;
-    this.#options.log.error("rep.static.unreadable", { detail: `cannot read "${this.#root.path}${key}": ${error}` });
+    this.#options.log.error("rep.static.unreadable", {
+      detail: `cannot read "${this.#root.path}${key}": ${error}`,
+    });
   }
 
   #bytesOf(found: Found, key: string): number {
@@ -299,10 +404,13 @@ export function ifAbsent<T>(call: () => T): (error: unknown) => T {
 }
 
 function isAbsence(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.NotADirectory;
 }
 
 function isPermanent(error: unknown): boolean {
-  return error instanceof Deno.errors.NotCapable || error instanceof Deno.errors.FilesystemLoop ||
-    (error instanceof Error && "code" in error && error.code === "ENAMETOOLONG"); // Deno has no class for it
+  return error instanceof Deno.errors.NotCapable ||
+    error instanceof Deno.errors.FilesystemLoop ||
+    (error instanceof Error && "code" in error &&
+      error.code === "ENAMETOOLONG"); // Deno has no class for it
 }

@@ -38,7 +38,8 @@ const PLAIN_PATH = /^(?:\/[\w~@-][\w.~@-]*)*\/?$/;
 export function parseFilePath(pathname: string): FilePath | undefined {
   if (pathname.length > MAX_PATH_BYTES) return undefined;
   const segments = pathname.replace(/^\//, "").split("/");
-  const isPlain = pathname.length <= MAX_NAME_BYTES && PLAIN_PATH.test(pathname);
+  const isPlain = pathname.length <= MAX_NAME_BYTES &&
+    PLAIN_PATH.test(pathname);
   const names = isPlain ? segments : segments.map(decodeName);
   const isDirectory = names.at(-1) === "";
   if (isDirectory) names.pop();
@@ -58,19 +59,24 @@ const PROBES: ReadonlySet<string> = new Set(["livez", "readyz", "metrics"]);
 export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
   const [first = "", second] = names;
   if (first === WELL_KNOWN || names.at(-1)?.includes(".")) return false;
-  return second !== undefined || !PROBES.has(first) || headers.get("accept")?.includes("text/html") === true;
+  return second !== undefined || !PROBES.has(first) ||
+    headers.get("accept")?.includes("text/html") === true;
 }
 
 function decodeName(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {
-    throw new Problem(400, { detail: "Cannot parse the path: expected percent-encoded UTF-8" });
+    throw new Problem(400, {
+      detail: "Cannot parse the path: expected percent-encoded UTF-8",
+    });
   }
 }
 
 function isAllowed(name: string): boolean {
-  if (name === "" || FORBIDDEN.test(name) || STILL_ENCODED.test(name)) return false;
+  if (name === "" || FORBIDDEN.test(name) || STILL_ENCODED.test(name)) {
+    return false;
+  }
   if (name.startsWith(".") && name !== WELL_KNOWN) return false;
   return new TextEncoder().encode(name).length <= MAX_NAME_BYTES;
 }

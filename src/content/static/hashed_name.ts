@@ -1,5 +1,6 @@
 /** What a build hashes: what pages load. Data and documents may be named by an ID that looks like a hash. */
-const ASSET = /\.(?:[cm]?js|css|map|wasm|woff2?|[ot]tf|eot|svg|png|jpe?g|gif|webp|avif|ico|mp[34]|webm|ogg)$/i;
+const ASSET =
+  /\.(?:[cm]?js|css|map|wasm|woff2?|[ot]tf|eot|svg|png|jpe?g|gif|webp|avif|ico|mp[34]|webm|ogg)$/i;
 
 /** Assets that are hardly ever named by an ID or after a product. */
 const CODE = /\.(?:[cm]?js|css|map|wasm)$/;
@@ -18,13 +19,21 @@ const MIN_CERTAIN = 2;
  * @param siblings All names in the directory. Beside files that certainly have a hash, scripts and styles of the same
  * form have one, too.
  */
-export function isHashedName(name: string, siblings: ReadonlySet<string>): boolean {
+export function isHashedName(
+  name: string,
+  siblings: ReadonlySet<string>,
+): boolean {
   if (hasHash(name, isCertain)) return true;
-  return CODE.test(name) && hasHash(name, isPossible) && countCertain(siblings) === MIN_CERTAIN;
+  return CODE.test(name) && hasHash(name, isPossible) &&
+    countCertain(siblings) === MIN_CERTAIN;
 }
 
 function countCertain(names: ReadonlySet<string>): number {
-  return [...names.values().filter((name) => hasHash(name, isCertain)).take(MIN_CERTAIN)].length;
+  return [
+    ...names.values().filter((name) => hasHash(name, isCertain)).take(
+      MIN_CERTAIN,
+    ),
+  ].length;
 }
 
 /** A part of a name that may be a hash. */
@@ -35,12 +44,17 @@ interface Candidate {
   readonly isCode: boolean;
 }
 
-function hasHash(name: string, isHash: (candidate: Candidate) => boolean): boolean {
+function hasHash(
+  name: string,
+  isHash: (candidate: Candidate) => boolean,
+): boolean {
   if (!ASSET.test(name)) return false;
   const isCode = CODE.test(name);
   return name.split(".").slice(0, -1).some((part, index) => {
     const whole = { text: part, separator: index > 0 ? "." : "" } as const;
-    return [whole, ...afterDashes(part)].some((candidate) => isHash({ ...candidate, isCode }));
+    return [whole, ...afterDashes(part)].some((candidate) =>
+      isHash({ ...candidate, isCode })
+    );
   });
 }
 
@@ -48,8 +62,12 @@ function hasHash(name: string, isHash: (candidate: Candidate) => boolean): boole
 const LENGTH = 8;
 
 function afterDashes(part: string) {
-  const dashes = [part.lastIndexOf("-"), part.length - LENGTH - 1].filter((dash) => part[dash] === "-");
-  return dashes.map((dash) => ({ text: part.slice(dash + 1), separator: "-" }) as const);
+  const dashes = [part.lastIndexOf("-"), part.length - LENGTH - 1].filter((
+    dash,
+  ) => part[dash] === "-");
+  return dashes.map((dash) =>
+    ({ text: part.slice(dash + 1), separator: "-" }) as const
+  );
 }
 
 /** Names that are hexadecimal: the months in the date 2026dec24. */
@@ -64,30 +82,40 @@ function isCertain({ text, separator, isCode }: Candidate): boolean {
   if (text.length !== LENGTH || (separator === "" && !isCode)) return false;
   // Two digits in a row, or five letters, are more often the number or the name of a product.
   if (isBase32(text)) return groupsOf(text) > 2 && !/\d\d|[A-Z]{5}/.test(text);
-  return isBase64Url(text) && groupsOf(text) > 4 && new Set(text.toLowerCase()).size > 6;
+  return isBase64Url(text) && groupsOf(text) > 4 &&
+    new Set(text.toLowerCase()).size > 6;
 }
 
 /** Returns whether a script or style of a build may well have such a name. */
 function isPossible({ text, separator }: Candidate): boolean {
   if (text.length !== LENGTH || separator === "") return false;
-  return isBase32(text) ? groupsOf(text) > 2 : isBase64Url(text) && groupsOf(text) > 3;
+  return isBase32(text)
+    ? groupsOf(text) > 2
+    : isBase64Url(text) && groupsOf(text) > 3;
 }
 
 /** webpack (20, or 8 by habit), Next.js and Angular with webpack (16), Parcel (8). IDs of images often follow a dash. */
-function isHex(text: string, separator: Candidate["separator"], isCode: boolean): boolean {
+function isHex(
+  text: string,
+  separator: Candidate["separator"],
+  isCode: boolean,
+): boolean {
   const isDelimited = separator === "." || (separator === "-" && isCode);
-  const isLength = text.length === 20 || (isDelimited && (text.length === LENGTH || text.length === 16));
+  const isLength = text.length === 20 ||
+    (isDelimited && (text.length === LENGTH || text.length === 16));
   return isLength && groupsOf(text) > 2 && !HEX_WORD.test(text);
 }
 
 /** esbuild, and Angular with it. */
 function isBase32(text: string): boolean {
-  return /^(?=.*\d)(?=.*[A-Z])[A-Z2-7]+$/.test(text) && !HUMAN.test(text) && new Set(text).size > 5;
+  return /^(?=.*\d)(?=.*[A-Z])[A-Z2-7]+$/.test(text) && !HUMAN.test(text) &&
+    new Set(text).size > 5;
 }
 
 /** Rollup and Vite. */
 function isBase64Url(text: string): boolean {
-  return /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w-]+$/.test(text) && !HUMAN.test(text);
+  return /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w-]+$/.test(text) &&
+    !HUMAN.test(text);
 }
 
 /** Counts the groups of letters, as in camel case, and of digits: two in a word with a number, more in a hash. */

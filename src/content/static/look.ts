@@ -28,11 +28,16 @@ export const SEPARATOR = Deno.build.os === "windows" ? "\\" : "/";
 
 /** Returns whether a path is that of a directory, or below it: `/srv/site-old` is not below `/srv/site`. */
 export function isInside(path: string, directory: string): boolean {
-  return path === directory || path.startsWith(directory.endsWith(SEPARATOR) ? directory : directory + SEPARATOR);
+  return path === directory ||
+    path.startsWith(
+      directory.endsWith(SEPARATOR) ? directory : directory + SEPARATOR,
+    );
 }
 
 /** Returns a text that changes when a file is replaced, written to, or gets other permissions. */
-export function versionOf({ path, stats: { dev, ino, size, mtime, ctime } }: Look): string {
+export function versionOf(
+  { path, stats: { dev, ino, size, mtime, ctime } }: Look,
+): string {
   return [dev, ino, size, mtime?.getTime(), ctime?.getTime(), path].join(" ");
 }
 
@@ -42,12 +47,16 @@ export function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
 }
 
 /** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
-export function isSettled({ stats: { mtime, ctime }, lookedAt }: Look): boolean {
+export function isSettled(
+  { stats: { mtime, ctime }, lookedAt }: Look,
+): boolean {
   return isBefore(mtime, lookedAt) && isBefore(ctime, lookedAt);
 }
 
 /** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
-export function isBeingWritten({ stats: { mtime, ctime }, lookedAt }: Look): boolean {
+export function isBeingWritten(
+  { stats: { mtime, ctime }, lookedAt }: Look,
+): boolean {
   return !isBefore(mtime, lookedAt) && !isBefore(ctime, lookedAt);
 }
 

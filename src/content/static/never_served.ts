@@ -41,17 +41,23 @@ export class NeverServed {
   /** Returns the real paths of those that are in a directory. */
   async findIn({ path: root }: Look): Promise<string[]> {
     const excluded = await this.#look();
-    return excluded.filter(({ path, stats }) => stats !== undefined && isInside(path, root)).map(({ path }) => path);
+    return excluded.filter(({ path, stats }) =>
+      stats !== undefined && isInside(path, root)
+    ).map(({ path }) => path);
   }
 
   async #recent(): Promise<readonly Excluded[]> {
-    if (this.#options.clock.monotonic() - this.#checkedAt < MAX_AGE_MS) return this.#excluded;
+    if (this.#options.clock.monotonic() - this.#checkedAt < MAX_AGE_MS) {
+      return this.#excluded;
+    }
     return await this.#looks.run("", () => this.#look());
   }
 
   async #look(): Promise<readonly Excluded[]> {
     const checkedAt = this.#options.clock.monotonic();
-    this.#excluded = await Promise.all((await this.#options.neverServed()).map(exclude));
+    this.#excluded = await Promise.all(
+      (await this.#options.neverServed()).map(exclude),
+    );
     this.#checkedAt = checkedAt;
     return this.#excluded;
   }
@@ -59,12 +65,15 @@ export class NeverServed {
 
 /** Without the permission, looking would prompt. What is in the served directory may be read. */
 async function exclude(path: string): Promise<Excluded> {
-  const look = isGranted({ name: "read", path }) ? await lookAt(path).catch(() => undefined) : undefined;
+  const look = isGranted({ name: "read", path })
+    ? await lookAt(path).catch(() => undefined)
+    : undefined;
   return look ?? { path };
 }
 
 /** A link or a hard link to a file has the same device and inode. Windows has no inodes. */
 function excludes({ path, stats }: Excluded, file: Look): boolean {
   if (stats === undefined) return path === file.path;
-  return isInside(file.path, path) || (stats.ino !== null && isSameFile(stats, file.stats));
+  return isInside(file.path, path) ||
+    (stats.ino !== null && isSameFile(stats, file.stats));
 }

@@ -1,6 +1,10 @@
 import { eTag } from "@std/http/etag";
 import type { ByteRange } from "../../coding/byte_range.ts";
-import type { CodedBody, RepresentationCoding, StreamedBody } from "../../coding/representations.ts";
+import type {
+  CodedBody,
+  RepresentationCoding,
+  StreamedBody,
+} from "../../coding/representations.ts";
 import { isSameFile, isSettled, type Look, SEPARATOR } from "./look.ts";
 
 /** Where a file is that may be served. */
@@ -40,8 +44,12 @@ async function openFile(place: FilePlace): Promise<OpenFile> {
   const file = await Deno.open(place.path);
   try {
     const stats = await file.stat();
-    if (isSameFile(stats, place.stats) && await isStillAt(place, lookedAt)) return { ...place, file, stats, lookedAt };
-    throw new Deno.errors.NotFound(`Cannot open "${place.path}": it was replaced meanwhile`);
+    if (isSameFile(stats, place.stats) && await isStillAt(place, lookedAt)) {
+      return { ...place, file, stats, lookedAt };
+    }
+    throw new Deno.errors.NotFound(
+      `Cannot open "${place.path}": it was replaced meanwhile`,
+    );
   } catch (error) {
     file.close();
     throw error;
@@ -53,11 +61,17 @@ async function openFile(place: FilePlace): Promise<OpenFile> {
  * of its directories has changed since it was opened. Otherwise, as in a directory to which files are being written,
  * it is next to certain.
  */
-async function isStillAt({ path, root, stats }: FilePlace, openedAt: number): Promise<boolean> {
+async function isStillAt(
+  { path, root, stats }: FilePlace,
+  openedAt: number,
+): Promise<boolean> {
   if (!isSameFile(await Deno.lstat(path), stats)) return false;
   if (await haveSettled(path, root, openedAt)) return true;
   for (let look = 0; look < MAX_LOOKS; look++) {
-    if (await Deno.realPath(path) !== path || !isSameFile(await Deno.lstat(path), stats)) return false;
+    if (
+      await Deno.realPath(path) !== path ||
+      !isSameFile(await Deno.lstat(path), stats)
+    ) return false;
   }
   return true;
 }
@@ -66,11 +80,20 @@ async function isStillAt({ path, root, stats }: FilePlace, openedAt: number): Pr
  * Returns whether the directories of a file have not changed since it was opened. From the inside out: a directory that
  * did not change confirms what was just seen in it.
  */
-async function haveSettled(path: string, root: string, lookedAt: number): Promise<boolean> {
+async function haveSettled(
+  path: string,
+  root: string,
+  lookedAt: number,
+): Promise<boolean> {
   for (let directory = path; directory !== root;) {
-    directory = directory.slice(0, Math.max(directory.lastIndexOf(SEPARATOR), root.length));
+    directory = directory.slice(
+      0,
+      Math.max(directory.lastIndexOf(SEPARATOR), root.length),
+    );
     const stats = await Deno.lstat(directory);
-    if (!stats.isDirectory || !isSettled({ path: directory, stats, lookedAt })) return false;
+    if (
+      !stats.isDirectory || !isSettled({ path: directory, stats, lookedAt })
+    ) return false;
   }
   return true;
 }
@@ -80,23 +103,37 @@ async function haveSettled(path: string, root: string, lookedAt: number): Promis
  *
  * @throws {Deno.errors.NotFound} If it is not there any more, or was truncated. Other errors are those of `Deno.open`.
  */
-export async function readFile(place: FilePlace, maxBytes: number): Promise<FileContent> {
+export async function readFile(
+  place: FilePlace,
+  maxBytes: number,
+): Promise<FileContent> {
   const { file, ...content } = await openFile(place);
   using _file = file;
   const { stats } = content;
   // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
   if (stats.size > maxBytes) {
-    return { ...content, body: streamedBody(content), etag: await eTag(stats, { weak: false }) };
+    return {
+      ...content,
+      body: streamedBody(content),
+      etag: await eTag(stats, { weak: false }),
+    };
   }
   const bytes = await readBytes(file, stats.size);
   return { ...content, body: bytes, etag: await eTag(bytes) };
 }
 
-async function readBytes(file: Deno.FsFile, size: number): Promise<Uint8Array<ArrayBuffer>> {
+async function readBytes(
+  file: Deno.FsFile,
+  size: number,
+): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(size);
   for (let position = 0; position < size;) {
     const count = await file.read(bytes.subarray(position));
-    if (count === null) throw new Deno.errors.NotFound("Cannot read all of a file: it was truncated");
+    if (count === null) {
+      throw new Deno.errors.NotFound(
+        "Cannot read all of a file: it was truncated",
+      );
+    }
     position += count;
   }
   return bytes;
@@ -111,7 +148,9 @@ function streamedBody(place: FilePlace): StreamedBody {
       const { file, stats } = await openFile(place);
       if (stats.size >= size) return streamBytes(file, path, range);
       file.close();
-      throw new Deno.errors.NotFound(`Cannot read "${path}": it was truncated meanwhile`);
+      throw new Deno.errors.NotFound(
+        `Cannot read "${path}": it was truncated meanwhile`,
+      );
     },
     cancel() {}, // nothing is open
   };
@@ -123,13 +162,19 @@ function streamedBody(place: FilePlace): StreamedBody {
  *
  * @param path Names the file in the error.
  */
-function streamBytes(file: Deno.FsFile, path: string, { start, end }: ByteRange) {
+function streamBytes(
+  file: Deno.FsFile,
+  path: string,
+  { start, end }: ByteRange,
+) {
   let position: number | undefined;
   async function read(): Promise<Uint8Array<ArrayBuffer>> {
     position ??= await file.seek(start, Deno.SeekMode.Start);
     const buffer = new Uint8Array(Math.min(end - position, CHUNK_BYTES));
     const count = await file.read(buffer);
-    if (count === null) throw new Error(`Cannot send all of "${path}": the file was truncated`);
+    if (count === null) {
+      throw new Error(`Cannot send all of "${path}": the file was truncated`);
+    }
     position += count;
     return buffer.subarray(0, count);
   }

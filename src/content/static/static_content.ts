@@ -9,15 +9,23 @@ import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
 import type { ContentOptions } from "../content_options.ts";
 import { transferBody, Transfers } from "../transfers.ts";
-import { DirectoryIndex, type Found, type FoundFile, ifAbsent } from "./directory_index.ts";
+import {
+  DirectoryIndex,
+  type Found,
+  type FoundFile,
+  ifAbsent,
+} from "./directory_index.ts";
 import { type FilePath, mayBeRoute, parseFilePath } from "./file_path.ts";
 import { lookAt } from "./look.ts";
 import { NeverServed } from "./never_served.ts";
 import { loadFile } from "./static_file.ts";
 
 /** Options of {@linkcode StaticContent}. */
-interface StaticContentOptions
-  extends Pick<ContentOptions, "neverServed" | "basePath" | "maxTransfers" | "clock" | "log"> {
+interface StaticContentOptions extends
+  Pick<
+    ContentOptions,
+    "neverServed" | "basePath" | "maxTransfers" | "clock" | "log"
+  > {
   /** The directory to serve. */
   readonly directory: string;
   /** How many bytes of files and pages are kept in memory. */
@@ -27,7 +35,9 @@ interface StaticContentOptions
 }
 
 /** What a path leads to: what is at it, or in its directory, or the app's page. */
-type Target = Exclude<Found, { kind: "directory" }> | { readonly kind: "redirect" };
+type Target = Exclude<Found, { kind: "directory" }> | {
+  readonly kind: "redirect";
+};
 
 const INDEX = "index.html";
 
@@ -59,7 +69,10 @@ export class StaticContent {
       directory: toAbsolute(options.directory),
       isExcluded: (file, isKnown) => this.#neverServed.includes(file, isKnown),
       load: (name, places, known) => loadFile(name, places, known, options),
-      bytesOf: ({ content }) => content instanceof HtmlFile ? content.maxBytes(this.#scriptBytes) : content.maxBytes,
+      bytesOf: ({ content }) =>
+        content instanceof HtmlFile
+          ? content.maxBytes(this.#scriptBytes)
+          : content.maxBytes,
     });
   }
 
@@ -81,11 +94,17 @@ export class StaticContent {
    *
    * @throws {Problem} If there is nothing at the path, or the request cannot be satisfied.
    */
-  respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+  respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response> {
     const respond = () => this.#respond(request, context, getConfigScript);
     const response = respond();
     // A file that is gone is found again, since another one may have taken its place.
-    return response instanceof Promise ? response.catch(ifAbsent(respond)).catch(ifAbsent(notFound)) : response;
+    return response instanceof Promise
+      ? response.catch(ifAbsent(respond)).catch(ifAbsent(notFound))
+      : response;
   }
 
   close(): void {
@@ -99,35 +118,56 @@ export class StaticContent {
     if (paths.length === 0) return;
     const names = paths.map((path) => `"${path}"`).join(", ");
     log.warn("rep.start.warning", {
-      detail: `never served, although in the served directory: ${names}; expected them elsewhere`,
+      detail:
+        `never served, although in the served directory: ${names}; expected them elsewhere`,
     });
   }
 
-  #respond(request: Request, context: RouteContext, getConfigScript: GetConfigScript): Response | Promise<Response> {
+  #respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response> {
     const { url } = context;
     const path = parseFilePath(url.path.slice(this.#options.basePath.length));
     if (path === undefined) return notFound();
     return andThen(this.#find(path, request.headers), (target) => {
       if (target.kind === "file") {
         const response = this.#send(target, request, getConfigScript);
-        return response instanceof Promise ? response.then((response) => this.#count(response, context)) : response;
+        return response instanceof Promise
+          ? response.then((response) => this.#count(response, context))
+          : response;
       }
-      if (target.kind === "redirect") return redirectToDirectory(path, url.search);
+      if (target.kind === "redirect") {
+        return redirectToDirectory(path, url.search);
+      }
       return target.kind === "unreadable" ? unreadable() : notFound();
     });
   }
 
-  #send(found: FoundFile, request: Request, getConfigScript: GetConfigScript): Response | Promise<Response> {
+  #send(
+    found: FoundFile,
+    request: Request,
+    getConfigScript: GetConfigScript,
+  ): Response | Promise<Response> {
     const { content } = found.file;
-    if (!(content instanceof HtmlFile)) return this.#sendOf(content, found, request);
-    if (isFragmentRequest(request.headers)) return this.#sendOf(content.represent(undefined), found, request);
+    if (!(content instanceof HtmlFile)) {
+      return this.#sendOf(content, found, request);
+    }
+    if (isFragmentRequest(request.headers)) {
+      return this.#sendOf(content.represent(undefined), found, request);
+    }
     return andThen(getConfigScript(), (script) => {
       this.#scriptBytes = script.bytes.length;
       return this.#sendOf(content.represent(script), found, request);
     });
   }
 
-  #sendOf(representations: Representations, found: FoundFile, request: Request): Response | Promise<Response> {
+  #sendOf(
+    representations: Representations,
+    found: FoundFile,
+    request: Request,
+  ): Response | Promise<Response> {
     const response = send(request, representations.select(request.headers));
     if (!(response instanceof Promise)) return response;
     return response.catch((error) => {
@@ -140,7 +180,10 @@ export class StaticContent {
   #count(response: Response, { client }: RouteContext): Response {
     if (response.body === null) return response;
     try {
-      return new Response(transferBody(response.body, this.#transfers.begin(client)), response);
+      return new Response(
+        transferBody(response.body, this.#transfers.begin(client)),
+        response,
+      );
     } catch (error) {
       void response.body.cancel(); // closes the file
       throw error;
@@ -151,9 +194,15 @@ export class StaticContent {
     const { names, isDirectory } = path;
     if (names.length === 0) return this.#findPage();
     return andThen(this.#index.find(names), (found) => {
-      if (found.kind === "directory" && found.names.has(INDEX)) return this.#findIndexOf(path, headers);
-      if (found.kind === "rejected" || found.kind === "unreadable") return found;
-      return found.kind === "file" && !isDirectory ? found : this.#findFallback(path, headers);
+      if (found.kind === "directory" && found.names.has(INDEX)) {
+        return this.#findIndexOf(path, headers);
+      }
+      if (found.kind === "rejected" || found.kind === "unreadable") {
+        return found;
+      }
+      return found.kind === "file" && !isDirectory
+        ? found
+        : this.#findFallback(path, headers);
     });
   }
 
@@ -166,14 +215,19 @@ export class StaticContent {
 
   /** Returns the app's page for a path at which there is nothing. */
   #findFallback(path: FilePath, headers: Headers): Target | Promise<Target> {
-    return andThen(this.#findPage(), (page) => mayBeRoute(path, headers) ? page : ABSENT);
+    return andThen(
+      this.#findPage(),
+      (page) => mayBeRoute(path, headers) ? page : ABSENT,
+    );
   }
 
   /** @throws {Problem} 503 if there was a page, as while a build empties the directory. */
   #findPage(): Target | Promise<Target> {
     return andThen(this.#index.find([INDEX]), (found) => {
       const isThere = found.kind === "file" || found.kind === "unreadable";
-      if (!isThere && (this.#hasPage || found.kind === "gone")) return this.#rejectUntilItIsBack();
+      if (!isThere && (this.#hasPage || found.kind === "gone")) {
+        return this.#rejectUntilItIsBack();
+      }
       this.#hasPage ||= found.kind === "file";
       this.#isGone = false;
       return found.kind === "directory" ? ABSENT : found;
@@ -182,9 +236,16 @@ export class StaticContent {
 
   #rejectUntilItIsBack(): never {
     const { directory, log } = this.#options;
-    if (!this.#isGone) log.error("rep.static.unavailable", { detail: `expected "${INDEX}" in "${directory}"` });
+    if (!this.#isGone) {
+      log.error("rep.static.unavailable", {
+        detail: `expected "${INDEX}" in "${directory}"`,
+      });
+    }
     this.#isGone = true;
-    throw new Problem(503, { detail: "The app is not there at the moment", headers: { "retry-after": "1" } });
+    throw new Problem(503, {
+      detail: "The app is not there at the moment",
+      headers: { "retry-after": "1" },
+    });
   }
 }
 
@@ -197,17 +258,23 @@ async function assertReadable(directory: string): Promise<void> {
   try {
     for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
   } catch (cause) {
-    const message = `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
+    const message =
+      `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
     throw new Error(message, { cause });
   }
 }
 
 function unreadable(): never {
-  throw new Problem(500, { detail: "Cannot read the file; see the log of the gateway" });
+  throw new Problem(500, {
+    detail: "Cannot read the file; see the log of the gateway",
+  });
 }
 
 /** The location is relative: it cannot lead to another host, and works behind a proxy that strips a prefix. */
 function redirectToDirectory({ names }: FilePath, search: string): Response {
   const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
-  return new Response(null, { status: 308, headers: { location, "cache-control": "no-cache" } });
+  return new Response(null, {
+    status: 308,
+    headers: { location, "cache-control": "no-cache" },
+  });
 }

@@ -64,9 +64,14 @@ export async function loadFile(
 ): Promise<StaticFile> {
   if (known?.isSettled && known.version === versionOfAll(places)) return known;
   const maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
-  const contents = await readAll(places, Math.max(maxKeptBytes, MIN_STREAMED_BYTES));
+  const contents = await readAll(
+    places,
+    Math.max(maxKeptBytes, MIN_STREAMED_BYTES),
+  );
   const description = describe(contents);
-  if (known?.version === description.version && known.etags === description.etags) return { ...known, ...description };
+  if (
+    known?.version === description.version && known.etags === description.etags
+  ) return { ...known, ...description };
   const isKept = contents[0].stats.size <= maxKeptBytes;
   const context = {
     ...name,
@@ -80,9 +85,17 @@ export async function loadFile(
 
 type Contents = readonly [FileContent, ...FileContent[]];
 
-async function readAll([file, ...variants]: readonly FilePlace[], maxBytes: number): Promise<Contents> {
-  const reading = variants.map((variant) => readFile(variant, maxBytes).catch(ignoreUnreadable));
-  const [first, ...others] = await Promise.all([readFile(file!, maxBytes), ...reading]);
+async function readAll(
+  [file, ...variants]: readonly FilePlace[],
+  maxBytes: number,
+): Promise<Contents> {
+  const reading = variants.map((variant) =>
+    readFile(variant, maxBytes).catch(ignoreUnreadable)
+  );
+  const [first, ...others] = await Promise.all([
+    readFile(file!, maxBytes),
+    ...reading,
+  ]);
   return [first, ...others.filter((content) => content !== undefined)];
 }
 
@@ -105,7 +118,10 @@ function versionOfAll(files: readonly FilePlace[]): string {
 }
 
 /** Returns whether a version is that of a file, or of one of its variants. */
-export function hasVersion({ version: all }: StaticFile, version: string): boolean {
+export function hasVersion(
+  { version: all }: StaticFile,
+  version: string,
+): boolean {
   return all.split("\n").includes(version);
 }
 
@@ -127,15 +143,30 @@ function contentOf(
   const { body, etag, stats: { mtime } } = file;
   const common = { "content-type": type, "x-content-type-options": "nosniff" };
   if (type.startsWith("text/html")) {
-    const headers = { ...common, "cache-control": "no-cache", ...(etag ? { etag } : {}) };
-    return new HtmlFile({ body, headers: new Headers(headers), compressor, log });
+    const headers = {
+      ...common,
+      "cache-control": "no-cache",
+      ...(etag ? { etag } : {}),
+    };
+    return new HtmlFile({
+      body,
+      headers: new Headers(headers),
+      compressor,
+      log,
+    });
   }
-  const lastModified = mtime ? new Date(Math.min(mtime.getTime(), now)) : undefined; // RFC 9110 §8.8.2.1
+  const lastModified = mtime
+    ? new Date(Math.min(mtime.getTime(), now))
+    : undefined; // RFC 9110 §8.8.2.1
   const headers = {
     ...common,
     "accept-ranges": "bytes",
     "cache-control": isHashedName(name, siblings) ? IMMUTABLE : "no-cache",
     ...(lastModified ? { "last-modified": lastModified.toUTCString() } : {}),
   };
-  return new Representations({ isPage: false, headers, lastModified, compressor }, file, variants);
+  return new Representations(
+    { isPage: false, headers, lastModified, compressor },
+    file,
+    variants,
+  );
 }

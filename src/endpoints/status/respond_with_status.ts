@@ -1,12 +1,22 @@
-import { internalHostRule, requireAllowedHost } from "../../http/allowed_hosts.ts";
+import {
+  internalHostRule,
+  requireAllowedHost,
+} from "../../http/allowed_hosts.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./bundle.ts";
 import { markup } from "./markup.ts";
 import { renderStatus } from "./render.ts";
 import { createStatus, type StatusParts } from "./status.ts";
 
-const HEADERS = { "cache-control": "no-store", "vary": "accept", "x-content-type-options": "nosniff" };
-const PAGE_HEADERS = { "content-type": "text/html; charset=utf-8", "content-security-policy": STATUS_POLICY };
+const HEADERS = {
+  "cache-control": "no-store",
+  "vary": "accept",
+  "x-content-type-options": "nosniff",
+};
+const PAGE_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": STATUS_POLICY,
+};
 
 /**
  * Handles `GET /status`: a page for operators, or the same as JSON for those who ask for JSON and not for HTML. Nothing
@@ -17,13 +27,20 @@ const PAGE_HEADERS = { "content-type": "text/html; charset=utf-8", "content-secu
 export async function respondWithStatus(
   { headers }: Request,
   { url }: Pick<RequestContext, "url">,
-  { allowedHosts, ...parts }: StatusParts & { readonly allowedHosts: readonly string[] },
+  { allowedHosts, ...parts }: StatusParts & {
+    readonly allowedHosts: readonly string[];
+  },
 ): Promise<Response> {
   requireAllowedHost(url.origin, internalHostRule(allowedHosts));
   const status = await createStatus(parts);
   const accept = headers.get("accept") ?? "";
-  if (accept.includes("json") && !accept.includes("html")) return Response.json(status, { headers: HEADERS });
+  if (accept.includes("json") && !accept.includes("html")) {
+    return Response.json(status, { headers: HEADERS });
+  }
   const title = String(markup`<title>${status.place && `${status.place}: `}`);
-  const page = STATUS_PAGE.replace("<title>", () => title).replace("</main>", () => `${renderStatus(status)}</main>`);
+  const page = STATUS_PAGE.replace("<title>", () => title).replace(
+    "</main>",
+    () => `${renderStatus(status)}</main>`,
+  );
   return new Response(page, { headers: { ...HEADERS, ...PAGE_HEADERS } });
 }

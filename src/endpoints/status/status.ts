@@ -38,18 +38,36 @@ const MAX_EVENTS = 50;
 
 /** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
-  const { report, configuration: { snapshot, rejection, loadedAt }, changes, store, registry, clock, settings } = parts;
-  const redact = (message: string) => cut(redactCredentials(parts.nameOptions(message))); // it may contain a URL
+  const {
+    report,
+    configuration: { snapshot, rejection, loadedAt },
+    changes,
+    store,
+    registry,
+    clock,
+    settings,
+  } = parts;
+  const redact = (message: string) =>
+    cut(redactCredentials(parts.nameOptions(message))); // it may contain a URL
   const notAfter = parts.certificateNotAfter();
-  const { engine = "unknown", isAvailable: available, at, failure } = store.state;
+  const { engine = "unknown", isAvailable: available, at, failure } =
+    store.state;
   return {
     ...report,
     time: toTime(clock.now()),
     place: parts.instanceId,
     issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
     rejected_since: rejection && toTime(rejection.since),
-    configuration: { ...describeRole(snapshot.hash, parts), loaded: toTime(loadedAt) },
-    store: { engine, available, since: toTime(at), failure: failure && redact(failure.message) },
+    configuration: {
+      ...describeRole(snapshot.hash, parts),
+      loaded: toTime(loadedAt),
+    },
+    store: {
+      engine,
+      available,
+      since: toTime(at),
+      failure: failure && redact(failure.message),
+    },
     has_master_key: parts.epochs.hasMasterKey,
     certificate_end: notAfter && toTime(1_000 * notAfter),
     hour: {
@@ -67,38 +85,64 @@ export async function createStatus(parts: StatusParts) {
 /** A configuration is `unannounced` if nobody has announced it before the store failed. */
 function describeRole(hash: string, { changes, store }: StatusParts) {
   const { active = hash, members = [] } = changes?.rollout ?? {};
-  const isKnown = store.isAvailable || members.some((member) => member.hash === hash);
-  const state = active === hash ? "active" : isKnown ? "superseded" : "unannounced";
+  const isKnown = store.isAvailable ||
+    members.some((member) => member.hash === hash);
+  const state = active === hash
+    ? "active"
+    : isKnown
+    ? "superseded"
+    : "unannounced";
   return { hash: shortHash(hash), state, active: shortHash(active) } as const;
 }
 
 function describeRollout(changes: StatusParts["changes"]) {
   const { active, members = [] } = changes?.rollout ?? {};
-  return members.toSorted((a, b) => b.rank - a.rank).slice(0, MAX_SHOWN).map(({ hash, heartbeatAt, ...member }) => {
-    const role = hash === active ? "active" : "superseded";
-    return { hash: shortHash(hash), role, ...member, heartbeat: toTime(heartbeatAt) };
-  });
+  return members.toSorted((a, b) => b.rank - a.rank).slice(0, MAX_SHOWN).map(
+    ({ hash, heartbeatAt, ...member }) => {
+      const role = hash === active ? "active" : "superseded";
+      return {
+        hash: shortHash(hash),
+        role,
+        ...member,
+        heartbeat: toTime(heartbeatAt),
+      };
+    },
+  );
 }
 
 function describeEvents(changes: StatusParts["changes"]) {
-  return (changes?.tail.newest(MAX_EVENTS) ?? []).toReversed().map(({ id, name, value }) => {
-    return { time: toTime(id / 1_000), id, name, action: value === undefined ? "delete" : "update" };
-  });
+  return (changes?.tail.newest(MAX_EVENTS) ?? []).toReversed().map(
+    ({ id, name, value }) => {
+      return {
+        time: toTime(id / 1_000),
+        id,
+        name,
+        action: value === undefined ? "delete" : "update",
+      };
+    },
+  );
 }
 
-function describeVariables({ public: publicValues, sensitive, sources, warnings, describe }: Snapshot) {
+function describeVariables(
+  { public: publicValues, sensitive, sources, warnings, describe }: Snapshot,
+) {
   return {
     sources,
     public: [...publicValues.entries().take(MAX_SHOWN)].map(([name, value]) => {
       return { name, value: cut(value), ...describe(name) };
     }),
     sensitive: [...sensitive.keys().take(MAX_SHOWN)],
-    warnings: warnings.slice(0, MAX_SHOWN).map(({ name, detail }) => ({ name, detail })),
+    warnings: warnings.slice(0, MAX_SHOWN).map(({ name, detail }) => ({
+      name,
+      detail,
+    })),
   };
 }
 
 function cut(text: string): string {
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)` : text;
+  return text.length > MAX_SHOWN
+    ? `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`
+    : text;
 }
 
 function toTime(ms: number): string {

@@ -11,7 +11,10 @@ export interface EncodedKey {
  * Encodes a key. All keys directly under one prefix have the same `prefix`; their order is that of `name`, by bytes.
  */
 export function encodeKey(key: Key): EncodedKey {
-  return { prefix: encodePrefix(key.slice(0, -1)), name: encodeName(key.at(-1) ?? "") };
+  return {
+    prefix: encodePrefix(key.slice(0, -1)),
+    name: encodeName(key.at(-1) ?? ""),
+  };
 }
 
 /** Encodes a prefix. It is compared for equality only. */
@@ -21,7 +24,9 @@ export function encodePrefix(prefix: Key): string {
 
 /** Encodes the last part of a key, so that its order by bytes is that of the contract: strings before numbers. */
 export function encodeName(name: string | number): string {
-  return typeof name === "number" ? `n${encodeNumber(name)}` : `-${encodeText(name)}`;
+  return typeof name === "number"
+    ? `n${encodeNumber(name)}`
+    : `-${encodeText(name)}`;
 }
 
 /** Decodes what {@linkcode encodeName} returned. */
@@ -35,13 +40,19 @@ export function decodeName(encoded: string): string | number {
  * order.
  */
 function encodeText(text: string): string {
-  // deno-lint-ignore no-control-regex -- see above
-  return text.toWellFormed().replace(/[\0\x01]/g, (found) => found === "\0" ? "\x01\x01" : "\x01\x02");
+  return text.toWellFormed().replace(
+    // deno-lint-ignore no-control-regex -- see above
+    /[\0\x01]/g,
+    (found) => found === "\0" ? "\x01\x01" : "\x01\x02",
+  );
 }
 
 function decodeText(text: string): string {
-  // deno-lint-ignore no-control-regex -- see above
-  return text.replace(/\x01([\x01\x02])/g, (_, code) => code === "\x01" ? "\0" : "\x01");
+  return text.replace(
+    // deno-lint-ignore no-control-regex -- see above
+    /\x01([\x01\x02])/g,
+    (_, code) => code === "\x01" ? "\0" : "\x01",
+  );
 }
 
 const SIGN = 1n << 63n;
@@ -76,14 +87,22 @@ const BYTES = "$bytes";
  */
 export function encodeValue(value: unknown): string {
   const text = JSON.stringify(value, (_name, part) => escapePart(part));
-  if (text === undefined) throw new TypeError(`Cannot store a ${typeof value}: expected a JSON value or bytes`);
+  if (text === undefined) {
+    throw new TypeError(
+      `Cannot store a ${typeof value}: expected a JSON value or bytes`,
+    );
+  }
   return text;
 }
 
 function escapePart(part: unknown): unknown {
   if (part instanceof Uint8Array) return { [BYTES]: encodeBase64(part) };
-  if (!isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))) return part;
-  return Object.fromEntries(Object.entries(part).map(([name, value]) => [escapeName(name), value]));
+  if (
+    !isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))
+  ) return part;
+  return Object.fromEntries(
+    Object.entries(part).map(([name, value]) => [escapeName(name), value]),
+  );
 }
 
 /** Decodes what {@linkcode encodeValue} returned. */
@@ -92,10 +111,16 @@ export function decodeValue(text: string): unknown {
 }
 
 function unescapePart(part: unknown): unknown {
-  if (!isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))) return part;
+  if (
+    !isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))
+  ) return part;
   const bytes = part[BYTES];
   if (typeof bytes === "string") return decodeBase64(bytes);
-  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name.replace(/^\$/, ""), value]));
+  return Object.fromEntries(
+    Object.entries(part).map((
+      [name, value],
+    ) => [name.replace(/^\$/, ""), value]),
+  );
 }
 
 function escapeName(name: string): string {

@@ -2,7 +2,12 @@ import { readFile as readFileAt } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../observe/log.ts";
 import { OPERATION_TIMEOUT_MS, StoreUnavailableError } from "../store.ts";
-import { type Client, loadPostgresDriver, type Row, type Statement } from "./driver.ts";
+import {
+  type Client,
+  loadPostgresDriver,
+  type Row,
+  type Statement,
+} from "./driver.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
 
 /** The server rejects the connection for a reason that does not pass by itself, such as a wrong password. */
@@ -35,12 +40,19 @@ export class PostgresConnection {
    * @throws {PermanentError} If a host rejects the user, the database or the encryption.
    * @throws {StoreUnavailableError} If no host is reachable and accepts writes.
    */
-  static async open(target: PostgresTarget, signal: AbortSignal): Promise<PostgresConnection> {
+  static async open(
+    target: PostgresTarget,
+    signal: AbortSignal,
+  ): Promise<PostgresConnection> {
     const failures: string[] = [];
     for (const host of target.hosts) {
       if (signal.aborted) break;
       try {
-        const connection = await PostgresConnection.#connect(host, target, signal);
+        const connection = await PostgresConnection.#connect(
+          host,
+          target,
+          signal,
+        );
         if (await connection.#acceptsWrites()) return connection;
         connection.close();
         failures.push("it is a standby");
@@ -49,10 +61,16 @@ export class PostgresConnection {
         failures.push(messageOf(error));
       }
     }
-    throw new StoreUnavailableError(`Cannot connect to ${formatHosts(target)}: ${failures.join("; ")}`);
+    throw new StoreUnavailableError(
+      `Cannot connect to ${formatHosts(target)}: ${failures.join("; ")}`,
+    );
   }
 
-  static async #connect(host: PostgresHost, target: PostgresTarget, signal: AbortSignal): Promise<PostgresConnection> {
+  static async #connect(
+    host: PostgresHost,
+    target: PostgresTarget,
+    signal: AbortSignal,
+  ): Promise<PostgresConnection> {
     const client = await createClient(host, target);
     const connection = new PostgresConnection(client);
     const abort = () => connection.close();
@@ -101,12 +119,17 @@ export class PostgresConnection {
   }
 
   async #acceptsWrites(): Promise<boolean> {
-    const [row] = await this.query("SELECT current_setting('transaction_read_only') AS read_only");
+    const [row] = await this.query(
+      "SELECT current_setting('transaction_read_only') AS read_only",
+    );
     return row?.["read_only"] === "off";
   }
 }
 
-async function createClient(host: PostgresHost, target: PostgresTarget): Promise<Client> {
+async function createClient(
+  host: PostgresHost,
+  target: PostgresTarget,
+): Promise<Client> {
   const driver = await loadPostgresDriver();
   return new driver.Client({
     host: host.hostname,
@@ -124,25 +147,40 @@ async function createClient(host: PostgresHost, target: PostgresTarget): Promise
   });
 }
 
-async function readTlsOptions({ caFile }: PostgresTarget): Promise<Record<string, unknown>> {
-  const ca = caFile === undefined ? undefined : await readFile(caFile, "sslrootcert");
+async function readTlsOptions(
+  { caFile }: PostgresTarget,
+): Promise<Record<string, unknown>> {
+  const ca = caFile === undefined
+    ? undefined
+    : await readFile(caFile, "sslrootcert");
   return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
 }
 
 /** Called if the server asks for a password: returns that of the URL, of its file, or of `PGPASSWORD`. */
-async function readPassword({ password, passwordFile }: PostgresTarget): Promise<string> {
+async function readPassword(
+  { password, passwordFile }: PostgresTarget,
+): Promise<string> {
   if (password !== undefined) return password;
-  if (passwordFile !== undefined) return (await readFile(passwordFile, "password_file")).replace(/\r?\n$/, "");
+  if (passwordFile !== undefined) {
+    return (await readFile(passwordFile, "password_file")).replace(
+      /\r?\n$/,
+      "",
+    );
+  }
   const fromEnvironment = process.env["PGPASSWORD"];
   if (fromEnvironment) return fromEnvironment;
-  throw new PermanentError("the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD");
+  throw new PermanentError(
+    "the server asks for a password: expected USER:PASSWORD, password_file or PGPASSWORD",
+  );
 }
 
 async function readFile(path: string, parameter: string): Promise<string> {
   try {
     return await readFileAt(path, "utf8");
   } catch (error) {
-    throw new PermanentError(`cannot read ${parameter} "${path}": ${messageOf(error)}`);
+    throw new PermanentError(
+      `cannot read ${parameter} "${path}": ${messageOf(error)}`,
+    );
   }
 }
 
@@ -157,6 +195,8 @@ const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 /** Whether an error of the server does not pass by itself. */
 export function isPermanent(error: unknown): boolean {
   if (error instanceof PermanentError) return true;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = error instanceof Error && "code" in error
+    ? String(error.code)
+    : "";
   return REJECTIONS.test(code) || TLS_REJECTIONS.test(messageOf(error));
 }

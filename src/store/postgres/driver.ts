@@ -19,7 +19,10 @@ export interface Client {
   query(statement: string | Statement): Promise<{ rows: Row[] }>;
   on(event: "error", listener: (error: Error) => void): void;
   on(event: "end", listener: () => void): void;
-  on(event: "notification", listener: (notification: { payload?: string }) => void): void;
+  on(
+    event: "notification",
+    listener: (notification: { payload?: string }) => void,
+  ): void;
   readonly connection: { readonly stream: { destroy(): void } };
 }
 
@@ -36,6 +39,8 @@ export async function loadPostgresDriver(): Promise<Driver> {
   try {
     return (await importPackage<{ default: Driver }>(DRIVER)).default;
   } catch (error) {
-    throw new TypeError(`Cannot load the PostgreSQL driver ${DRIVER}: ${messageOf(error)}`);
+    throw new TypeError(
+      `Cannot load the PostgreSQL driver ${DRIVER}: ${messageOf(error)}`,
+    );
   }
 }

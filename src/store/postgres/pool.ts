@@ -16,7 +16,11 @@ export class PostgresPool {
   #isClosed = false;
 
   /** Creates a pool of up to `size` connections, of which the first is already open. */
-  constructor(first: PostgresConnection, open: () => Promise<PostgresConnection>, size: number) {
+  constructor(
+    first: PostgresConnection,
+    open: () => Promise<PostgresConnection>,
+    size: number,
+  ) {
     this.#open = open;
     this.#free = [...Array<undefined>(size - 1), first];
     this.#connections = new Set([first]);
@@ -42,7 +46,9 @@ export class PostgresPool {
 
   #acquire(): Slot | Promise<Slot> {
     if (this.#isClosed) return undefined; // which cannot be opened
-    if (this.#free.length === 0) return new Promise((resolve) => this.#waiting.push(resolve));
+    if (this.#free.length === 0) {
+      return new Promise((resolve) => this.#waiting.push(resolve));
+    }
     const open = this.#free.findLastIndex((slot) => slot?.isOpen);
     return this.#free.splice(open, 1)[0]; // the last one if none is open
   }

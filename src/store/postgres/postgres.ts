@@ -12,8 +12,19 @@ import {
   toUnavailableError,
   type Write,
 } from "../store.ts";
-import { decodeName, decodeValue, encodeKey, encodeName, encodePrefix, encodeValue } from "./codec.ts";
-import { isPermanent, PermanentError, PostgresConnection } from "./connection.ts";
+import {
+  decodeName,
+  decodeValue,
+  encodeKey,
+  encodeName,
+  encodePrefix,
+  encodeValue,
+} from "./codec.ts";
+import {
+  isPermanent,
+  PermanentError,
+  PostgresConnection,
+} from "./connection.ts";
 import type { Row, Statement } from "./driver.ts";
 import { PostgresPool } from "./pool.ts";
 import { ensureSchema } from "./schema.ts";
@@ -39,27 +50,48 @@ const LISTEN_PAUSE_MS = 1_000;
  * @throws {PermanentError} If the server rejects the connection or the schema.
  * @throws {StoreUnavailableError} If no server is reachable.
  */
-export async function openPostgresStore(target: PostgresTarget, options: RetryOptions): Promise<Store> {
+export async function openPostgresStore(
+  target: PostgresTarget,
+  options: RetryOptions,
+): Promise<Store> {
   const closing = new AbortController();
   const open = () => PostgresConnection.open(target, closing.signal);
   const openChecked = async () => await withSchema(await open(), target.schema);
-  const pool = new PostgresPool(await openChecked(), openChecked, target.poolSize);
-  const notifications = new Notifications(open, { ...options, channel: target.schema, signal: closing.signal });
+  const pool = new PostgresPool(
+    await openChecked(),
+    openChecked,
+    target.poolSize,
+  );
+  const notifications = new Notifications(open, {
+    ...options,
+    channel: target.schema,
+    signal: closing.signal,
+  });
   const close = () => {
     closing.abort();
     pool.close();
   };
-  return new PostgresStore({ pool, notifications, schema: target.schema, close });
+  return new PostgresStore({
+    pool,
+    notifications,
+    schema: target.schema,
+    close,
+  });
 }
 
 /** A new connection may be to another server than the others, or to tables that a newer version has changed meanwhile. */
-async function withSchema(connection: PostgresConnection, schema: string): Promise<PostgresConnection> {
+async function withSchema(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<PostgresConnection> {
   try {
     await ensureSchema(connection, schema);
     return connection;
   } catch (error) {
     connection.close();
-    throw isPermanent(error) ? new PermanentError(messageOf(error)) : toStoreError(error);
+    throw isPermanent(error)
+      ? new PermanentError(messageOf(error))
+      : toStoreError(error);
   }
 }
 
@@ -80,24 +112,41 @@ class PostgresStore implements Store {
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
     const { prefix, name } = encodeKey(key);
-    const text = `SELECT value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name = $2`;
-    const [row] = await this.#query({ name: "get", text, values: [prefix, name] });
+    const text =
+      `SELECT value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name = $2`;
+    const [row] = await this.#query({
+      name: "get",
+      text,
+      values: [prefix, name],
+    });
     return row && toEntry<T>(key, row);
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const encoded = keys.map(encodeKey).map(({ prefix, name }) => [prefix, name]);
-    const text = `SELECT entry.prefix, entry.name, value, version FROM json_array_elements($1) AS wanted(key)
+    const encoded = keys.map(encodeKey).map((
+      { prefix, name },
+    ) => [prefix, name]);
+    const text =
+      `SELECT entry.prefix, entry.name, value, version FROM json_array_elements($1) AS wanted(key)
       JOIN ${this.#parts.schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
-    const rows = await this.#query({ name: "get many", text, values: [JSON.stringify(encoded)] });
-    const found = new Map(rows.map((row) => [JSON.stringify([row["prefix"], row["name"]]), row]));
+    const rows = await this.#query({
+      name: "get many",
+      text,
+      values: [JSON.stringify(encoded)],
+    });
+    const found = new Map(
+      rows.map((row) => [JSON.stringify([row["prefix"], row["name"]]), row]),
+    );
     return keys.map((key, index) => {
       const row = found.get(JSON.stringify(encoded[index]));
       return row && toEntry<T>(key, row);
     });
   }
 
-  async list<T>(prefix: Key, { from, limit = Infinity, reverse = false }: ListOptions = {}): Promise<Entry<T>[]> {
+  async list<T>(
+    prefix: Key,
+    { from, limit = Infinity, reverse = false }: ListOptions = {},
+  ): Promise<Entry<T>[]> {
     const order = reverse ? "DESC" : "ASC";
     const text =
       `SELECT name, value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name >= $2 ORDER BY name ${order} LIMIT $3`;
@@ -107,14 +156,27 @@ class PostgresStore implements Store {
       limit === Infinity ? null : limit,
     ];
     const rows = await this.#query({ name: `list ${order}`, text, values });
-    return rows.map((row) => toEntry([...prefix, decodeName(row["name"] ?? "")], row));
+    return rows.map((row) =>
+      toEntry([...prefix, decodeName(row["name"] ?? "")], row)
+    );
   }
 
-  async commit(checks: readonly Check[], writes: readonly Write[]): Promise<string | undefined> {
-    const values = [JSON.stringify(checks.map(encodeCheck)), JSON.stringify(writes.map(encodeWrite))];
-    const text = `SELECT ${this.#parts.schema}.commit_entries($1, $2) AS version`;
+  async commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined> {
+    const values = [
+      JSON.stringify(checks.map(encodeCheck)),
+      JSON.stringify(writes.map(encodeWrite)),
+    ];
+    const text =
+      `SELECT ${this.#parts.schema}.commit_entries($1, $2) AS version`;
     try {
-      const [row] = await this.#parts.pool.query({ name: "commit", text, values });
+      const [row] = await this.#parts.pool.query({
+        name: "commit",
+        text,
+        values,
+      });
       return row?.["version"] ?? undefined;
     } catch (error) {
       if (isConflict(error)) return undefined;
@@ -124,7 +186,9 @@ class PostgresStore implements Store {
 
   watch(key: Key, hint: () => void): () => void {
     const { prefix, name } = encodeKey(key);
-    return prefix === "[]" ? this.#parts.notifications.listen(name, hint) : () => {}; // see commit_entries()
+    return prefix === "[]"
+      ? this.#parts.notifications.listen(name, hint)
+      : () => {}; // see commit_entries()
   }
 
   close(): void {
@@ -147,7 +211,10 @@ class Notifications {
   readonly #listeners = new Map<string, Set<() => void>>();
   #isRunning = false;
 
-  constructor(open: () => Promise<PostgresConnection>, options: NotificationOptions) {
+  constructor(
+    open: () => Promise<PostgresConnection>,
+    options: NotificationOptions,
+  ) {
     this.#open = open;
     this.#options = options;
   }
@@ -165,7 +232,10 @@ class Notifications {
     const { clock, random, signal } = this.#options;
     while (!signal.aborted) {
       await this.#receive().catch(() => {}); // the pool reports an outage
-      await sleep(LISTEN_PAUSE_MS * (0.5 + 0.5 * random()), clock, { signal, isBackground: true });
+      await sleep(LISTEN_PAUSE_MS * (0.5 + 0.5 * random()), clock, {
+        signal,
+        isBackground: true,
+      });
     }
   }
 
@@ -190,7 +260,11 @@ class Notifications {
 }
 
 function toEntry<T>(key: Key, { value, version }: Row): Entry<T> {
-  return { key, value: decodeValue(value ?? "null") as T, version: version ?? "" };
+  return {
+    key,
+    value: decodeValue(value ?? "null") as T,
+    version: version ?? "",
+  };
 }
 
 function encodeCheck({ key, version }: Check): unknown[] {
@@ -207,7 +281,8 @@ function encodeWrite({ key, value }: Write): unknown[] {
 const INSUFFICIENT_RESOURCES = /^53/;
 
 function toStoreError(error: unknown): StoreUnavailableError {
-  const isFull = error instanceof Error && "code" in error && INSUFFICIENT_RESOURCES.test(String(error.code));
+  const isFull = error instanceof Error && "code" in error &&
+    INSUFFICIENT_RESOURCES.test(String(error.code));
   return isFull ? new StoreFullError(error) : toUnavailableError(error);
 }
 
@@ -215,5 +290,6 @@ function toStoreError(error: unknown): StoreUnavailableError {
 const CONFLICTS: readonly unknown[] = ["40001", "40P01", "23505"];
 
 function isConflict(error: unknown): boolean {
-  return error instanceof Error && "code" in error && CONFLICTS.includes(error.code);
+  return error instanceof Error && "code" in error &&
+    CONFLICTS.includes(error.code);
 }

@@ -71,33 +71,57 @@ INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION});
  *
  * @throws {PermanentError} If they are of a newer version, or the database cannot store all text.
  */
-export async function ensureSchema(connection: PostgresConnection, schema: string): Promise<void> {
-  const version = await findVersion(connection, schema) ?? await create(connection, schema);
+export async function ensureSchema(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<void> {
+  const version = await findVersion(connection, schema) ??
+    await create(connection, schema);
   if (version !== SCHEMA_VERSION) {
-    throw new PermanentError(`expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`);
+    throw new PermanentError(
+      `expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`,
+    );
   }
 }
 
-async function findVersion(connection: PostgresConnection, schema: string): Promise<number | undefined> {
+async function findVersion(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<number | undefined> {
   // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
   const [table] = await connection.query(
     `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
      WHERE nspname = '${schema}' AND relname = 'schema_version'`,
   );
   if (table === undefined) return undefined;
-  const [row] = await connection.query(`SELECT version::text FROM ${schema}.schema_version`);
+  const [row] = await connection.query(
+    `SELECT version::text FROM ${schema}.schema_version`,
+  );
   return Number(row?.["version"]);
 }
 
 /** Of several gateways that start at once on an empty database, one creates the schema and the others wait for it. */
-async function create(connection: PostgresConnection, schema: string): Promise<number | undefined> {
-  const [database] = await connection.query("SELECT current_setting('server_encoding') AS encoding");
+async function create(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<number | undefined> {
+  const [database] = await connection.query(
+    "SELECT current_setting('server_encoding') AS encoding",
+  );
   const encoding = database?.["encoding"];
-  if (encoding !== "UTF8") throw new PermanentError(`expected a database with the encoding UTF8, got ${encoding}`);
+  if (encoding !== "UTF8") {
+    throw new PermanentError(
+      `expected a database with the encoding UTF8, got ${encoding}`,
+    );
+  }
   await connection.query("BEGIN");
   try {
-    await connection.query(`SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`);
-    if (await findVersion(connection, schema) === undefined) await connection.query(createSchema(schema));
+    await connection.query(
+      `SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`,
+    );
+    if (await findVersion(connection, schema) === undefined) {
+      await connection.query(createSchema(schema));
+    }
     await connection.query("COMMIT");
   } catch (error) {
     await connection.query("ROLLBACK").catch(() => {}); // the first error says more

@@ -32,7 +32,8 @@ const EXPECTED =
 
 const URL_PARTS =
   /^postgres(?:ql)?:\/\/(?<user>[^:@/?#]+)(?::(?<password>[^@/?#]*))?@(?<hosts>[^@/?#]+)\/(?<database>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
-const HOST = /^(?:\[(?<ipv6>[\da-f:.]+)\]|(?<name>[^:[\]]+))(?::(?<port>\d{1,5}))?$/i;
+const HOST =
+  /^(?:\[(?<ipv6>[\da-f:.]+)\]|(?<name>[^:[\]]+))(?::(?<port>\d{1,5}))?$/i;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/i;
 /** An unquoted identifier of at most 63 bytes, so that it is written the same everywhere. */
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
@@ -43,7 +44,13 @@ const DEFAULT_SCHEMA = "rep_gateway";
 const DEFAULT_POOL_SIZE = 4;
 const MAX_POOL_SIZE = 50;
 
-const PARAMETERS = ["schema", "password_file", "sslmode", "sslrootcert", "pool"];
+const PARAMETERS = [
+  "schema",
+  "password_file",
+  "sslmode",
+  "sslrootcert",
+  "pool",
+];
 
 /** Whether a value of `--kv` names a PostgreSQL server. */
 export function isPostgresUrl(path: string): boolean {
@@ -61,11 +68,17 @@ export function isPostgresUrl(path: string): boolean {
  */
 export function parsePostgresUrl(url: string): PostgresTarget {
   const parts = URL_PARTS.exec(url)?.groups;
-  if (parts === undefined) throw new TypeError(`Cannot open storePath "${redactUrl(url)}": expected ${EXPECTED}`);
+  if (parts === undefined) {
+    throw new TypeError(
+      `Cannot open storePath "${redactUrl(url)}": expected ${EXPECTED}`,
+    );
+  }
   try {
     return toTarget(parts);
   } catch (error) {
-    const reason = error instanceof URIError ? "expected special characters to be percent-encoded" : messageOf(error);
+    const reason = error instanceof URIError
+      ? "expected special characters to be percent-encoded"
+      : messageOf(error);
     throw new TypeError(`Cannot open storePath "${redactUrl(url)}": ${reason}`);
   }
 }
@@ -77,14 +90,25 @@ export function formatHosts({ hosts }: PostgresTarget): string {
 
 /** Formats a server as `--allow-net` needs it: with the brackets of an IPv6 address, which connecting does not. */
 export function formatHost({ hostname, port }: PostgresHost): string {
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+  return hostname.includes(":")
+    ? `[${hostname}]:${port}`
+    : `${hostname}:${port}`;
 }
 
-function toTarget({ user = "", password, hosts: hostList = "", database = "", query = "" }: Record<string, string>) {
+function toTarget(
+  { user = "", password, hosts: hostList = "", database = "", query = "" }:
+    Record<string, string>,
+) {
   const hosts = hostList.split(",").map(parseHost);
   const parameters = new URLSearchParams(query);
-  const unknown = [...parameters.keys()].find((name) => !PARAMETERS.includes(name));
-  if (unknown !== undefined) throw new TypeError(`expected the parameters ${PARAMETERS.join(", ")}, got "${unknown}"`);
+  const unknown = [...parameters.keys()].find((name) =>
+    !PARAMETERS.includes(name)
+  );
+  if (unknown !== undefined) {
+    throw new TypeError(
+      `expected the parameters ${PARAMETERS.join(", ")}, got "${unknown}"`,
+    );
+  }
   return {
     hosts,
     user: decodeURIComponent(user),
@@ -94,30 +118,48 @@ function toTarget({ user = "", password, hosts: hostList = "", database = "", qu
     schema: parseSchema(parameters.get("schema") ?? DEFAULT_SCHEMA),
     isEncrypted: parseSslMode(parameters.get("sslmode"), hosts),
     caFile: parameters.get("sslrootcert") ?? undefined,
-    poolSize: parsePoolSize(parameters.get("pool") ?? String(DEFAULT_POOL_SIZE)),
+    poolSize: parsePoolSize(
+      parameters.get("pool") ?? String(DEFAULT_POOL_SIZE),
+    ),
   };
 }
 
 function parseHost(host: string): PostgresHost {
-  const { ipv6, name, port = String(DEFAULT_PORT) } = HOST.exec(host)?.groups ?? {};
+  const { ipv6, name, port = String(DEFAULT_PORT) } = HOST.exec(host)?.groups ??
+    {};
   const hostname = ipv6 ?? name;
-  if (hostname === undefined || Number(port) > 65_535) throw new TypeError(`expected HOST or HOST:PORT, got "${host}"`);
+  if (hostname === undefined || Number(port) > 65_535) {
+    throw new TypeError(`expected HOST or HOST:PORT, got "${host}"`);
+  }
   return { hostname, port: Number(port) };
 }
 
 function parseSchema(schema: string): string {
   if (SCHEMA.test(schema) && !schema.startsWith("pg_")) return schema;
-  throw new TypeError(`expected a schema of lower-case letters, digits and underscores, got "${schema}"`);
+  throw new TypeError(
+    `expected a schema of lower-case letters, digits and underscores, got "${schema}"`,
+  );
 }
 
-function parseSslMode(mode: string | null, hosts: readonly PostgresHost[]): boolean {
-  if (mode === null) return !hosts.every(({ hostname }) => LOOPBACK.test(hostname));
-  if (mode === "verify-full" || mode === "disable") return mode === "verify-full";
-  throw new TypeError(`expected sslmode to be verify-full or disable, got "${mode}"`);
+function parseSslMode(
+  mode: string | null,
+  hosts: readonly PostgresHost[],
+): boolean {
+  if (mode === null) {
+    return !hosts.every(({ hostname }) => LOOPBACK.test(hostname));
+  }
+  if (mode === "verify-full" || mode === "disable") {
+    return mode === "verify-full";
+  }
+  throw new TypeError(
+    `expected sslmode to be verify-full or disable, got "${mode}"`,
+  );
 }
 
 function parsePoolSize(text: string): number {
   const size = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   if (size >= 1 && size <= MAX_POOL_SIZE) return size;
-  throw new TypeError(`expected pool to be an integer from 1 to ${MAX_POOL_SIZE}, got "${text}"`);
+  throw new TypeError(
+    `expected pool to be an integer from 1 to ${MAX_POOL_SIZE}, got "${text}"`,
+  );
 }

@@ -24,7 +24,10 @@ export function run(
 }
 
 /** Runs a command in this process with parts of its outside world. Without `openStore`, opening the store fails. */
-export async function runWith(args: readonly string[], io: Partial<CommandIo>): Promise<Outcome> {
+export async function runWith(
+  args: readonly string[],
+  io: Partial<CommandIo>,
+): Promise<Outcome> {
   const [out, err]: [string[], string[]] = [[], []];
   const [command, ...rest] = args;
   const code = await runCommand(command as CommandName, rest, {

@@ -11,7 +11,11 @@ Deno.test("listBuildFiles() rejects a directory that cannot be listed, and names
   };
   try {
     const message = `Cannot read DIR "${build.path}": not readable`;
-    await assertRejects(() => listBuildFiles(build.path), ConfigurationError, message);
+    await assertRejects(
+      () => listBuildFiles(build.path),
+      ConfigurationError,
+      message,
+    );
   } finally {
     Deno.readDir = readDir;
   }

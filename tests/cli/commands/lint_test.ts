@@ -9,29 +9,41 @@ const RANDOM = "q8Zr2LkV7xTn4YbW9sDf3GhJ6mPc1QqZ8rL2k";
 async function lintFiles(files: Record<string, string>, ...args: string[]) {
   await using build = await TempDirectory.make();
   await Deno.mkdir(build.at("assets"));
-  for (const [name, text] of Object.entries(files)) await build.write(name, text);
+  for (const [name, text] of Object.entries(files)) {
+    await build.write(name, text);
+  }
   const { code, out, err } = await run(["lint", build.path, ...args]);
-  return { code, out: out.map((line) => line.replaceAll(`${build.path}/`, "")), err };
+  return {
+    code,
+    out: out.map((line) => line.replaceAll(`${build.path}/`, "")),
+    err,
+  };
 }
 
 Deno.test("lint prints the file, the line and the column of values that look like secrets, without the values", async () => {
   const { code, out, err } = await lintFiles({
-    "assets/app.js": `const a = "ok";\nconst k = '${AWS}', r = \`${RANDOM}\`;\n`,
+    "assets/app.js":
+      `const a = "ok";\nconst k = '${AWS}', r = \`${RANDOM}\`;\n`,
     "index.html": `<head>\n\n<script>window.KEY="${RANDOM}"</script></head>`,
     "app.js.map": JSON.stringify({ sourcesContent: [`const k = "${AWS}";`] }),
   });
   assertEquals(code, 1);
-  assertEquals(out.map((line) => line.replace(/has [\d.]+ bits/, "has N bits")), [
-    "app.js.map:1:33: known_format: the value looks like an AWS access key",
-    "assets/app.js:2:12: known_format: the value looks like an AWS access key",
-    "assets/app.js:2:40: high_entropy: the value has N bits of entropy per character",
-    "index.html:3:21: high_entropy: the value has N bits of entropy per character",
-  ]);
+  assertEquals(
+    out.map((line) => line.replace(/has [\d.]+ bits/, "has N bits")),
+    [
+      "app.js.map:1:33: known_format: the value looks like an AWS access key",
+      "assets/app.js:2:12: known_format: the value looks like an AWS access key",
+      "assets/app.js:2:40: high_entropy: the value has N bits of entropy per character",
+      "index.html:3:21: high_entropy: the value has N bits of entropy per character",
+    ],
+  );
   assertEquals(err, ["4 values that look like secrets in 3 files"]);
 });
 
 Deno.test("lint finds known formats in comments and in code", async () => {
-  const { out } = await lintFiles({ "a.js": `// ${AWS}\n/* -----BEGIN RSA PRIVATE KEY----- */\nx=/${AWS}/` });
+  const { out } = await lintFiles({
+    "a.js": `// ${AWS}\n/* -----BEGIN RSA PRIVATE KEY----- */\nx=/${AWS}/`,
+  });
   assertEquals(out.map((line) => line.split(" the ")[0]), [
     "a.js:1:1: known_format:",
     "a.js:2:1: known_format:",
@@ -41,14 +53,20 @@ Deno.test("lint finds known formats in comments and in code", async () => {
 
 Deno.test("lint finds known formats anywhere in long minified code", async () => {
   for (const length of [16_370, 16_384, 17_000, 100_000]) {
-    const { out } = await lintFiles({ "a.js": `${"f(x);".repeat(length / 5)}${AWS};${"f(x);".repeat(1_000)}` });
-    assertEquals(out, ["a.js:1:1: known_format: the value looks like an AWS access key"]);
+    const { out } = await lintFiles({
+      "a.js": `${"f(x);".repeat(length / 5)}${AWS};${"f(x);".repeat(1_000)}`,
+    });
+    assertEquals(out, [
+      "a.js:1:1: known_format: the value looks like an AWS access key",
+    ]);
   }
 });
 
 Deno.test("lint checks a megabyte without a break", async () => {
   for (const unit of ["x", "eyJa", "xoxb-", '\\"']) {
-    const { code } = await lintFiles({ "a.js": unit.repeat(1_000_000 / unit.length) });
+    const { code } = await lintFiles({
+      "a.js": unit.repeat(1_000_000 / unit.length),
+    });
     assertEquals([unit, code === 0 || unit === "xoxb-"], [unit, true]);
   }
 });
@@ -60,10 +78,12 @@ const HARMLESS: Record<string, string> = {
     `"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/","useandom-26T198340PX75pxJACKVERYMINDBUSHWOLF_GQZbfghjklqvwyzrict"`,
   "hashes of resources":
     `<script src="a.js" integrity="sha384-oqVuAfXRKap7fdgcCY5uykM6+R9GqQ8K/uxy9rx7HNQlGYl1kPzQho1wx4JwY8wC">`,
-  "an injected payload": `"integrity":"hmac-sha256:oqVuAfXRKap7fdgcCY5uykM6R9GqQ8Kuxy9rx7HNQl0="`,
+  "an injected payload":
+    `"integrity":"hmac-sha256:oqVuAfXRKap7fdgcCY5uykM6R9GqQ8Kuxy9rx7HNQl0="`,
   "paths and class names":
     `"M12.5,3.2L18,9.7Z","flex-col items-center","./assets/index-BlqUhaVx.js","com.example.app.SomeLongName"`,
-  "names in code": `"browser.launchOptions.handleSIGTERM","__webpack_require__.getPrototypeOfModuleXYZ"`,
+  "names in code":
+    `"browser.launchOptions.handleSIGTERM","__webpack_require__.getPrototypeOfModuleXYZ"`,
   "an address that is put together": `"https://"+a+":"+b+"@"+c`,
   "a binary": `"${"AGFzbQEAAAABBgFgAX8Bf3".repeat(100)}"`,
 };
@@ -91,12 +111,35 @@ Deno.test("lint --json prints the findings", async () => {
 });
 
 Deno.test("lint checks the files that --pattern selects and --exclude does not", async () => {
-  const files = { "a.js": AWS, "b.txt": AWS, "c.bin": AWS, "assets/d.min.js": AWS, "assets/e.js": AWS };
-  const linted = async (...args: string[]) => (await lintFiles(files, ...args)).out.map((line) => line.split(":")[0]);
-  assertEquals(await linted(), ["a.js", "assets/d.min.js", "assets/e.js", "b.txt"]);
-  assertEquals(await linted("--pattern", "**/*.{js,bin}"), ["a.js", "assets/d.min.js", "assets/e.js", "c.bin"]);
-  assertEquals(await linted("--exclude", "*.min.js, *.txt"), ["a.js", "assets/e.js"]);
-  assertEquals(await linted("--exclude", " *.txt ,\t*.min.js "), ["a.js", "assets/e.js"]);
+  const files = {
+    "a.js": AWS,
+    "b.txt": AWS,
+    "c.bin": AWS,
+    "assets/d.min.js": AWS,
+    "assets/e.js": AWS,
+  };
+  const linted = async (...args: string[]) =>
+    (await lintFiles(files, ...args)).out.map((line) => line.split(":")[0]);
+  assertEquals(await linted(), [
+    "a.js",
+    "assets/d.min.js",
+    "assets/e.js",
+    "b.txt",
+  ]);
+  assertEquals(await linted("--pattern", "**/*.{js,bin}"), [
+    "a.js",
+    "assets/d.min.js",
+    "assets/e.js",
+    "c.bin",
+  ]);
+  assertEquals(await linted("--exclude", "*.min.js, *.txt"), [
+    "a.js",
+    "assets/e.js",
+  ]);
+  assertEquals(await linted("--exclude", " *.txt ,\t*.min.js "), [
+    "a.js",
+    "assets/e.js",
+  ]);
   assertEquals(await linted("--exclude", "assets/**"), ["a.js", "b.txt"]);
 });
 
@@ -109,7 +152,9 @@ Deno.test({
     await Deno.symlink(other.at("a.js"), build.at("link.js"));
     await new Deno.Command("mkfifo", { args: [build.at("pipe.js")] }).output();
     const { code, out } = await run(["lint", build.path]);
-    assertEquals([code, out.map((line) => line.replace(/ .*/, ""))], [1, [`${build.at("link.js")}:1:2:`]]);
+    assertEquals([code, out.map((line) => line.replace(/ .*/, ""))], [1, [
+      `${build.at("link.js")}:1:2:`,
+    ]]);
     const expected = "expected a directory or a regular file";
     assertEquals(await run(["lint", build.at("pipe.js")]), {
       code: 1,
@@ -124,7 +169,12 @@ Deno.test("lint accepts several directories and files, and the flags of REP's ow
   await using two = await TempDirectory.make({ "b.js": `"${AWS}"` });
   assertEquals((await run(["lint", one.path])).code, 0);
   assertEquals((await run(["lint", one.path, two.path])).code, 1);
-  assertEquals((await run(["lint", two.at("b.js")])).out[0]?.startsWith(`${two.at("b.js")}:1:2: `), true);
+  assertEquals(
+    (await run(["lint", two.at("b.js")])).out[0]?.startsWith(
+      `${two.at("b.js")}:1:2: `,
+    ),
+    true,
+  );
   assertEquals((await run(["lint", "--dir", two.path, "--strict"])).code, 1);
 });
 
@@ -136,5 +186,8 @@ Deno.test("lint exits with 1 if there is nothing to check", async () => {
     err: [`Cannot lint ${empty.path}: expected files of a build, got none`],
   });
   const missing = await run(["lint", empty.at("missing")]);
-  assertEquals([missing.code, missing.err[0]?.startsWith(`Cannot read DIR "${empty.at("missing")}": `)], [1, true]);
+  assertEquals([
+    missing.code,
+    missing.err[0]?.startsWith(`Cannot read DIR "${empty.at("missing")}": `),
+  ], [1, true]);
 });

@@ -1,15 +1,29 @@
 import { assertEquals } from "@std/assert";
-import { escapeInvisible, printTable, terminalJson, truncate } from "../../../src/cli/commands/table.ts";
+import {
+  escapeInvisible,
+  printTable,
+  terminalJson,
+  truncate,
+} from "../../../src/cli/commands/table.ts";
 
 /** Returns the lines that a table prints. */
-function linesOf(rows: readonly string[][], flexible: number, columns: number): string[] {
+function linesOf(
+  rows: readonly string[][],
+  flexible: number,
+  columns: number,
+): string[] {
   const lines: string[] = [];
-  printTable(rows, flexible, { columns, print: (text) => void lines.push(...text.split("\n")) });
+  printTable(rows, flexible, {
+    columns,
+    print: (text) => void lines.push(...text.split("\n")),
+  });
   return lines;
 }
 
-const HOSTILE = "a\nb\r\tc\x1b[31m\0\x7f\x9b1m\u2028\u202eevil\u200b\ufeff\u{e0001}";
-const ESCAPED = "a\\nb\\r\\tc\\u{1b}[31m\\u{0}\\u{7f}\\u{9b}1m\\u{2028}\\u{202e}evil\\u{200b}\\u{feff}\\u{e0001}";
+const HOSTILE =
+  "a\nb\r\tc\x1b[31m\0\x7f\x9b1m\u2028\u202eevil\u200b\ufeff\u{e0001}";
+const ESCAPED =
+  "a\\nb\\r\\tc\\u{1b}[31m\\u{0}\\u{7f}\\u{9b}1m\\u{2028}\\u{202e}evil\\u{200b}\\u{feff}\\u{e0001}";
 
 Deno.test("escapeInvisible() escapes what a terminal interprets or does not display", () => {
   assertEquals(escapeInvisible(HOSTILE), ESCAPED);
@@ -17,12 +31,17 @@ Deno.test("escapeInvisible() escapes what a terminal interprets or does not disp
 });
 
 Deno.test("escapeInvisible() does not change visible characters", () => {
-  const text = "https://example.com/?a=b&c=[d] \\ 'quoted' äöü 日本 \u{1f600} e\u0301";
+  const text =
+    "https://example.com/?a=b&c=[d] \\ 'quoted' äöü 日本 \u{1f600} e\u0301";
   assertEquals(escapeInvisible(text), text);
 });
 
 Deno.test("printTable() prints a row with any characters as one line", () => {
-  const lines = linesOf([["NAME", "VALUE", "ID"], ["A", HOSTILE, "1"], ["BCDEF", "", "22"]], 1, 200);
+  const lines = linesOf(
+    [["NAME", "VALUE", "ID"], ["A", HOSTILE, "1"], ["BCDEF", "", "22"]],
+    1,
+    200,
+  );
   assertEquals(lines, [
     `NAME   ${"VALUE".padEnd(ESCAPED.length)}  ID`,
     `A      ${ESCAPED}  1`,
@@ -31,7 +50,11 @@ Deno.test("printTable() prints a row with any characters as one line", () => {
 });
 
 Deno.test("printTable() truncates one column only", () => {
-  const rows = [["NAME", "VALUE", "ID"], ["SHORT", "x".repeat(50), "1234567890"]];
+  const rows = [["NAME", "VALUE", "ID"], [
+    "SHORT",
+    "x".repeat(50),
+    "1234567890",
+  ]];
   assertEquals(linesOf(rows, 1, 40), [
     "NAME   VALUE                  ID",
     `SHORT  ${"x".repeat(20)}…  1234567890`,
@@ -43,12 +66,19 @@ Deno.test("printTable() truncates one column only", () => {
 });
 
 Deno.test("printTable() makes columns as narrow as their cells", () => {
-  assertEquals(linesOf([["NAME", "VALUE"], ["A", "1"]], 1, 80), ["NAME  VALUE", "A     1"]);
+  assertEquals(linesOf([["NAME", "VALUE"], ["A", "1"]], 1, 80), [
+    "NAME  VALUE",
+    "A     1",
+  ]);
 });
 
 Deno.test("printTable() counts wide characters as two columns, and combining marks as none", () => {
   assertEquals(
-    linesOf([["VALUE", "ID"], ["日本", "1"], ["\u{1f600}", "2"], ["e\u0301", "3"]], 0, 80),
+    linesOf(
+      [["VALUE", "ID"], ["日本", "1"], ["\u{1f600}", "2"], ["e\u0301", "3"]],
+      0,
+      80,
+    ),
     [
       "VALUE  ID",
       "日本   1",
@@ -59,7 +89,12 @@ Deno.test("printTable() counts wide characters as two columns, and combining mar
 });
 
 Deno.test("truncate() returns a text that fits, or leaves room for the ellipsis", () => {
-  assertEquals([truncate("abcde", 5), truncate("abcdef", 5), truncate("日本語", 5), truncate("", 0)], [
+  assertEquals([
+    truncate("abcde", 5),
+    truncate("abcdef", 5),
+    truncate("日本語", 5),
+    truncate("", 0),
+  ], [
     "abcde",
     "abcd…",
     "日本…",
@@ -70,7 +105,10 @@ Deno.test("truncate() returns a text that fits, or leaves room for the ellipsis"
 Deno.test("terminalJson() escapes what a terminal interprets, and parses to the same value", () => {
   const json = terminalJson([{ value: HOSTILE }], 2);
   assertEquals(JSON.parse(json), [{ value: HOSTILE }]);
-  // deno-lint-ignore no-control-regex -- these must not be in the output
-  assertEquals(/[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u200b\ufeff\u{e0001}]/u.test(json), false);
+  assertEquals(
+    // deno-lint-ignore no-control-regex -- these must not be in the output
+    /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u200b\ufeff\u{e0001}]/u.test(json),
+    false,
+  );
   assertEquals(json.split("\n").length, 5);
 });

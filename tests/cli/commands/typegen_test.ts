@@ -55,17 +55,25 @@ Deno.test("typegen generates types for our client and REP's SDK, with which only
     "sdk.ts": "export {};",
     "deno.json": JSON.stringify({
       imports: {
-        "@rep/gateway/client": new URL("../../../src/client/mod.ts", import.meta.url).href,
+        "@rep/gateway/client":
+          new URL("../../../src/client/mod.ts", import.meta.url).href,
         "@rep-protocol/sdk": "./sdk.ts",
       },
-      compilerOptions: { types: ["./types/rep.d.ts"], exactOptionalPropertyTypes: true },
+      compilerOptions: {
+        types: ["./types/rep.d.ts"],
+        exactOptionalPropertyTypes: true,
+      },
     }),
   });
   await Deno.mkdir(project.at("types"));
   const out = project.at("types/rep.d.ts");
   const args = ["typegen", "--manifest", project.at("rep.yaml"), "--out", out];
   assertEquals(await run(args), { code: 0, out: [], err: [`Wrote ${out}`] });
-  assertEquals(await run(args), { code: 0, out: [], err: [`${out} is up to date`] });
+  assertEquals(await run(args), {
+    code: 0,
+    out: [],
+    err: [`${out} is up to date`],
+  });
   const check = new Deno.Command(Deno.execPath(), {
     args: ["check", "--quiet", "--no-lock", "ours.ts", "reps.ts"],
     cwd: project.path,
@@ -80,18 +88,38 @@ Deno.test({
   ignore: Deno.build.os === "windows",
   async fn() {
     await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
-    const { out } = await run(["typegen", "--manifest", project.at("rep.yaml")]);
-    const typegen = (path: string) => runCommand(["typegen", "--manifest", project.at("rep.yaml"), "--out", path]);
+    const { out } = await run([
+      "typegen",
+      "--manifest",
+      project.at("rep.yaml"),
+    ]);
+    const typegen = (path: string) =>
+      runCommand([
+        "typegen",
+        "--manifest",
+        project.at("rep.yaml"),
+        "--out",
+        path,
+      ]);
     const { code, stdout, stderr } = await typegen("/dev/stdout");
-    assertEquals([code, stdout, stderr.trim()], [0, `${out.join("\n")}\n`, "Wrote /dev/stdout"]);
+    assertEquals([code, stdout, stderr.trim()], [
+      0,
+      `${out.join("\n")}\n`,
+      "Wrote /dev/stdout",
+    ]);
     const full = await typegen("/dev/full");
-    assertEquals([full.code, full.stderr.startsWith('Cannot write --out "/dev/full": No space left')], [1, true]);
+    assertEquals([
+      full.code,
+      full.stderr.startsWith('Cannot write --out "/dev/full": No space left'),
+    ], [1, true]);
   },
 });
 
 Deno.test("typegen prints the types without --out, with descriptions as comments", async () => {
   await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
-  const { code, out, err } = await run(["typegen"], { REP_GATEWAY_MANIFEST: project.at("rep.yaml") });
+  const { code, out, err } = await run(["typegen"], {
+    REP_GATEWAY_MANIFEST: project.at("rep.yaml"),
+  });
   assertEquals([code, err], [0, []]);
   const start = out.indexOf("  export interface PublicVariables {");
   assertEquals(out.slice(start, start + 8), [
@@ -107,13 +135,21 @@ Deno.test("typegen prints the types without --out, with descriptions as comments
 });
 
 Deno.test("typegen exits with 1 without a manifest, or for an invalid one", async () => {
-  await using project = await TempDirectory.make({ "rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }' });
-  const { code, out, err } = await run(["typegen", "--manifest", project.at("rep.yaml")]);
+  await using project = await TempDirectory.make({
+    "rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }',
+  });
+  const { code, out, err } = await run([
+    "typegen",
+    "--manifest",
+    project.at("rep.yaml"),
+  ]);
   assertEquals([code, out, err.length], [1, [], 1]);
   assertEquals(await run(["typegen"]), {
     code: 1,
     out: [],
-    err: ["Cannot find the manifest: expected --manifest, or .rep.yaml in this directory"],
+    err: [
+      "Cannot find the manifest: expected --manifest, or .rep.yaml in this directory",
+    ],
   });
 });
 

@@ -28,17 +28,53 @@ function persistentMemory(): Store {
 }
 
 /** Sets up commands that share a store and run in this process. */
-function setUp(overrides: Partial<CommandIo> = {}, store = persistentMemory()): Setup {
+function setUp(
+  overrides: Partial<CommandIo> = {},
+  store = persistentMemory(),
+): Setup {
   const clock = new FakeClock(START);
-  const run = (...args: string[]) => runWith(args, { openStore: () => Promise.resolve(store), clock, ...overrides });
-  const values = async () => Object.fromEntries((await listVariables(store)).map(({ name, value }) => [name, value]));
+  const run = (...args: string[]) =>
+    runWith(args, {
+      openStore: () => Promise.resolve(store),
+      clock,
+      ...overrides,
+    });
+  const values = async () =>
+    Object.fromEntries(
+      (await listVariables(store)).map(({ name, value }) => [name, value]),
+    );
   return { store, clock, run, values };
 }
 
 Deno.test("commandIn() recognizes commands only", () => {
-  const valid = [["set", "A=1"], ["unset"], ["list", "--json"], ["history"], ["watch"], ["--", "list"], ["lint", "d"]];
-  assertEquals(valid.map(commandIn), ["set", "unset", "list", "history", "watch", "list", "lint"]);
-  const invalid = [[], ["--kv", "list"], ["lists"], ["LIST"], ["toString"], ["--"], ["--help"], ["--", "--", "list"]];
+  const valid = [
+    ["set", "A=1"],
+    ["unset"],
+    ["list", "--json"],
+    ["history"],
+    ["watch"],
+    ["--", "list"],
+    ["lint", "d"],
+  ];
+  assertEquals(valid.map(commandIn), [
+    "set",
+    "unset",
+    "list",
+    "history",
+    "watch",
+    "list",
+    "lint",
+  ]);
+  const invalid = [
+    [],
+    ["--kv", "list"],
+    ["lists"],
+    ["LIST"],
+    ["toString"],
+    ["--"],
+    ["--help"],
+    ["--", "--", "list"],
+  ];
   assertEquals(invalid.map(commandIn), invalid.map(() => undefined));
 });
 
@@ -46,7 +82,12 @@ Deno.test("set writes variables with or without the prefix, and prints their ids
   const { run, values } = setUp();
   assertEquals(await run("set", "A=1", "REP_PUBLIC_LONGER=x=y z", "_e1="), {
     code: 0,
-    out: [`NAME    ID`, `A       ${START}`, `LONGER  ${START + 1}`, `_e1     ${START + 2}`],
+    out: [
+      `NAME    ID`,
+      `A       ${START}`,
+      `LONGER  ${START + 1}`,
+      `_e1     ${START + 2}`,
+    ],
     err: [],
   });
   assertEquals(await values(), { A: "1", LONGER: "x=y z", _e1: "" });
@@ -55,13 +96,27 @@ Deno.test("set writes variables with or without the prefix, and prints their ids
 Deno.test("set --json prints the writes", async () => {
   const { code, out, err } = await setUp().run("set", "A=1", "--json");
   assertEquals([code, err], [0, []]);
-  assertEquals(JSON.parse(out.join("\n")), [{ name: "A", value: "1", id: START, written_at: AT }]);
+  assertEquals(JSON.parse(out.join("\n")), [{
+    name: "A",
+    value: "1",
+    id: START,
+    written_at: AT,
+  }]);
 });
 
 Deno.test("set accepts any value, also one that looks like an option", async () => {
   const { run, values } = setUp();
-  assertEquals((await run("set", "A=--force", "B=\x1b[31m\nred", "C=1e3", "--", "D=-1")).code, 0);
-  assertEquals(await values(), { A: "--force", B: "\x1b[31m\nred", C: "1e3", D: "-1" });
+  assertEquals(
+    (await run("set", "A=--force", "B=\x1b[31m\nred", "C=1e3", "--", "D=-1"))
+      .code,
+    0,
+  );
+  assertEquals(await values(), {
+    A: "--force",
+    B: "\x1b[31m\nred",
+    C: "1e3",
+    D: "-1",
+  });
 });
 
 Deno.test("unset deletes variables, prints the ids of the writes, and names missing variables", async () => {
@@ -73,15 +128,33 @@ Deno.test("unset deletes variables, prints the ids of the writes, and names miss
     err: ["C is not in the store"],
   });
   assertEquals(await values(), { B: "2" });
-  assertEquals(await run("unset", "A"), { code: 0, out: [], err: ["A is not in the store"] });
+  assertEquals(await run("unset", "A"), {
+    code: 0,
+    out: [],
+    err: ["A is not in the store"],
+  });
   const json = await run("unset", "B", "--json");
-  assertEquals(JSON.parse(json.out.join("\n")), [{ name: "B", value: null, id: START + 3, written_at: AT }]);
-  assertEquals(await run("unset", "B", "--json"), { code: 0, out: ["[]"], err: ["B is not in the store"] });
+  assertEquals(JSON.parse(json.out.join("\n")), [{
+    name: "B",
+    value: null,
+    id: START + 3,
+    written_at: AT,
+  }]);
+  assertEquals(await run("unset", "B", "--json"), {
+    code: 0,
+    out: ["[]"],
+    err: ["B is not in the store"],
+  });
 });
 
 Deno.test("list prints a table of the width of the terminal, whatever the values are", async () => {
   const { run } = setUp();
-  await run("set", "B=\x1b[31mred\x1b[0m\nNAME  fake", `A=${"long ".repeat(20)}`, "C=");
+  await run(
+    "set",
+    "B=\x1b[31mred\x1b[0m\nNAME  fake",
+    `A=${"long ".repeat(20)}`,
+    "C=",
+  );
   assertEquals(await run("list"), {
     code: 0,
     out: [
@@ -107,10 +180,22 @@ Deno.test("list --json prints values in full", async () => {
 
 Deno.test("list and history of an empty store print a message, or an empty array", async () => {
   const { run } = setUp();
-  assertEquals(await run("list"), { code: 0, out: [], err: ["There are no variables in the store"] });
-  assertEquals(await run("history"), { code: 0, out: [], err: ["There are no writes yet"] });
+  assertEquals(await run("list"), {
+    code: 0,
+    out: [],
+    err: ["There are no variables in the store"],
+  });
+  assertEquals(await run("history"), {
+    code: 0,
+    out: [],
+    err: ["There are no writes yet"],
+  });
   assertEquals(await run("list", "--json"), { code: 0, out: ["[]"], err: [] });
-  assertEquals(await run("history", "--json"), { code: 0, out: ["[]"], err: [] });
+  assertEquals(await run("history", "--json"), {
+    code: 0,
+    out: ["[]"],
+    err: [],
+  });
 });
 
 Deno.test("history prints the newest writes first, up to --limit", async () => {
@@ -125,10 +210,19 @@ Deno.test("history prints the newest writes first, up to --limit", async () => {
     `${AT}  ${START}  set    A     1`,
   ];
   assertEquals(await run("history"), { code: 0, out: rows, err: [] });
-  assertEquals(await run("history", "--limit", "2"), { code: 0, out: rows.slice(0, 3), err: [] });
+  assertEquals(await run("history", "--limit", "2"), {
+    code: 0,
+    out: rows.slice(0, 3),
+    err: [],
+  });
   const json = await run("history", "--json", "--limit=1");
   assertEquals(JSON.parse(json.out.join("\n")), [
-    { name: "A", value: null, id: START + 60_000, written_at: "2023-11-14T22:14:20.000Z" },
+    {
+      name: "A",
+      value: null,
+      id: START + 60_000,
+      written_at: "2023-11-14T22:14:20.000Z",
+    },
   ]);
 });
 
@@ -158,7 +252,11 @@ Deno.test("--if-id writes if the id matches, or else exits with 1 and reports th
   assertEquals(await run("unset", "A", "--if-id", String(START + 1)), {
     code: 1,
     out: [],
-    err: [`Cannot write REP_PUBLIC_A: expected its id to be ${START + 1}, but it does not exist`],
+    err: [
+      `Cannot write REP_PUBLIC_A: expected its id to be ${
+        START + 1
+      }, but it does not exist`,
+    ],
   });
 });
 
@@ -168,11 +266,16 @@ const SYNTAX = "expected letters, digits and _, not beginning with a digit";
 
 /** Invalid names, and the reasons. */
 const INVALID_NAMES: Record<string, string> = {
-  "REP_SENSITIVE_KEY": `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
-  "REP_SERVER_URL": `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
-  "rep_sensitive_key": `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
-  "REP_PUBLIC_REP_SERVER_URL": `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
-  "REP_GATEWAY_PORT": "it is an option of the gateway; set it in the environment of the gateway",
+  "REP_SENSITIVE_KEY":
+    `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_SERVER_URL":
+    `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "rep_sensitive_key":
+    `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_PUBLIC_REP_SERVER_URL":
+    `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_GATEWAY_PORT":
+    "it is an option of the gateway; set it in the environment of the gateway",
   "": SYNTAX,
   "REP_PUBLIC_": SYNTAX,
   "1A": SYNTAX,
@@ -189,8 +292,15 @@ for (const [key, reason] of Object.entries(INVALID_NAMES)) {
     const { run, values } = setUp();
     const quoted = JSON.stringify(key);
     const name = quoted.length > 60 ? `${quoted.slice(0, 60)}…` : quoted;
-    const rejected = { code: 1, out: [], err: [`Cannot use the name ${name}: ${reason}`] };
-    assertEquals(await run("set", "GOOD=1", `${key}=value`, "--force"), rejected);
+    const rejected = {
+      code: 1,
+      out: [],
+      err: [`Cannot use the name ${name}: ${reason}`],
+    };
+    assertEquals(
+      await run("set", "GOOD=1", `${key}=value`, "--force"),
+      rejected,
+    );
     assertEquals(await run("unset", "GOOD", key), rejected);
     assertEquals(await values(), {});
   });
@@ -199,11 +309,16 @@ for (const [key, reason] of Object.entries(INVALID_NAMES)) {
 Deno.test("set accepts the longest name and the largest value, and rejects a larger value", async () => {
   const { run, values } = setUp();
   const name = "N".repeat(1_024);
-  assertEquals((await run("set", `${name}=1`, `LARGE=${"ä".repeat(32_000)}`)).code, 0);
+  assertEquals(
+    (await run("set", `${name}=1`, `LARGE=${"ä".repeat(32_000)}`)).code,
+    0,
+  );
   assertEquals(await run("set", "OTHER=1", `LARGE=${"ä".repeat(32_000)}.`), {
     code: 1,
     out: [],
-    err: ["Cannot publish the value of REP_PUBLIC_LARGE: expected at most 64000 bytes, got 64001"],
+    err: [
+      "Cannot publish the value of REP_PUBLIC_LARGE: expected at most 64000 bytes, got 64001",
+    ],
   });
   assertEquals(Object.keys(await values()), ["LARGE", name]);
 });
@@ -225,13 +340,19 @@ Deno.test("set rejects a value that looks like a secret without printing it", as
 Deno.test("set --force writes a value that looks like a secret, with a warning", async () => {
   const { run, values } = setUp();
   const { code, err } = await run("set", `A=${TOKEN}`, "--force");
-  assertEquals([code, err], [0, ["Set despite the warning: REP_PUBLIC_A: the value looks like a GitHub token"]]);
+  assertEquals([code, err], [0, [
+    "Set despite the warning: REP_PUBLIC_A: the value looks like a GitHub token",
+  ]]);
   assertEquals(await values(), { A: TOKEN });
 });
 
 Deno.test("set rejects a name that is in another tier of its environment", async () => {
   const { run, values } = setUp({
-    environment: { REP_SENSITIVE_A: "secret", REP_SERVER_B: "secret", REP_PUBLIC_C: "1" },
+    environment: {
+      REP_SENSITIVE_A: "secret",
+      REP_SERVER_B: "secret",
+      REP_PUBLIC_C: "1",
+    },
   });
   assertEquals(await run("set", "A=1", "B=2", "C=3", "--force"), {
     code: 1,
@@ -262,7 +383,13 @@ Deno.test("set --manifest writes valid values even if required variables are mis
   const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
   const { run, values } = setUp();
-  const fits = { COUNT: "1", LEVEL: "low", MAIL: "a@b", OLD: "x", UNDECLARED: "y" };
+  const fits = {
+    COUNT: "1",
+    LEVEL: "low",
+    MAIL: "a@b",
+    OLD: "x",
+    UNDECLARED: "y",
+  };
   const words = Object.entries(fits).map(([name, value]) => `${name}=${value}`);
   const { code, err } = await run("set", ...words, "--manifest", path);
   assertEquals([code, err], [0, ["Deprecated: OLD: use NEW"]]);
@@ -273,8 +400,18 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
   await using directory = await TempDirectory.make();
   const path = directory.at("rep.yaml");
   await Deno.writeTextFile(path, MANIFEST);
-  const { run, values } = setUp({ environment: { REP_GATEWAY_MANIFEST: path } });
-  const words = ["KEY=1", "DATABASE=2", "URL=three", "COUNT=four", "MAIL=five", "LEVEL=six", "UNDECLARED=seven"];
+  const { run, values } = setUp({
+    environment: { REP_GATEWAY_MANIFEST: path },
+  });
+  const words = [
+    "KEY=1",
+    "DATABASE=2",
+    "URL=three",
+    "COUNT=four",
+    "MAIL=five",
+    "LEVEL=six",
+    "UNDECLARED=seven",
+  ];
   assertEquals(await run("set", ...words, "--force"), {
     code: 1,
     out: [],
@@ -296,12 +433,17 @@ Deno.test("set rejects a manifest that does not exist or is invalid", async () =
   const path = directory.at("rep.yaml");
   const { run, values } = setUp();
   const missing = await run("set", "A=1", "--manifest", path);
-  assertEquals([missing.code, missing.err[0]?.startsWith(`Cannot read --manifest "${path}": `)], [1, true]);
+  assertEquals([
+    missing.code,
+    missing.err[0]?.startsWith(`Cannot read --manifest "${path}": `),
+  ], [1, true]);
   await Deno.writeTextFile(path, 'version: "0.1.0"');
   assertEquals(await run("set", "A=1", "--manifest", path), {
     code: 1,
     out: [],
-    err: [`Cannot use the manifest "${path}": variables: expected a mapping, got nothing`],
+    err: [
+      `Cannot use the manifest "${path}": variables: expected a mapping, got nothing`,
+    ],
   });
   assertEquals(await values(), {});
 });
@@ -315,45 +457,114 @@ const INVALID_USAGE: [string, string][] = [
   ["list A", 'Cannot list "A": expected options only; see --help'],
   ["watch A=1", 'Cannot watch "A=1": expected options only; see --help'],
   ["history 5", 'Cannot history "5": expected options only; see --help'],
-  ["list --jsno", "Cannot use --jsno: there is no such option; did you mean --json?"],
-  ["list --kv.a=1", "Cannot use --kv.a: there is no such option; did you mean --kv?"],
-  ["set A=1 -f", "Cannot use -f: there is no such option; did you mean --force?"],
-  ["set A=1 --port 80", "Cannot use --port: there is no such option; did you mean --out?"],
+  [
+    "list --jsno",
+    "Cannot use --jsno: there is no such option; did you mean --json?",
+  ],
+  [
+    "list --kv.a=1",
+    "Cannot use --kv.a: there is no such option; did you mean --kv?",
+  ],
+  [
+    "set A=1 -f",
+    "Cannot use -f: there is no such option; did you mean --force?",
+  ],
+  [
+    "set A=1 --port 80",
+    "Cannot use --port: there is no such option; did you mean --out?",
+  ],
   ["unset A --force", "Cannot unset with --force: it is an option of set"],
-  ["unset A --manifest x", "Cannot unset with --manifest: it is an option of set, validate, typegen and inject"],
-  ["list --if-id 1", "Cannot list with --if-id: it is an option of set and unset"],
+  [
+    "unset A --manifest x",
+    "Cannot unset with --manifest: it is an option of set, validate, typegen and inject",
+  ],
+  [
+    "list --if-id 1",
+    "Cannot list with --if-id: it is an option of set and unset",
+  ],
   ["set A=1 --limit 5", "Cannot set with --limit: it is an option of history"],
-  ["set A=1 B=2 --if-id 0", "Cannot set with --if-id: expected one variable, got 2"],
-  ["set A=1 --if-id", 'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got ""'],
-  ["set A=1 --if-id=-1", 'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got "-1"'],
-  ["set A=1 --if-id=1e3", 'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got "1e3"'],
+  [
+    "set A=1 B=2 --if-id 0",
+    "Cannot set with --if-id: expected one variable, got 2",
+  ],
+  [
+    "set A=1 --if-id",
+    'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got ""',
+  ],
+  [
+    "set A=1 --if-id=-1",
+    'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got "-1"',
+  ],
+  [
+    "set A=1 --if-id=1e3",
+    'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got "1e3"',
+  ],
   [
     "set A=1 --if-id=9007199254740992",
     'Cannot read --if-id: expected an integer from 0 to 9007199254740991, got "9007199254740992"',
   ],
-  ["history --limit 0", 'Cannot read --limit: expected an integer from 1 to 1000, got "0"'],
-  ["history --limit 1001", 'Cannot read --limit: expected an integer from 1 to 1000, got "1001"'],
+  [
+    "history --limit 0",
+    'Cannot read --limit: expected an integer from 1 to 1000, got "0"',
+  ],
+  [
+    "history --limit 1001",
+    'Cannot read --limit: expected an integer from 1 to 1000, got "1001"',
+  ],
   ["list --kv a --kv b", "Cannot use --kv twice: expected one value"],
-  ["set A=1 --if-id 1 --if-id=1", "Cannot use --if-id twice: expected one value"],
-  ["set A=1 --manifest a --manifest b", "Cannot use --manifest twice: expected one value"],
-  ["history --limit 1 --limit=2", "Cannot use --limit twice: expected one value"],
+  [
+    "set A=1 --if-id 1 --if-id=1",
+    "Cannot use --if-id twice: expected one value",
+  ],
+  [
+    "set A=1 --manifest a --manifest b",
+    "Cannot use --manifest twice: expected one value",
+  ],
+  [
+    "history --limit 1 --limit=2",
+    "Cannot use --limit twice: expected one value",
+  ],
   ["list --kv=", 'Cannot read --kv: expected a non-empty value, got ""'],
-  ["set A=1 --manifest=", 'Cannot read --manifest: expected a non-empty value, got ""'],
+  [
+    "set A=1 --manifest=",
+    'Cannot read --manifest: expected a non-empty value, got ""',
+  ],
 ];
 
 Deno.test("runCommand() exits with 2 for an invalid command line, without opening the store", async () => {
-  const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
+  const { run } = setUp({
+    openStore: () => Promise.reject(new Error("The store was opened")),
+  });
   for (const [words, message] of INVALID_USAGE) {
-    assertEquals([words, await run(...words.split(" "))], [words, { code: 2, out: [], err: [message] }]);
+    assertEquals([words, await run(...words.split(" "))], [words, {
+      code: 2,
+      out: [],
+      err: [message],
+    }]);
   }
 });
 
 Deno.test("--help prints the usage and the flags of a command", async () => {
-  const { run } = setUp({ openStore: () => Promise.reject(new Error("The store was opened")) });
+  const { run } = setUp({
+    openStore: () => Promise.reject(new Error("The store was opened")),
+  });
   const { code, out, err } = await run("set", "--help");
   assertEquals([code, err], [0, []]);
-  assert(out.includes("Usage: deno run -A --unstable-kv jsr:@rep/gateway set KEY=VALUE ... [OPTION ...]"));
-  for (const flag of ["--kv PATH|URL", "--json", "--if-id ID", "--force", "--manifest FILE", "-h, --help"]) {
+  assert(
+    out.includes(
+      "Usage: deno run -A --unstable-kv jsr:@rep/gateway set KEY=VALUE ... [OPTION ...]",
+    ),
+  );
+  for (
+    const flag of [
+      "--kv PATH|URL",
+      "--json",
+      "--if-id ID",
+      "--force",
+      "--manifest FILE",
+      "-h, --help",
+    ]
+  ) {
     assert(out.some((line) => line.startsWith(`  ${flag} `)), flag);
   }
   assertEquals(out.filter((line) => /--(limit|out|dir)/.test(line)), []);
@@ -367,9 +578,18 @@ Deno.test("--kv selects the store; REP_GATEWAY_KV does if the flag is not set, u
     return Promise.resolve(memoryStore());
   };
   await setUp({ openStore }).run("list", "--kv", "a.db");
-  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("list", "--kv", "a.db");
-  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run("set", "A=1");
-  await setUp({ openStore, environment: { REP_GATEWAY_KV: "" } }).run("history");
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run(
+    "list",
+    "--kv",
+    "a.db",
+  );
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "b.db" } }).run(
+    "set",
+    "A=1",
+  );
+  await setUp({ openStore, environment: { REP_GATEWAY_KV: "" } }).run(
+    "history",
+  );
   await setUp({ openStore }).run("unset", "A");
   assertEquals(opened, ["a.db", "a.db", "b.db", undefined, undefined]);
 });
@@ -384,7 +604,11 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
       "it is deleted when this command ends; expected --kv with a file or a URL",
     ],
   };
-  for (const words of [["set", "A=1"], ["unset", "A"], ["list"], ["history"], ["watch"]]) {
+  for (
+    const words of [["set", "A=1"], ["unset", "A"], ["list"], ["history"], [
+      "watch",
+    ]]
+  ) {
     assertEquals(await run(...words, "--kv", ":memory:"), rejected);
   }
 });
@@ -392,7 +616,13 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
 Deno.test("every command exits with 1 if the store is unavailable, and closes it", async () => {
   let closed = 0;
   const fail = () => Promise.reject(new TypeError("it is on fire"));
-  const store = { ...countedStore(memoryStore()), get: fail, list: fail, commit: fail, close: () => void closed++ };
+  const store = {
+    ...countedStore(memoryStore()),
+    get: fail,
+    list: fail,
+    commit: fail,
+    close: () => void closed++,
+  };
   const { run } = setUp({ stopped: () => new Promise(() => {}) }, store);
   const error = "Cannot use the store: it is on fire";
   const uncertain = `${error}; it may have been written; see history`;
@@ -405,12 +635,16 @@ Deno.test("every command exits with 1 if the store is unavailable, and closes it
 });
 
 Deno.test("set has a timeout for a store that does not respond", async () => {
-  const store = { ...countedStore(memoryStore()), commit: () => new Promise<undefined>(() => {}) };
+  const store = {
+    ...countedStore(memoryStore()),
+    commit: () => new Promise<undefined>(() => {}),
+  };
   const { run, clock } = setUp({}, store);
   const running = run("set", "A=1");
   await settle();
   await clock.tick(5_000);
-  const uncertain = "Cannot use the store: no answer within 5000 ms; it may have been written; see history";
+  const uncertain =
+    "Cannot use the store: no answer within 5000 ms; it may have been written; see history";
   assertEquals(await running, { code: 1, out: [], err: [uncertain] });
 });
 
@@ -418,11 +652,19 @@ Deno.test("list has a timeout for a store that does not open", async () => {
   const { run, clock } = setUp({ openStore: () => new Promise(() => {}) });
   const running = run("list");
   await clock.tick(10_000);
-  assertEquals(await running, { code: 1, out: [], err: ["Cannot use the store: no answer within 10000 ms"] });
+  assertEquals(await running, {
+    code: 1,
+    out: [],
+    err: ["Cannot use the store: no answer within 10000 ms"],
+  });
 });
 
 /** Starts a watch on a store. */
-async function startWatch(store: Store, args: string[] = [], overrides: Partial<CommandIo> = {}) {
+async function startWatch(
+  store: Store,
+  args: string[] = [],
+  overrides: Partial<CommandIo> = {},
+) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   const out: string[] = [];
   const err: string[] = [];
@@ -474,8 +716,10 @@ Deno.test("watch reports when the store becomes unavailable and available again,
   const { run } = setUp({}, memory);
   let isDown = false;
   const gone = new StoreUnavailableError("gone");
-  const get: Store["get"] = (key) => isDown ? Promise.reject(gone) : memory.get(key);
-  const list: Store["list"] = (...args) => isDown ? Promise.reject(gone) : memory.list(...args);
+  const get: Store["get"] = (key) =>
+    isDown ? Promise.reject(gone) : memory.get(key);
+  const list: Store["list"] = (...args) =>
+    isDown ? Promise.reject(gone) : memory.list(...args);
   const store = { ...countedStore(memory), get, list, watch: () => () => {} };
   const { out, err, clock, stop, running } = await startWatch(store);
   isDown = true;
@@ -484,7 +728,11 @@ Deno.test("watch reports when the store becomes unavailable and available again,
   isDown = false;
   await clock.tick(10_000);
   assertEquals(out, [`${AT}  ${START}  set    A=1`]);
-  assertEquals(err, ["Watching the variables in the store", "gone", "The store is available again"]);
+  assertEquals(err, [
+    "Watching the variables in the store",
+    "gone",
+    "The store is available again",
+  ]);
   stop();
   assertEquals((await running).code, 0);
 });
@@ -501,29 +749,52 @@ Deno.test("watch exits with 0 if its output is closed", async () => {
 });
 
 /** Returns the arguments for `deno` that run a command as a process. */
-function processArgs(args: readonly string[], flags: readonly string[]): string[] {
+function processArgs(
+  args: readonly string[],
+  flags: readonly string[],
+): string[] {
   return ["run", "--quiet", "-A", ...flags, "main.ts", ...args];
 }
 
 const FLAGS = await stdFlags();
 const STDIO = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
 
-async function runProcess(args: readonly string[], flags: readonly string[] = FLAGS): Promise<Outcome> {
-  const options = { args: processArgs(args, flags), env: { NO_COLOR: "1" }, ...STDIO };
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), options).output();
-  const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).split("\n").slice(0, -1));
+async function runProcess(
+  args: readonly string[],
+  flags: readonly string[] = FLAGS,
+): Promise<Outcome> {
+  const options = {
+    args: processArgs(args, flags),
+    env: { NO_COLOR: "1" },
+    ...STDIO,
+  };
+  const { code, stdout, stderr } = await new Deno.Command(
+    Deno.execPath(),
+    options,
+  ).output();
+  const [out, err] = [stdout, stderr].map((bytes) =>
+    new TextDecoder().decode(bytes).split("\n").slice(0, -1)
+  );
   return { code, out: out ?? [], err: err ?? [] };
 }
 
 Deno.test("the commands as processes share a file, and watch prints the writes of others, until SIGINT", async () => {
   await using directory = await TempDirectory.make();
   const kv = ["--kv", directory.at("kv.sqlite3")];
-  const options = { args: processArgs(["watch", "--json", ...kv], FLAGS), ...STDIO };
+  const options = {
+    args: processArgs(["watch", "--json", ...kv], FLAGS),
+    ...STDIO,
+  };
   await using watch = new Deno.Command(Deno.execPath(), options).spawn();
   const [out, err] = [watch.stdout, watch.stderr].map((stream) =>
-    stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream()).getReader()
+    stream.pipeThrough(new TextDecoderStream()).pipeThrough(
+      new TextLineStream(),
+    ).getReader()
   );
-  assertEquals((await err?.read())?.value, "Watching the variables in the store");
+  assertEquals(
+    (await err?.read())?.value,
+    "Watching the variables in the store",
+  );
 
   const set = await runProcess(["set", "A=1", "--if-id", "0", "--json", ...kv]);
   assertEquals([set.code, set.err], [0, []]);
@@ -540,15 +811,31 @@ Deno.test("the commands as processes share a file, and watch prints the writes o
 
   watch.kill("SIGINT");
   assertEquals((await watch.status).code, 0);
-  assertEquals([(await out?.read())?.done, (await err?.read())?.done], [true, true]);
+  assertEquals([(await out?.read())?.done, (await err?.read())?.done], [
+    true,
+    true,
+  ]);
 });
 
 Deno.test("the commands reject a store in memory, and name the missing flag", async () => {
-  const flags = ["--quiet", "--no-config", "--no-lock", "--import-map=tools/std_without_jsr.json"]; // deno.json enables KV
+  const flags = [
+    "--quiet",
+    "--no-config",
+    "--no-lock",
+    "--import-map=tools/std_without_jsr.json",
+  ]; // deno.json enables KV
   const missing = "Deno KV is not available; enable it with --unstable-kv";
   const unnamed = await runProcess(["set", "A=1"], flags);
   assertEquals([unnamed.code, unnamed.out, unnamed.err.length], [1, [], 1]);
-  assert(unnamed.err[0]?.startsWith(`Cannot keep variables in memory, where no gateway would see them: ${missing}.`));
+  assert(
+    unnamed.err[0]?.startsWith(
+      `Cannot keep variables in memory, where no gateway would see them: ${missing}.`,
+    ),
+  );
   const named = await runProcess(["list", "--kv", "kv.sqlite3"], flags);
-  assertEquals(named, { code: 1, out: [], err: [`Cannot open --kv "kv.sqlite3": ${missing}`] });
+  assertEquals(named, {
+    code: 1,
+    out: [],
+    err: [`Cannot open --kv "kv.sqlite3": ${missing}`],
+  });
 });

@@ -15,10 +15,18 @@ Deno.test("writeFile() needs the permission to write the file, and no other", {
   permissions: { read: [DIRECTORY], write: [DIRECTORY] },
 }, async () => {
   try {
-    assertEquals([await writeFile("--out", PATH, "text"), await writeFile("--out", PATH, "text")], [true, false]);
+    assertEquals([
+      await writeFile("--out", PATH, "text"),
+      await writeFile("--out", PATH, "text"),
+    ], [true, false]);
     assertEquals(await Deno.readTextFile(PATH), "text");
-    const message = 'Cannot write --out "/elsewhere": expected --allow-write=/elsewhere';
-    await assertRejects(() => writeFile("--out", "/elsewhere", ""), ConfigurationError, message);
+    const message =
+      'Cannot write --out "/elsewhere": expected --allow-write=/elsewhere';
+    await assertRejects(
+      () => writeFile("--out", "/elsewhere", ""),
+      ConfigurationError,
+      message,
+    );
   } finally {
     await Deno.remove(DIRECTORY, { recursive: true });
   }
@@ -27,8 +35,14 @@ Deno.test("writeFile() needs the permission to write the file, and no other", {
 Deno.test("writeFile() creates no directory that nobody asked for", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("types/rep.d.ts");
-  const message = `Cannot write --out "${path}": the directory "${directory.at("types")}" does not exist`;
-  await assertRejects(() => writeFile("--out", path, "text"), ConfigurationError, message);
+  const message = `Cannot write --out "${path}": the directory "${
+    directory.at("types")
+  }" does not exist`;
+  await assertRejects(
+    () => writeFile("--out", path, "text"),
+    ConfigurationError,
+    message,
+  );
   assertEquals(await namesIn(directory), []);
 });
 
@@ -41,9 +55,17 @@ Deno.test("writeFile() leaves a file as it was if the disk becomes full", async 
   };
   try {
     const path = directory.at("page.html");
-    const message = `Cannot write DIR "${path}": No space left on device (os error 28)`;
-    await assertRejects(() => writeFile("DIR", path, "after"), ConfigurationError, message);
-    assertEquals([await Deno.readTextFile(path), await namesIn(directory)], ["before", ["page.html"]]);
+    const message =
+      `Cannot write DIR "${path}": No space left on device (os error 28)`;
+    await assertRejects(
+      () => writeFile("DIR", path, "after"),
+      ConfigurationError,
+      message,
+    );
+    assertEquals([await Deno.readTextFile(path), await namesIn(directory)], [
+      "before",
+      ["page.html"],
+    ]);
   } finally {
     Deno.writeFile = write;
   }
@@ -59,8 +81,14 @@ Deno.test({
     const owner = Deno.uid() === 0 ? 65_534 : Deno.uid();
     await Deno.chown(path, owner, null);
     await Deno.symlink("page.html", link);
-    assertEquals([await writeFile("DIR", link, "after"), await writeFile("DIR", link, "after")], [true, false]);
-    assertEquals([await Deno.readTextFile(path), await Deno.readLink(link)], ["after", "page.html"]);
+    assertEquals([
+      await writeFile("DIR", link, "after"),
+      await writeFile("DIR", link, "after"),
+    ], [true, false]);
+    assertEquals([await Deno.readTextFile(path), await Deno.readLink(link)], [
+      "after",
+      "page.html",
+    ]);
     const { mode, uid } = await Deno.stat(path);
     assertEquals([mode! & 0o7777, uid], [0o640, owner]);
     assertEquals(await namesIn(directory), ["link.html", "page.html"]);
@@ -72,12 +100,19 @@ Deno.test({
   ignore: Deno.build.os === "windows",
   async fn() {
     const message = 'Cannot write --out "/dev/full": No space left on device';
-    await assertRejects(() => writeFile("--out", "/dev/full", "text"), ConfigurationError, message);
+    await assertRejects(
+      () => writeFile("--out", "/dev/full", "text"),
+      ConfigurationError,
+      message,
+    );
     assertEquals(await writeFile("--out", "/dev/null", "text"), true);
     await using directory = await TempDirectory.make();
     const pipe = directory.at("pipe");
     await new Deno.Command("mkfifo", { args: [pipe] }).output();
-    const [isWritten, text] = await Promise.all([writeFile("--out", pipe, "text"), Deno.readTextFile(pipe)]);
+    const [isWritten, text] = await Promise.all([
+      writeFile("--out", pipe, "text"),
+      Deno.readTextFile(pipe),
+    ]);
     assertEquals([isWritten, text], [true, "text"]);
   },
 });

@@ -1,12 +1,18 @@
 import { EXPECTED_MASTER_KEY } from "../../../src/keys/master_key.ts";
 import { assertEquals, assertRejects } from "@std/assert";
-import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import {
+  readCommand,
+  type ServeCommand,
+} from "../../../src/cli/options/command.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
 import type { Environment } from "../../../src/config/classify.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
-async function serve(args: string[], environment: Environment = {}): Promise<ServeCommand> {
+async function serve(
+  args: string[],
+  environment: Environment = {},
+): Promise<ServeCommand> {
   return await readCommand(args, environment) as ServeCommand;
 }
 
@@ -33,12 +39,22 @@ Deno.test("readCommand() recognizes --help and --version", async () => {
 });
 
 Deno.test("readCommand() returns help even if the environment is invalid", async () => {
-  assertEquals(await readCommand(["--help"], { REP_GATEWAY_PORT: "x", REP_GATEWAY_MANIFEST: "/nowhere" }), "help");
+  assertEquals(
+    await readCommand(["--help"], {
+      REP_GATEWAY_PORT: "x",
+      REP_GATEWAY_MANIFEST: "/nowhere",
+    }),
+    "help",
+  );
 });
 
 Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { options } = await serve(["--manifest", directory.at(".rep.yaml"), "--session-key-max-rate=7"], {
+  const { options } = await serve([
+    "--manifest",
+    directory.at(".rep.yaml"),
+    "--session-key-max-rate=7",
+  ], {
     REP_GATEWAY_SESSION_KEY_MAX_RATE: "6",
     REP_GATEWAY_SESSION_KEY_TTL: "10s",
   });
@@ -55,15 +71,24 @@ Deno.test("readCommand() prefers flags to the environment, and the environment t
 
 Deno.test("readCommand() reads the manifest that the environment names", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { options } = await serve([], { REP_GATEWAY_MANIFEST: directory.at(".rep.yaml") });
+  const { options } = await serve([], {
+    REP_GATEWAY_MANIFEST: directory.at(".rep.yaml"),
+  });
   assertEquals(options["session-key-ttl"], 20_000);
 });
 
 Deno.test("readCommand() reports all issues of a manifest", async () => {
-  const text = JSON.stringify({ version: "1", variables: { A: {} }, settings: { session_key_ttl: "31s" } });
+  const text = JSON.stringify({
+    version: "1",
+    variables: { A: {} },
+    settings: { session_key_ttl: "31s" },
+  });
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
   const path = directory.at(".rep.yaml");
-  const error = await assertRejects(() => serve(["--manifest", path]), ConfigurationError);
+  const error = await assertRejects(
+    () => serve(["--manifest", path]),
+    ConfigurationError,
+  );
   assertEquals(error.issues, [
     `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
     `Cannot use the manifest "${path}": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, ` +
@@ -73,20 +98,33 @@ Deno.test("readCommand() reports all issues of a manifest", async () => {
 });
 
 Deno.test("readCommand() rejects a manifest with a single issue", async () => {
-  await using directory = await TempDirectory.make({ ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }' });
+  await using directory = await TempDirectory.make({
+    ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }',
+  });
   const path = directory.at(".rep.yaml");
-  const error = await assertRejects(() => serve(["--manifest", path]), ConfigurationError);
+  const error = await assertRejects(
+    () => serve(["--manifest", path]),
+    ConfigurationError,
+  );
   assertEquals(error.issues, [
     `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
   ]);
 });
 
 Deno.test("readCommand() rejects a manifest that does not exist", async () => {
-  await assertRejects(() => serve(["--manifest=/nowhere/.rep.yaml"]), ConfigurationError, "/nowhere/.rep.yaml");
+  await assertRejects(
+    () => serve(["--manifest=/nowhere/.rep.yaml"]),
+    ConfigurationError,
+    "/nowhere/.rep.yaml",
+  );
 });
 
 Deno.test("readCommand() rejects an invalid value of a flag or an environment variable", async () => {
-  await assertRejects(() => serve(["--port=x"]), UsageError, "Cannot read --port: expected an integer");
+  await assertRejects(
+    () => serve(["--port=x"]),
+    UsageError,
+    "Cannot read --port: expected an integer",
+  );
   await assertRejects(
     () => serve([], { REP_GATEWAY_SESSION_KEY_TTL: "31s" }),
     UsageError,
@@ -99,13 +137,28 @@ Deno.test("readCommand() reads the master key from the environment only", async 
   const REP_GATEWAY_MASTER_KEY = bytes.toBase64();
   assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY })).masterKey, bytes);
   assertEquals((await serve([], {})).masterKey, undefined);
-  assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY: "" })).masterKey, undefined);
-  await assertRejects(() => serve([`--master-key=${REP_GATEWAY_MASTER_KEY}`]), UsageError, "Cannot use --master-key");
+  assertEquals(
+    (await serve([], { REP_GATEWAY_MASTER_KEY: "" })).masterKey,
+    undefined,
+  );
+  await assertRejects(
+    () => serve([`--master-key=${REP_GATEWAY_MASTER_KEY}`]),
+    UsageError,
+    "Cannot use --master-key",
+  );
 });
 
-for (const [text, got] of [["hunter2!", "invalid base64"], ["c2hvcnQ=", "5 bytes"]] as const) {
+for (
+  const [text, got] of [["hunter2!", "invalid base64"], [
+    "c2hvcnQ=",
+    "5 bytes",
+  ]] as const
+) {
   Deno.test(`readCommand() rejects the master key ${text} without repeating it`, async () => {
-    const error = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY: text }), UsageError);
+    const error = await assertRejects(
+      () => serve([], { REP_GATEWAY_MASTER_KEY: text }),
+      UsageError,
+    );
     assertEquals(
       error.message,
       `Cannot read REP_GATEWAY_MASTER_KEY: Cannot use the master key: expected ${EXPECTED_MASTER_KEY}, got ${got}`,
@@ -117,8 +170,15 @@ Deno.test("readCommand() says what a master key is if its file is missing or emp
   await using directory = await TempDirectory.make({ empty: "" });
   for (const name of ["empty", "missing"]) {
     const REP_GATEWAY_MASTER_KEY_FILE = directory.at(name);
-    const { message } = await assertRejects(() => serve([], { REP_GATEWAY_MASTER_KEY_FILE }), Error);
-    assertEquals(message.includes(`expected ${EXPECTED_MASTER_KEY}`), true, message);
+    const { message } = await assertRejects(
+      () => serve([], { REP_GATEWAY_MASTER_KEY_FILE }),
+      Error,
+    );
+    assertEquals(
+      message.includes(`expected ${EXPECTED_MASTER_KEY}`),
+      true,
+      message,
+    );
   }
 });
 
@@ -144,7 +204,11 @@ Deno.test(
 
 Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
   const drainOf = async (args: string[], onDeploy: boolean) => {
-    const command = await readCommand(args, { REP_PUBLIC_A: "1" }, onDeploy) as ServeCommand;
+    const command = await readCommand(
+      args,
+      { REP_PUBLIC_A: "1" },
+      onDeploy,
+    ) as ServeCommand;
     return [command.options.drain, command.warnings];
   };
   assertEquals(
@@ -160,20 +224,30 @@ Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
       [3_000, []],
       [2_000, []],
       [8_000, []],
-      [3_000, ["--drain is limited to 3 s: Deno Deploy ends the process 5 s after SIGINT"]],
+      [3_000, [
+        "--drain is limited to 3 s: Deno Deploy ends the process 5 s after SIGINT",
+      ]],
     ],
   );
 });
 
 Deno.test("readCommand() treats a health port of 0 as not set", async () => {
-  const { options, warnings } = await serve(["--health-port=0"], { REP_GATEWAY_HEALTH_PORT: "9" });
+  const { options, warnings } = await serve(["--health-port=0"], {
+    REP_GATEWAY_HEALTH_PORT: "9",
+  });
   assertEquals([options["health-port"], warnings], [undefined, []]);
 });
 
 Deno.test("readCommand() treats a health port that equals the port as not set, and warns", async () => {
-  for (const args of [["--health-port=9000", "--port=9000"], ["--health-port=8080"]]) {
-    const { options: { port, "health-port": healthPort }, warnings } = await serve(args);
-    const warning = `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: ` +
+  for (
+    const args of [["--health-port=9000", "--port=9000"], [
+      "--health-port=8080",
+    ]]
+  ) {
+    const { options: { port, "health-port": healthPort }, warnings } =
+      await serve(args);
+    const warning =
+      `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: ` +
       "expected another port";
     assertEquals([healthPort, warnings], [undefined, [warning]]);
   }

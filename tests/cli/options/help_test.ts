@@ -2,11 +2,18 @@ import { assertEquals } from "@std/assert";
 import { COMMAND_NAMES } from "../../../src/cli/commands/command_names.ts";
 import { commandHelp } from "../../../src/cli/commands/command_help.ts";
 import { helpText } from "../../../src/cli/options/help.ts";
-import { OPTION_NAMES, type OptionName, OPTIONS } from "../../../src/cli/options/option_table.ts";
+import {
+  OPTION_NAMES,
+  type OptionName,
+  OPTIONS,
+} from "../../../src/cli/options/option_table.ts";
 
 /** Returns the rows of the options, each on one line. */
 function optionRows(): string[] {
-  const [, ...rows] = helpText().split("\n\nContent:")[1]?.replace(/\n {30}/g, " ").split("\n  -") ?? [];
+  const [, ...rows] =
+    helpText().split("\n\nContent:")[1]?.replace(/\n {30}/g, " ").split(
+      "\n  -",
+    ) ?? [];
   return rows.map((row) => `-${row.split("\n")[0]}`.replace(/\s+/g, " "));
 }
 
@@ -15,17 +22,26 @@ Deno.test("helpText() lists every option once, with its description, and --versi
   const flags = rows.map((row) => /--([a-z-]+)/.exec(row)?.[1]);
   assertEquals(flags.toSorted(), [...OPTION_NAMES, "version", "help"].sort());
   const isDescribed = (name: OptionName) =>
-    rows.some((row) => row.startsWith(`--${name} `) && row.includes(OPTIONS[name].help));
+    rows.some((row) =>
+      row.startsWith(`--${name} `) && row.includes(OPTIONS[name].help)
+    );
   assertEquals(OPTION_NAMES.filter((name) => !isDescribed(name)), []);
 });
 
 Deno.test("helpText() and commandHelp() fit into 80 columns", () => {
-  const lines = [helpText(), ...COMMAND_NAMES.map(commandHelp)].flatMap((text) => text.split("\n"));
-  assertEquals(lines.filter((line) => line.length > 80 || line.endsWith(" ")), []);
+  const lines = [helpText(), ...COMMAND_NAMES.map(commandHelp)].flatMap((
+    text,
+  ) => text.split("\n"));
+  assertEquals(
+    lines.filter((line) => line.length > 80 || line.endsWith(" ")),
+    [],
+  );
 });
 
 Deno.test("helpText() lists every command, and the groups of options", () => {
-  const titles = helpText().split("\n").filter((line) => /^[A-Z][a-z ]+:$/.test(line));
+  const titles = helpText().split("\n").filter((line) =>
+    /^[A-Z][a-z ]+:$/.test(line)
+  );
   assertEquals(titles, [
     "Commands:",
     "Content:",
@@ -37,7 +53,10 @@ Deno.test("helpText() lists every command, and the groups of options", () => {
     "Log:",
     "Other:",
   ]);
-  assertEquals(COMMAND_NAMES.filter((name) => !helpText().includes(`\n  ${name} `)), []);
+  assertEquals(
+    COMMAND_NAMES.filter((name) => !helpText().includes(`\n  ${name} `)),
+    [],
+  );
 });
 
 Deno.test("helpText() prints the placeholder and the default of an option, if any", () => {
@@ -55,14 +74,29 @@ Deno.test("helpText() and commandHelp() separate their parts by empty lines", ()
   const notes = helpText().split("\n\n").at(-1);
   assertEquals(notes?.startsWith("--no-NAME turns a switch off."), true);
   for (const command of COMMAND_NAMES) {
-    const [title, usage, flags, remarks, ...rest] = commandHelp(command).split("\n\n");
-    const begins = [title?.endsWith("."), usage?.startsWith("Usage: "), flags?.startsWith("  --")];
-    assertEquals([command, ...begins, remarks?.startsWith(" "), rest], [command, true, true, true, false, []]);
+    const [title, usage, flags, remarks, ...rest] = commandHelp(command).split(
+      "\n\n",
+    );
+    const begins = [
+      title?.endsWith("."),
+      usage?.startsWith("Usage: "),
+      flags?.startsWith("  --"),
+    ];
+    assertEquals([command, ...begins, remarks?.startsWith(" "), rest], [
+      command,
+      true,
+      true,
+      true,
+      false,
+      [],
+    ]);
   }
 });
 
 Deno.test("commandHelp() prints the arguments of a command, and the placeholders of its options", () => {
-  const usages = COMMAND_NAMES.map((name) => /^Usage: .* (\S+:@rep\/gateway .*)$/m.exec(commandHelp(name))?.[1]);
+  const usages = COMMAND_NAMES.map((name) =>
+    /^Usage: .* (\S+:@rep\/gateway .*)$/m.exec(commandHelp(name))?.[1]
+  );
   assertEquals(usages, [
     "jsr:@rep/gateway validate [OPTION ...]",
     "jsr:@rep/gateway typegen [OPTION ...]",

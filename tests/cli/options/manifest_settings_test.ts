@@ -12,7 +12,9 @@ function manifestOf(text: string): Manifest {
 
 /** Returns the issues of a manifest, without their common prefix. */
 function issuesOf(text: string): string[] {
-  return parseCommandManifest(text, undefined).issues.map((issue) => issue.replace("Cannot use the manifest: ", ""));
+  return parseCommandManifest(text, undefined).issues.map((issue) =>
+    issue.replace("Cannot use the manifest: ", "")
+  );
 }
 
 /** Returns a manifest with these settings; JSON is YAML. */
@@ -86,7 +88,13 @@ settings:
         required: true,
         description: "Base URL for the backend API",
       }],
-      ["FEATURE_FLAGS", { ...UNDECLARED, tier: "public", type: "csv", required: false, default: "" }],
+      ["FEATURE_FLAGS", {
+        ...UNDECLARED,
+        tier: "public",
+        type: "csv",
+        required: false,
+        default: "",
+      }],
       ["ANALYTICS_KEY", {
         ...UNDECLARED,
         tier: "sensitive",
@@ -94,7 +102,12 @@ settings:
         required: true,
         pattern: "^UA-\\d+-\\d+$",
       }],
-      ["INTERNAL_ROUTING_KEY", { ...UNDECLARED, tier: "server", type: "string", required: true }],
+      ["INTERNAL_ROUTING_KEY", {
+        ...UNDECLARED,
+        tier: "server",
+        type: "string",
+        required: true,
+      }],
     ]),
     settings: {
       strict_guardrails: true,
@@ -103,7 +116,10 @@ settings:
       hot_reload_poll_interval: 30_000,
       session_key_ttl: 30_000,
       session_key_max_rate: 10,
-      allowed_origins: ["https://app.example.com", "https://staging.app.example.com"],
+      allowed_origins: [
+        "https://app.example.com",
+        "https://staging.app.example.com",
+      ],
     },
   });
 });
@@ -112,7 +128,11 @@ Deno.test("parseCommandManifest() reports all issues at once", () => {
   const text = JSON.stringify({
     version: 1,
     extra: true,
-    variables: { A: { tier: "x", type: "y", required: "z", more: 1 }, B: 5, C: { tier: "server", values: [] } },
+    variables: {
+      A: { tier: "x", type: "y", required: "z", more: 1 },
+      B: 5,
+      C: { tier: "server", values: [] },
+    },
     settings: { hot_reload: "on", session_key_ttl: "31s", more: 1 },
   });
   assertEquals(issuesOf(text), [
@@ -131,13 +151,42 @@ Deno.test("parseCommandManifest() reports all issues at once", () => {
   ]);
 });
 
-const INVALID_SETTINGS: readonly (readonly [setting: string, expected: string, ...values: unknown[]])[] = [
+const INVALID_SETTINGS: readonly (readonly [
+  setting: string,
+  expected: string,
+  ...values: unknown[],
+])[] = [
   ["strict_guardrails", "true or false", "true", 1, null, []],
   ["hot_reload", "true or false", "yes", 0, {}],
-  ["hot_reload_mode", "one of signal, file_watch, poll", "watch", true, ["poll"]],
-  ["hot_reload_poll_interval", "a duration from 1s to 24h, such as 30s", 30, "30", "0s", "25h", ""],
-  ["session_key_ttl", "a duration from 1s to 30s, such as 30s", 30, "31s", "1m", "0s"],
-  ["session_key_max_rate", "an integer from 1 to 10000", "10", 0, 1.5, 10_001, -1],
+  ["hot_reload_mode", "one of signal, file_watch, poll", "watch", true, [
+    "poll",
+  ]],
+  [
+    "hot_reload_poll_interval",
+    "a duration from 1s to 24h, such as 30s",
+    30,
+    "30",
+    "0s",
+    "25h",
+    "",
+  ],
+  [
+    "session_key_ttl",
+    "a duration from 1s to 30s, such as 30s",
+    30,
+    "31s",
+    "1m",
+    "0s",
+  ],
+  [
+    "session_key_max_rate",
+    "an integer from 1 to 10000",
+    "10",
+    0,
+    1.5,
+    10_001,
+    -1,
+  ],
   [
     "allowed_origins",
     "origins such as https://app.example.com, without wildcards",
@@ -153,14 +202,23 @@ const INVALID_SETTINGS: readonly (readonly [setting: string, expected: string, .
 for (const [setting, expected, ...values] of INVALID_SETTINGS) {
   for (const value of values) {
     Deno.test(`parseCommandManifest() rejects ${JSON.stringify(value)} for ${setting}`, () => {
-      const [issue = "", ...others] = issuesOf(withSettings({ [setting]: value }));
-      assertEquals([issue.split(", got ")[0], others], [`settings.${setting}: expected ${expected}`, []]);
+      const [issue = "", ...others] = issuesOf(
+        withSettings({ [setting]: value }),
+      );
+      assertEquals([issue.split(", got ")[0], others], [
+        `settings.${setting}: expected ${expected}`,
+        [],
+      ]);
     });
   }
 }
 
 Deno.test("parseCommandManifest() reports the value of an invalid setting", () => {
-  const settings = { session_key_ttl: "31s", session_key_max_rate: 0, allowed_origins: ["https://a.example/x"] };
+  const settings = {
+    session_key_ttl: "31s",
+    session_key_max_rate: 0,
+    allowed_origins: ["https://a.example/x"],
+  };
   assertEquals(issuesOf(withSettings(settings)), [
     'settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got "https://a.example/x"',
     'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
@@ -170,26 +228,44 @@ Deno.test("parseCommandManifest() reports the value of an invalid setting", () =
 
 Deno.test("parseCommandManifest() normalizes origins, and rejects wildcards", () => {
   const settings = { allowed_origins: ["https://A.example:443/"] };
-  assertEquals(manifestOf(withSettings(settings)).settings, { allowed_origins: ["https://a.example"] });
-  assertEquals(issuesOf(withSettings({ allowed_origins: ["https://*.example.com"] })), [
-    "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, " +
-    'got "https://*.example.com"',
-  ]);
+  assertEquals(manifestOf(withSettings(settings)).settings, {
+    allowed_origins: ["https://a.example"],
+  });
+  assertEquals(
+    issuesOf(withSettings({ allowed_origins: ["https://*.example.com"] })),
+    [
+      "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, " +
+      'got "https://*.example.com"',
+    ],
+  );
 });
 
 Deno.test("parseCommandManifest() accepts an empty list of origins", () => {
-  assertEquals(manifestOf('version: "0.1.0"\nvariables: {}\nsettings: {allowed_origins: }').settings, {
+  assertEquals(
+    manifestOf('version: "0.1.0"\nvariables: {}\nsettings: {allowed_origins: }')
+      .settings,
+    {
+      allowed_origins: [],
+    },
+  );
+  assertEquals(manifestOf(withSettings({ allowed_origins: [] })).settings, {
     allowed_origins: [],
   });
-  assertEquals(manifestOf(withSettings({ allowed_origins: [] })).settings, { allowed_origins: [] });
 });
 
 Deno.test("parseCommandManifest() accepts false", () => {
-  assertEquals(manifestOf(withSettings({ hot_reload: false })).settings, { hot_reload: false });
+  assertEquals(manifestOf(withSettings({ hot_reload: false })).settings, {
+    hot_reload: false,
+  });
 });
 
 Deno.test("parseCommandManifest() rejects circular aliases", () => {
-  assertEquals(issuesOf('version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n'), [
-    "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got a list",
-  ]);
+  assertEquals(
+    issuesOf(
+      'version: "0.1.0"\nvariables: {}\nsettings:\n  allowed_origins: &o [*o]\n',
+    ),
+    [
+      "settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got a list",
+    ],
+  );
 });

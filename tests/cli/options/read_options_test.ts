@@ -16,8 +16,16 @@ import {
 import { redactUrl } from "../../../src/values/redact_url.ts";
 
 /** Reads the options from a command line and, optionally, other sources. */
-function optionsOf(args: readonly string[], sources: Partial<OptionSources> = {}): CommandOptions {
-  return readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {}, ...sources });
+function optionsOf(
+  args: readonly string[],
+  sources: Partial<OptionSources> = {},
+): CommandOptions {
+  return readOptions({
+    flags: parseCommandLine(args).flags,
+    environment: {},
+    manifest: {},
+    ...sources,
+  });
 }
 
 /** Parses a command line and returns its flags with their texts. */
@@ -69,7 +77,8 @@ const DEFAULTS: CommandOptions = {
   "log-level": "info",
 };
 
-Deno.test("readOptions() applies the default of every option", () => assertEquals(optionsOf([]), DEFAULTS));
+Deno.test("readOptions() applies the default of every option", () =>
+  assertEquals(optionsOf([]), DEFAULTS));
 
 /** Every option with two valid values as texts and parsed, the description of a valid value, and invalid values. */
 const VALUES: {
@@ -92,18 +101,59 @@ const VALUES: {
     "tcp://10.0.0.1:8080",
     "99999999999",
   ]],
-  "hostname": [[["::1", "::1"], ["localhost", "localhost"]], "a non-empty value", ["", "a\0b"]],
-  "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", ["", "x", "65536"]],
-  "mode": [[["embedded", "embedded"], ["proxy", "proxy"]], "one of embedded, proxy", ["", "PROXY", "static"]],
+  "hostname": [
+    [["::1", "::1"], ["localhost", "localhost"]],
+    "a non-empty value",
+    ["", "a\0b"],
+  ],
+  "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", [
+    "",
+    "x",
+    "65536",
+  ]],
+  "mode": [
+    [["embedded", "embedded"], ["proxy", "proxy"]],
+    "one of embedded, proxy",
+    ["", "PROXY", "static"],
+  ],
   "base-path": [
     [["/app", "/app"], ["/a/b-%C3%BC/", "/a/b-%C3%BC"], ["/", ""]],
     "a path such as /app",
-    ["", "app", "//app", "/a//b", "/app//", "/a/../b", "/a b", "/app?x", "/app#x", "http://a/app", "/%2e", "\\app"],
+    [
+      "",
+      "app",
+      "//app",
+      "/a//b",
+      "/app//",
+      "/a/../b",
+      "/a b",
+      "/app?x",
+      "/app#x",
+      "http://a/app",
+      "/%2e",
+      "\\app",
+    ],
   ],
-  "max-transfers": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["0", "1000001", "x"]],
-  "reject-websockets": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
-  "preserve-host": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
-  "static-dir": [[["dist", "dist"], ["/srv/a b", "/srv/a b"]], "a non-empty value", ["", "a\0b"]],
+  "max-transfers": [
+    [["1", 1], ["1000000", 1_000_000]],
+    "an integer from 1 to 1000000",
+    ["0", "1000001", "x"],
+  ],
+  "reject-websockets": [
+    [["true", true], ["false", false], ["1", true]],
+    "true or false",
+    ["", "no"],
+  ],
+  "preserve-host": [
+    [["true", true], ["false", false], ["1", true]],
+    "true or false",
+    ["", "no"],
+  ],
+  "static-dir": [
+    [["dist", "dist"], ["/srv/a b", "/srv/a b"]],
+    "a non-empty value",
+    ["", "a\0b"],
+  ],
   "static-cache": [
     [["0", 0], ["64MiB", 67_108_864]],
     "a size from 0 to 64GiB, such as 64MiB",
@@ -122,12 +172,19 @@ const VALUES: {
     "a duration from 1ms to 1h, such as 30s",
     ["", "0s", "1h1ms", "30"],
   ],
-  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", ["", "a\0b"]],
-  "env-file": [[["a.env", ["a.env"]], ["-,/etc/a b", ["-", "/etc/a b"]]], "paths, separated by commas", [
+  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", [
     "",
-    ",",
     "a\0b",
   ]],
+  "env-file": [
+    [["a.env", ["a.env"]], ["-,/etc/a b", ["-", "/etc/a b"]]],
+    "paths, separated by commas",
+    [
+      "",
+      ",",
+      "a\0b",
+    ],
+  ],
   "strict": [
     [
       ["true", true],
@@ -146,14 +203,25 @@ const VALUES: {
     "true or false",
     ["", "yes", "tRUE", "on", "2"],
   ],
-  "hot-reload": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
-  "access-log": [[["true", true], ["false", false], ["1", true]], "true or false", ["", "no"]],
+  "hot-reload": [
+    [["true", true], ["false", false], ["1", true]],
+    "true or false",
+    ["", "no"],
+  ],
+  "access-log": [
+    [["true", true], ["false", false], ["1", true]],
+    "true or false",
+    ["", "no"],
+  ],
   "hot-reload-mode": [
     [["poll", "poll"], ["file_watch", "file_watch"]],
     "one of signal, file_watch, poll",
     ["", "watch", "POLL", "file-watch"],
   ],
-  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", ["", "a\0b"]],
+  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
   "poll-interval": [
     [["1s", 1_000], ["24h", 86_400_000]],
     "a duration from 1s to 24h, such as 30s",
@@ -168,9 +236,18 @@ const VALUES: {
       ],
       ["", []],
       [" , ", []],
-      ["https://a.example/,HTTPS://B.Example", ["https://a.example", "https://b.example"]],
-      ["https://a.example:443,http://b.example:80/", ["https://a.example", "http://b.example"]],
-      ["http://a.example:443,Capacitor://localhost/", ["http://a.example:443", "capacitor://localhost"]],
+      ["https://a.example/,HTTPS://B.Example", [
+        "https://a.example",
+        "https://b.example",
+      ]],
+      ["https://a.example:443,http://b.example:80/", [
+        "https://a.example",
+        "http://b.example",
+      ]],
+      ["http://a.example:443,Capacitor://localhost/", [
+        "http://a.example:443",
+        "capacitor://localhost",
+      ]],
       ["https://bücher.example", ["https://xn--bcher-kva.example"]],
     ],
     "origins such as https://app.example.com, without wildcards, separated by commas",
@@ -192,12 +269,18 @@ const VALUES: {
     ],
   ],
   "allowed-hosts": [
-    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", ["*.a.example:8080", "[::1]"]]],
+    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", [
+      "*.a.example:8080",
+      "[::1]",
+    ]]],
     "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
     ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
   ],
   "trusted-proxies": [
-    [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", ["127.0.0.1", "fd00::/8"]], ["", []]],
+    [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", [
+      "127.0.0.1",
+      "fd00::/8",
+    ]], ["", []]],
     "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
     [
       "10.0.0.0/33",
@@ -210,16 +293,27 @@ const VALUES: {
       "10.0.0.1,x",
     ],
   ],
-  "kv": [[[":memory:", ":memory:"], ["https://kv.example/1", "https://kv.example/1"]], "a non-empty value", [
-    "",
-    "a\0b",
-  ]],
+  "kv": [
+    [[":memory:", ":memory:"], [
+      "https://kv.example/1",
+      "https://kv.example/1",
+    ]],
+    "a non-empty value",
+    [
+      "",
+      "a\0b",
+    ],
+  ],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],
     "a duration from 1s to 30s, such as 30s",
     ["", "0s", "31s", "30s1ms", "1m", "30"],
   ],
-  "session-key-max-rate": [[["1", 1], ["10000", 10_000]], "an integer from 1 to 10000", ["", "0", "10001", "ten"]],
+  "session-key-max-rate": [
+    [["1", 1], ["10000", 10_000]],
+    "an integer from 1 to 10000",
+    ["", "0", "10001", "ten"],
+  ],
   "key-rotation": [
     [["1s", 1_000], ["24h", 86_400_000]],
     "a duration from 1s to 24h in steps of 1s, such as 10m",
@@ -230,114 +324,206 @@ const VALUES: {
     "a duration from 0s to 720h, such as 24h",
     ["", "-1s", "720h1ms", "24"],
   ],
-  "max-streams-per-client": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", [
-    "",
-    "0",
-    "1000001",
-  ]],
-  "max-streams": [[["1", 1], ["1000000", 1_000_000]], "an integer from 1 to 1000000", ["", "0", "1000001"]],
+  "max-streams-per-client": [
+    [["1", 1], ["1000000", 1_000_000]],
+    "an integer from 1 to 1000000",
+    [
+      "",
+      "0",
+      "1000001",
+    ],
+  ],
+  "max-streams": [
+    [["1", 1], ["1000000", 1_000_000]],
+    "an integer from 1 to 1000000",
+    ["", "0", "1000001"],
+  ],
   "max-stream-age": [
     [["1ms", 1], ["24h", 86_400_000]],
     "a duration from 1ms to 24h, such as 30m",
     ["", "0s", "24h1ms", "30"],
   ],
-  "stop-delay": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 0s", ["", "11m", "10"]],
-  "drain": [[["0s", 0], ["10m", 600_000]], "a duration from 0s to 10m, such as 10s", ["", "11m", "10"]],
-  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
-  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", ["", "a\0b"]],
-  "log-format": [[["text", "text"], ["json", "json"], ["JSON", "json"]], "one of json, text", ["", "logfmt"]],
+  "stop-delay": [
+    [["0s", 0], ["10m", 600_000]],
+    "a duration from 0s to 10m, such as 0s",
+    ["", "11m", "10"],
+  ],
+  "drain": [
+    [["0s", 0], ["10m", 600_000]],
+    "a duration from 0s to 10m, such as 10s",
+    ["", "11m", "10"],
+  ],
+  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
+  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", [
+    "",
+    "a\0b",
+  ]],
+  "log-format": [
+    [["text", "text"], ["json", "json"], ["JSON", "json"]],
+    "one of json, text",
+    ["", "logfmt"],
+  ],
   "log-level": [
-    [["debug", "debug"], ["error", "error"], ["WARN", "warn"], ["Info", "info"]],
+    [["debug", "debug"], ["error", "error"], ["WARN", "warn"], [
+      "Info",
+      "info",
+    ]],
     "one of debug, info, warn, error",
     ["", "warning", "trace"],
   ],
 };
 
 /** The two TLS options are valid together only. */
-const PARTNERS: Partial<Record<OptionName, string>> = { "tls-cert": "--tls-key=x", "tls-key": "--tls-cert=x" };
+const PARTNERS: Partial<Record<OptionName, string>> = {
+  "tls-cert": "--tls-key=x",
+  "tls-key": "--tls-cert=x",
+};
 
 /** Returns the environment variable of an option, independently of the code under test. */
 function variableOf(name: string): string {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
-for (const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [OptionName, typeof VALUES.port][]) {
+for (
+  const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [
+    OptionName,
+    typeof VALUES.port,
+  ][]
+) {
   const others = [PARTNERS[name] ?? []].flat();
   const isSwitch = typeof DEFAULTS[name] === "boolean";
 
   for (const [text, value] of valid) {
     Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {
       assertEquals(optionsOf([`--${name}=${text}`, ...others])[name], value);
-      if (!isSwitch) assertEquals(optionsOf([`--${name}`, text, ...others])[name], value);
+      if (!isSwitch) {
+        assertEquals(optionsOf([`--${name}`, text, ...others])[name], value);
+      }
       if (text === "") return; // in Compose files, an empty variable means "not set"
-      assertEquals(optionsOf(others, { environment: { [variableOf(name)]: text } })[name], value);
+      assertEquals(
+        optionsOf(others, { environment: { [variableOf(name)]: text } })[name],
+        value,
+      );
     });
   }
 
   for (const text of invalid) {
     Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
-      const message = `: expected ${expected}, got ${JSON.stringify(redactUrl(text))}`;
-      assertEquals(messageOf(() => optionsOf([`--${name}=${text}`, ...others])), `Cannot read --${name}${message}`);
+      const message = `: expected ${expected}, got ${
+        JSON.stringify(redactUrl(text))
+      }`;
+      assertEquals(
+        messageOf(() => optionsOf([`--${name}=${text}`, ...others])),
+        `Cannot read --${name}${message}`,
+      );
       if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
       const environment = { [variableOf(name)]: text };
-      assertEquals(messageOf(() => optionsOf(others, { environment })), `Cannot read ${variableOf(name)}${message}`);
+      assertEquals(
+        messageOf(() => optionsOf(others, { environment })),
+        `Cannot read ${variableOf(name)}${message}`,
+      );
     });
   }
 
-  const [[text, value], [otherText, otherValue]] = valid as [[string, unknown], [string, unknown]];
+  const [[text, value], [otherText, otherValue]] = valid as [
+    [string, unknown],
+    [string, unknown],
+  ];
 
   Deno.test(`readOptions() prefers the flag of ${name} to the environment`, () => {
     const environment = { [variableOf(name)]: otherText };
-    assertEquals(optionsOf([`--${name}=${text}`, ...others], { environment })[name], value as never);
-    assertEquals(optionsOf([`--${name}=${otherText}`, ...others], { environment })[name], otherValue as never);
+    assertEquals(
+      optionsOf([`--${name}=${text}`, ...others], { environment })[name],
+      value as never,
+    );
+    assertEquals(
+      optionsOf([`--${name}=${otherText}`, ...others], { environment })[name],
+      otherValue as never,
+    );
   });
 
   Deno.test(`readOptions() ignores an empty ${variableOf(name)}`, () => {
-    assertEquals(optionsOf([], { environment: { [variableOf(name)]: "" } })[name], DEFAULTS[name]);
+    assertEquals(
+      optionsOf([], { environment: { [variableOf(name)]: "" } })[name],
+      DEFAULTS[name],
+    );
   });
 }
 
 /** Every setting of a manifest with its option, a value, and values for the environment and the flag. */
-const SETTINGS: Record<string, readonly [name: OptionName, setting: unknown, variable: string, flag: string]> = {
+const SETTINGS: Record<
+  string,
+  readonly [name: OptionName, setting: unknown, variable: string, flag: string]
+> = {
   strict_guardrails: ["strict", true, "false", "true"],
   hot_reload: ["hot-reload", true, "false", "true"],
   hot_reload_mode: ["hot-reload-mode", "poll", "file_watch", "signal"],
   hot_reload_poll_interval: ["poll-interval", 5_000, "6s", "7s"],
-  allowed_origins: ["allowed-origins", ["https://m.example"], "https://e.example", "https://f.example"],
+  allowed_origins: [
+    "allowed-origins",
+    ["https://m.example"],
+    "https://e.example",
+    "https://f.example",
+  ],
   session_key_ttl: ["session-key-ttl", 5_000, "6s", "7s"],
   session_key_max_rate: ["session-key-max-rate", 5, "6", "7"],
 };
 
 Deno.test("OPTIONS includes every setting of a manifest", () => {
   const options: Option<unknown>[] = Object.values(OPTIONS);
-  assertEquals(options.flatMap(({ manifest }) => manifest ?? []).sort(), Object.keys(SETTINGS).sort());
+  assertEquals(
+    options.flatMap(({ manifest }) => manifest ?? []).sort(),
+    Object.keys(SETTINGS).sort(),
+  );
 });
 
-for (const [setting, [name, value, variable, flag]] of Object.entries(SETTINGS)) {
+for (
+  const [setting, [name, value, variable, flag]] of Object.entries(SETTINGS)
+) {
   Deno.test(`readOptions() prefers the flag to the environment, and the environment to the setting ${setting}`, () => {
     const manifest = { [setting]: value };
     const environment = { [variableOf(name)]: variable };
     const { parse } = OPTIONS[name];
-    assertEquals([
-      optionsOf([], { manifest })[name],
-      optionsOf([], { manifest, environment: { [variableOf(name)]: "" } })[name],
-      optionsOf([], { manifest, environment })[name],
-      optionsOf([`--${name}=${flag}`], { manifest, environment })[name],
-    ], [value, value, parse(variable), parse(flag)] as CommandOptions[OptionName][]);
+    assertEquals(
+      [
+        optionsOf([], { manifest })[name],
+        optionsOf([], {
+          manifest,
+          environment: { [variableOf(name)]: "" },
+        })[name],
+        optionsOf([], { manifest, environment })[name],
+        optionsOf([`--${name}=${flag}`], { manifest, environment })[name],
+      ],
+      [
+        value,
+        value,
+        parse(variable),
+        parse(flag),
+      ] as CommandOptions[OptionName][],
+    );
   });
 }
 
 Deno.test("readOptions() accepts false and an empty list from the manifest", () => {
   const manifest = { hot_reload: false, allowed_origins: [] };
   const options = optionsOf([], { manifest });
-  assertEquals([options["hot-reload"], options["allowed-origins"]], [false, []]);
+  assertEquals([options["hot-reload"], options["allowed-origins"]], [
+    false,
+    [],
+  ]);
 });
 
 Deno.test("readOptions() rejects a certificate without a key, and a key without a certificate", () => {
   const message = "Cannot use TLS: expected --tls-cert and --tls-key together";
   assertEquals(messageOf(() => optionsOf(["--tls-cert=a.pem"])), message);
   assertEquals(messageOf(() => optionsOf(["--tls-key=a.pem"])), message);
-  assertEquals(optionsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"], "b.pem");
+  assertEquals(
+    optionsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"],
+    "b.pem",
+  );
 });
 
 Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
@@ -349,7 +535,9 @@ Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", ()
 Deno.test("readOptions() truncates long values in messages", () => {
   assertEquals(
     messageOf(() => optionsOf([`--port=${"9".repeat(10_000)}`])),
-    `Cannot read --port: expected an integer from 0 to 65535, got "${"9".repeat(200)}"`,
+    `Cannot read --port: expected an integer from 0 to 65535, got "${
+      "9".repeat(200)
+    }"`,
   );
 });
 
@@ -368,76 +556,141 @@ for (const [args, strict] of SWITCHES) {
 }
 
 Deno.test("parseCommandLine() accepts a value after an equals sign or in the next argument", () => {
-  assertEquals(flagsOf("--port=9000", "--kv", "a b", "--hostname", "::", "--env-file=a=b"), {
-    "port": "9000",
-    "kv": "a b",
-    "hostname": "::",
-    "env-file": "a=b",
-  });
+  assertEquals(
+    flagsOf("--port=9000", "--kv", "a b", "--hostname", "::", "--env-file=a=b"),
+    {
+      "port": "9000",
+      "kv": "a b",
+      "hostname": "::",
+      "env-file": "a=b",
+    },
+  );
 });
 
 Deno.test("parseCommandLine() accepts a value that begins with one dash", () => {
-  assertEquals(flagsOf("--port", "-1", "--kv", "-", "--env-file=--x"), { "port": "-1", "kv": "-", "env-file": "--x" });
+  assertEquals(flagsOf("--port", "-1", "--kv", "-", "--env-file=--x"), {
+    "port": "-1",
+    "kv": "-",
+    "env-file": "--x",
+  });
 });
 
 Deno.test("parseCommandLine() does not use the next option as a value", () => {
   assertEquals(flagsOf("--port", "--strict"), { port: "", strict: "true" });
 });
 
-for (const args of [["--port"], ["--port="], ["--port", ""], ["--port", "--strict"]]) {
+for (
+  const args of [["--port"], ["--port="], ["--port", ""], [
+    "--port",
+    "--strict",
+  ]]
+) {
   Deno.test(`readOptions() rejects ${JSON.stringify(args)}`, () => {
-    const message = 'Cannot read --port: expected an integer from 0 to 65535, got ""';
+    const message =
+      'Cannot read --port: expected an integer from 0 to 65535, got ""';
     assertEquals(messageOf(() => optionsOf(args)), message);
   });
 }
 
-for (const name of OPTION_NAMES.filter((name) => !["boolean", "list"].includes(OPTIONS[name].type))) {
+for (
+  const name of OPTION_NAMES.filter((name) =>
+    !["boolean", "list"].includes(OPTIONS[name].type)
+  )
+) {
   Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
     const message = `Cannot use --${name} twice: expected one value`;
-    assertEquals(messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])), message);
-    assertEquals(messageOf(() => parseCommandLine([`--${name}`, "1", "--strict", `--${name}`, "1"])), message);
+    assertEquals(
+      messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])),
+      message,
+    );
+    assertEquals(
+      messageOf(() =>
+        parseCommandLine([`--${name}`, "1", "--strict", `--${name}`, "1"])
+      ),
+      message,
+    );
   });
 }
 
 Deno.test("parseCommandLine() combines the values of a repeated list flag", () => {
-  assertEquals(flagsOf("--allowed-origins=a,b", "--trusted-proxies=1", "--allowed-origins", "c"), {
-    "allowed-origins": "a,b,c",
-    "trusted-proxies": "1",
-  });
+  assertEquals(
+    flagsOf(
+      "--allowed-origins=a,b",
+      "--trusted-proxies=1",
+      "--allowed-origins",
+      "c",
+    ),
+    {
+      "allowed-origins": "a,b,c",
+      "trusted-proxies": "1",
+    },
+  );
 });
 
 Deno.test("readOptions() ignores the empty values of a repeated list flag", () => {
-  const [valid, empty] = ["--allowed-origins=https://a.example", "--allowed-origins="];
+  const [valid, empty] = [
+    "--allowed-origins=https://a.example",
+    "--allowed-origins=",
+  ];
   for (const args of [[valid, empty], [empty, valid]]) {
     assertEquals(optionsOf(args)["allowed-origins"], ["https://a.example"]);
   }
 });
 
-for (const args of [["--allowed-origins"], ["--allowed-origins", "--strict"], ["-trusted-proxies", "-port=1"]]) {
+for (
+  const args of [["--allowed-origins"], ["--allowed-origins", "--strict"], [
+    "-trusted-proxies",
+    "-port=1",
+  ]]
+) {
   Deno.test(`parseCommandLine() rejects ${args.join(" ")}, which has no value`, () => {
     const message = messageOf(() => parseCommandLine(args));
-    assertEquals(/^Cannot read --[a-z-]+: expected .*, got nothing$/.test(message), true, message);
+    assertEquals(
+      /^Cannot read --[a-z-]+: expected .*, got nothing$/.test(message),
+      true,
+      message,
+    );
   });
 }
 
 for (const origin of ["*", "https://*.example.com", "*.example.com"]) {
   Deno.test(`readOptions() rejects ${origin} as an allowed origin`, () => {
-    const expected = "origins such as https://app.example.com, without wildcards, separated by commas";
+    const expected =
+      "origins such as https://app.example.com, without wildcards, separated by commas";
     assertEquals(
-      messageOf(() => optionsOf([`--allowed-origins=https://a.example,${origin}`])),
-      `Cannot read --allowed-origins: expected ${expected}, got "${redactUrl(`https://a.example,${origin}`)}"`,
+      messageOf(() =>
+        optionsOf([`--allowed-origins=https://a.example,${origin}`])
+      ),
+      `Cannot read --allowed-origins: expected ${expected}, got "${
+        redactUrl(`https://a.example,${origin}`)
+      }"`,
     );
   });
 }
 
 Deno.test("readOptions() rejects a directory together with an upstream", () => {
   const expected = "expected one of them, or --mode to select one";
-  const message = messageOf(() => optionsOf(["--static-dir=dist", "--upstream=up.example"]));
-  assertEquals(message, `Cannot serve both --static-dir and --upstream: ${expected}`);
+  const message = messageOf(() =>
+    optionsOf(["--static-dir=dist", "--upstream=up.example"])
+  );
+  assertEquals(
+    message,
+    `Cannot serve both --static-dir and --upstream: ${expected}`,
+  );
 });
 
 Deno.test("parseCommandLine() accepts flags with one dash, like Go", () => {
-  const args = ["-port", "9000", "-hot-reload", "-strict=1", "-kv=a", "-env-file", "-", "-hostname", "::"];
+  const args = [
+    "-port",
+    "9000",
+    "-hot-reload",
+    "-strict=1",
+    "-kv=a",
+    "-env-file",
+    "-",
+    "-hostname",
+    "::",
+  ];
   assertEquals(flagsOf(...args), {
     "port": "9000",
     "hot-reload": "true",
@@ -452,8 +705,16 @@ Deno.test("parseCommandLine() accepts flags with one dash, like Go", () => {
 
 Deno.test("readOptions() rejects an upstream without repeating its credentials", () => {
   const expected = "expected a URL such as http://127.0.0.1:3000, or host:port";
-  for (const upstream of ["http://me:s3cret@up.example", "me:s3cret@up.example", "http://me:s3/cret@up.example:x"]) {
-    const host = `${upstream.startsWith("http") ? "http://" : ""}…${upstream.slice(upstream.indexOf("@"))}`;
+  for (
+    const upstream of [
+      "http://me:s3cret@up.example",
+      "me:s3cret@up.example",
+      "http://me:s3/cret@up.example:x",
+    ]
+  ) {
+    const host = `${upstream.startsWith("http") ? "http://" : ""}…${
+      upstream.slice(upstream.indexOf("@"))
+    }`;
     assertEquals(
       messageOf(() => optionsOf([`--upstream=${upstream}`])),
       `Cannot read --upstream: ${expected}, got "${host}"`,
@@ -480,43 +741,107 @@ Deno.test("parseCommandLine() recognizes --help and --version", () => {
       parsed("--version"),
       parsed("--version", "-h"),
     ],
-    [[false, false], [true, false], [true, false], [true, false], [false, true], [true, true]],
+    [
+      [false, false],
+      [true, false],
+      [true, false],
+      [true, false],
+      [false, true],
+      [true, true],
+    ],
   );
 });
 
 const REJECTED: readonly (readonly [args: string[], message: string])[] = [
-  [["--prot=8080"], "Cannot use --prot: there is no such option; did you mean --port?"],
+  [
+    ["--prot=8080"],
+    "Cannot use --prot: there is no such option; did you mean --port?",
+  ],
   [
     ["--hot-reload-poll-interval=5s"], // so called in the documents of REP
     "Cannot use --hot-reload-poll-interval: there is no such option; did you mean --poll-interval?",
   ],
-  [["dev"], 'Cannot run "dev": expected --upstream URL or --static-dir DIR instead'],
-  [["--Port", "1"], "Cannot use --Port: there is no such option; did you mean --port?"],
-  [["-prot", "1"], "Cannot use -prot: there is no such option; did you mean --port?"],
-  [["-no-strict"], "Cannot use -no-strict: there is no such option; did you mean --strict?"],
+  [
+    ["dev"],
+    'Cannot run "dev": expected --upstream URL or --static-dir DIR instead',
+  ],
+  [
+    ["--Port", "1"],
+    "Cannot use --Port: there is no such option; did you mean --port?",
+  ],
+  [
+    ["-prot", "1"],
+    "Cannot use -prot: there is no such option; did you mean --port?",
+  ],
+  [
+    ["-no-strict"],
+    "Cannot use -no-strict: there is no such option; did you mean --strict?",
+  ],
   [["-V"], "Cannot use -V: there is no such option; did you mean --version?"],
   [["-v"], "Cannot use -v: there is no such option; did you mean --version?"],
   [["-p", "1"], "Cannot use -p: there is no such option; did you mean --port?"],
-  [["--hot_reload"], "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?"],
+  [
+    ["--hot_reload"],
+    "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?",
+  ],
   [
     ["--alowed-origins=https://a.example"],
     "Cannot use --alowed-origins: there is no such option; did you mean --allowed-origins?",
   ],
-  [["--hepl"], "Cannot use --hepl: there is no such option; did you mean --help?"],
-  [["--no-port"], "Cannot use --no-port: there is no such option; did you mean --port?"],
-  [["--no-port=3"], "Cannot use --no-port: there is no such option; did you mean --port?"],
-  [["--no-strict=true"], "Cannot use --no-strict with a value: expected --strict or --no-strict"],
-  [["--port.x=1"], "Cannot use --port.x: there is no such option; did you mean --port?"],
-  [["--__proto__=1"], "Cannot use --__proto__: there is no such option; did you mean --port?"],
-  [["---port=1"], "Cannot use ---port: there is no such option; did you mean --port?"],
+  [
+    ["--hepl"],
+    "Cannot use --hepl: there is no such option; did you mean --help?",
+  ],
+  [
+    ["--no-port"],
+    "Cannot use --no-port: there is no such option; did you mean --port?",
+  ],
+  [
+    ["--no-port=3"],
+    "Cannot use --no-port: there is no such option; did you mean --port?",
+  ],
+  [
+    ["--no-strict=true"],
+    "Cannot use --no-strict with a value: expected --strict or --no-strict",
+  ],
+  [
+    ["--port.x=1"],
+    "Cannot use --port.x: there is no such option; did you mean --port?",
+  ],
+  [
+    ["--__proto__=1"],
+    "Cannot use --__proto__: there is no such option; did you mean --port?",
+  ],
+  [
+    ["---port=1"],
+    "Cannot use ---port: there is no such option; did you mean --port?",
+  ],
   [["serve"], 'Cannot use "serve": expected options only; see --help'],
   [["lst"], 'Cannot run "lst": there is no such command; did you mean list?'],
-  [["vaildate", "--json"], 'Cannot run "vaildate": there is no such command; did you mean validate?'],
-  [["help"], 'Cannot run "help": there is no such command; did you mean --help?'],
-  [["--kv", "x", "list"], "Cannot list: expected the command before all options"],
-  [["--strict", "true"], 'Cannot use "true": expected options only; see --help'],
-  [["--port=1", "9000"], 'Cannot use "9000": expected options only; see --help'],
-  [["--port=1", "--", "--strict"], 'Cannot use "--strict": expected options only; see --help'],
+  [
+    ["vaildate", "--json"],
+    'Cannot run "vaildate": there is no such command; did you mean validate?',
+  ],
+  [
+    ["help"],
+    'Cannot run "help": there is no such command; did you mean --help?',
+  ],
+  [
+    ["--kv", "x", "list"],
+    "Cannot list: expected the command before all options",
+  ],
+  [
+    ["--strict", "true"],
+    'Cannot use "true": expected options only; see --help',
+  ],
+  [
+    ["--port=1", "9000"],
+    'Cannot use "9000": expected options only; see --help',
+  ],
+  [
+    ["--port=1", "--", "--strict"],
+    'Cannot use "--strict": expected options only; see --help',
+  ],
   [["-"], 'Cannot use "-": expected options only; see --help'],
   [[""], 'Cannot use "": expected options only; see --help'],
   [["--help", "port"], 'Cannot use "port": expected options only; see --help'],
@@ -529,7 +854,12 @@ for (const [args, message] of REJECTED) {
 }
 
 Deno.test("parseCommandLine() does not repeat the value of an unknown flag", () => {
-  assertEquals(messageOf(() => parseCommandLine(["--master-key=s3cret"])).includes("s3cret"), false);
+  assertEquals(
+    messageOf(() => parseCommandLine(["--master-key=s3cret"])).includes(
+      "s3cret",
+    ),
+    false,
+  );
 });
 
 Deno.test("environmentWarnings() names what is misspelled, but no option, master key or service link", () => {
@@ -549,7 +879,9 @@ Deno.test("environmentWarnings() names what is misspelled, but no option, master
   ];
   assertEquals(
     environmentWarnings(Object.fromEntries(names.map((name) => [name, "x"]))),
-    ["PROT", "hot_reload", ""].map((name) => `REP_GATEWAY_${name} is not an option and is ignored`),
+    ["PROT", "hot_reload", ""].map((name) =>
+      `REP_GATEWAY_${name} is not an option and is ignored`
+    ),
   );
 });
 
@@ -568,7 +900,12 @@ Deno.test("no message about options contains the credentials of a URL", () => {
     [`--upstreem=${url}`],
   ];
   for (const args of lines) {
-    const read = () => readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+    const read = () =>
+      readOptions({
+        flags: parseCommandLine(args).flags,
+        environment: {},
+        manifest: {},
+      });
     const { message } = assertThrows(read, UsageError);
     assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
   }

@@ -1,6 +1,9 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
-import { parseCommandLine, readOptions } from "../../../src/cli/options/read_options.ts";
+import {
+  parseCommandLine,
+  readOptions,
+} from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
 import { resolveOptions } from "../../../src/gateway_options.ts";
 import { silentLog } from "../../../src/observe/log.ts";
@@ -12,20 +15,30 @@ type Converted = ReturnType<typeof toGatewayOptions>;
 /** Parses a command line and converts its options. */
 function convert(...args: string[]): Converted {
   return toGatewayOptions(
-    readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }),
+    readOptions({
+      flags: parseCommandLine(args).flags,
+      environment: {},
+      manifest: {},
+    }),
     { clock: systemClock, log: silentLog },
   );
 }
 
 /** For every option of the gateway that has a value: a flag that sets it, and the value. */
 const CASES: {
-  [N in Exclude<keyof Converted, "variables" | "sourceOf" | "manifest">]: readonly [flag: string, value: Converted[N]];
+  [N in Exclude<keyof Converted, "variables" | "sourceOf" | "manifest">]:
+    readonly [flag: string, value: Converted[N]];
 } = {
   strict: ["--strict", true],
   manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
   hotReload: ["--hot-reload", true],
-  allowedOrigins: ["--allowed-origins=https://app.example.com", ["https://app.example.com"]],
-  allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", ["app.example.com", "*.example.org"]],
+  allowedOrigins: ["--allowed-origins=https://app.example.com", [
+    "https://app.example.com",
+  ]],
+  allowedHosts: ["--allowed-hosts=app.example.com,*.example.org", [
+    "app.example.com",
+    "*.example.org",
+  ]],
   trustedProxies: ["--trusted-proxies=10.0.0.0/8,::1", ["10.0.0.0/8", "::1"]],
   sessionKeyTtlMs: ["--session-key-ttl=7s", 7_000],
   sessionKeyMaxRate: ["--session-key-max-rate=11", 11],
@@ -40,13 +53,21 @@ const CASES: {
   preserveHost: ["--preserve-host", true],
   staticCacheBytes: ["--static-cache=1MiB", 1_048_576],
   staticDir: ["--static-dir=dist", "dist"],
-  upstream: ["--upstream=127.0.0.1:3000/base", new URL("http://127.0.0.1:3000/base")],
+  upstream: [
+    "--upstream=127.0.0.1:3000/base",
+    new URL("http://127.0.0.1:3000/base"),
+  ],
   upstreamTimeoutMs: ["--upstream-timeout=5s", 5_000],
   maxTransfers: ["--max-transfers=7", 7],
   rejectWebsockets: ["--reject-websockets", true],
 };
 
-for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES, readonly [string, unknown]][]) {
+for (
+  const [name, [flag, value]] of Object.entries(CASES) as [
+    keyof typeof CASES,
+    readonly [string, unknown],
+  ][]
+) {
   Deno.test(`toGatewayOptions() converts ${flag} to ${name}`, () => {
     assertEquals<unknown>(convert(flag)[name], value);
     assertNotEquals<unknown>(convert()[name], value);
@@ -54,8 +75,15 @@ for (const [name, [flag, value]] of Object.entries(CASES) as [keyof typeof CASES
 }
 
 Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
-  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } = resolveOptions({});
-  const { variables: _variables, manifest: _manifest, manifestPath, trustedProxies, ...converted } = convert();
+  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } =
+    resolveOptions({});
+  const {
+    variables: _variables,
+    manifest: _manifest,
+    manifestPath,
+    trustedProxies,
+    ...converted
+  } = convert();
   const { maxStreamsPerClient, sourceOf, ...others } = converted;
   assertEquals({ ...defaults, ...others }, defaults);
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
@@ -66,7 +94,11 @@ Deno.test("toGatewayOptions() returns options that are valid for the gateway, an
 
 Deno.test("toGatewayOptions() reads every option but those of the process", () => {
   const read = new Set<string>();
-  const options = readOptions({ flags: parseCommandLine([]).flags, environment: {}, manifest: {} });
+  const options = readOptions({
+    flags: parseCommandLine([]).flags,
+    environment: {},
+    manifest: {},
+  });
   const recorded = new Proxy(options, {
     get(target, name) {
       read.add(String(name));
@@ -95,9 +127,13 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
     "b.env": "REP_PUBLIC_CONVERTED=b",
   });
   const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
-  const manifest = await directory.write("rep.yaml", 'version: "0.1.0"\nvariables: {}');
+  const manifest = await directory.write(
+    "rep.yaml",
+    'version: "0.1.0"\nvariables: {}',
+  );
   const read = async (...args: string[]) => {
-    const { environment, manifest } = await resolveOptions(convert(...args)).read();
+    const { environment, manifest } = await resolveOptions(convert(...args))
+      .read();
     return [environment.REP_PUBLIC_CONVERTED, manifest];
   };
   assertEquals([

@@ -28,19 +28,29 @@ async function openSource(...paths: string[]) {
   };
 }
 
-async function issuesOf(result: Promise<Environment>): Promise<readonly string[]> {
+async function issuesOf(
+  result: Promise<Environment>,
+): Promise<readonly string[]> {
   return (await assertRejects(() => result, ConfigurationError)).issues;
 }
 
 Deno.test("EnvSource.read() returns updates and additions at once", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_E=" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_E=",
+  });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=2\nREP_B=3\nREP_E=");
-  assertEquals(await source.readAtOnce(), { REP_A: "2", REP_B: "3", REP_E: "" });
+  assertEquals(await source.readAtOnce(), {
+    REP_A: "2",
+    REP_B: "3",
+    REP_E: "",
+  });
 });
 
 Deno.test("EnvSource.read() returns a deletion after it has read it again half a second later", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_B=2\n",
+  });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=1\n");
   const { result } = await source.beginRead();
@@ -54,19 +64,28 @@ Deno.test("EnvSource.read() returns a deletion after it has read it again half a
 });
 
 Deno.test("EnvSource.read() returns no deletion that was a file being written", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_B=2\n",
+  });
   const source = await openSource(directory.at("app.env"));
-  for (const partial of ["", "REP_A=1", "REP_A=1\nREP_B=", "REP_A=1\nREP_B=22"]) {
+  for (
+    const partial of ["", "REP_A=1", "REP_A=1\nREP_B=", "REP_A=1\nREP_B=22"]
+  ) {
     await directory.write("app.env", partial);
     const { result } = await source.beginRead();
     await directory.write("app.env", "REP_A=1\nREP_B=3\n");
     await source.clock.tick(500);
-    assertEquals([partial, await result], [partial, { REP_A: "1", REP_B: "3" }]);
+    assertEquals([partial, await result], [partial, {
+      REP_A: "1",
+      REP_B: "3",
+    }]);
   }
 });
 
 Deno.test("EnvSource.read() returns no deletion while a file changes", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_B=2\n",
+  });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=2\n");
   const { result } = await source.beginRead();
@@ -102,7 +121,9 @@ Deno.test("EnvSource.read() reads a directory again from which a variable has di
 });
 
 Deno.test("EnvSource.read() confirms each deletion that is found while it confirms another", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\nREP_C=3" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_B=2\nREP_C=3",
+  });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=1\nREP_B=2");
   const { result } = await source.beginRead();
@@ -124,7 +145,8 @@ Deno.test("EnvSource.read() rejects a file that is different in each of ten read
     await directory.write("app.env", `REP_N${n}=1`);
     await source.clock.tick(500);
   }
-  const detail = "expected a file that stays the same, but it changed in 10 reads";
+  const detail =
+    "expected a file that stays the same, but it changed in 10 reads";
   assertEquals(await issuesOf(result), [`"${path}": ${detail}`]);
 });
 
@@ -154,8 +176,11 @@ Deno.test("EnvSource.read() rejects a directory that became empty", async () => 
   await Deno.remove(directory.at("mount/REP_A"));
   const { result } = await source.beginRead();
   await source.clock.tick(500);
-  const detail = "expected files, got an empty directory that was not empty before";
-  assertEquals(await issuesOf(result), [`"${directory.at("mount")}": ${detail}`]);
+  const detail =
+    "expected files, got an empty directory that was not empty before";
+  assertEquals(await issuesOf(result), [
+    `"${directory.at("mount")}": ${detail}`,
+  ]);
 });
 
 Deno.test("EnvSource.read() accepts a file that is empty from the beginning", async () => {
@@ -167,7 +192,9 @@ Deno.test("EnvSource.read() accepts a file that is empty from the beginning", as
 });
 
 Deno.test("EnvSource.read() compares with the last valid file after an invalid one", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\nREP_B=2\n" });
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_A=1\nREP_B=2\n",
+  });
   const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "REP_A=1\nREP_B");
   await assertRejects(() => source.readAtOnce(), ConfigurationError);
@@ -178,7 +205,10 @@ Deno.test("EnvSource.read() compares with the last valid file after an invalid o
 });
 
 Deno.test("EnvSource.read() lets each file override the ones before it, and confirms what any of them has lost", async () => {
-  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "REP_B=2\n#\n" });
+  await using directory = await TempDirectory.make({
+    "a.env": "REP_A=1\nREP_B=1\n",
+    "b.env": "REP_B=2\n#\n",
+  });
   const source = await openSource(directory.at("a.env"), directory.at("b.env"));
   assertEquals(await source.readAtOnce(), { REP_A: "1", REP_B: "2" });
   await directory.write("b.env", "#\n");
@@ -188,7 +218,10 @@ Deno.test("EnvSource.read() lets each file override the ones before it, and conf
 });
 
 Deno.test("EnvSource.read() returns no deletion while a variable moves from one file to another", async () => {
-  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\nREP_B=1\n", "b.env": "#\n" });
+  await using directory = await TempDirectory.make({
+    "a.env": "REP_A=1\nREP_B=1\n",
+    "b.env": "#\n",
+  });
   const source = await openSource(directory.at("a.env"), directory.at("b.env"));
   await directory.write("a.env", "REP_A=1\n");
   const { result } = await source.beginRead();
@@ -200,7 +233,10 @@ Deno.test("EnvSource.read() returns no deletion while a variable moves from one 
 });
 
 Deno.test("EnvSource.read() reports the issues of all files in their order, and changes nothing", async () => {
-  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\n", "b.env": "REP_B=2\n" });
+  await using directory = await TempDirectory.make({
+    "a.env": "REP_A=1\n",
+    "b.env": "REP_B=2\n",
+  });
   const [a, b] = [directory.at("a.env"), directory.at("b.env")];
   const source = await openSource(a, b);
   await directory.write("a.env", "REP_A\n");
@@ -214,5 +250,7 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
   await directory.write("b.env", "REP_B=2\n");
   const { result } = await source.beginRead();
   await source.clock.tick(500);
-  assertEquals((await issuesOf(result)).map((issue) => issue.split(": ")[0]), [`"${a}"`]);
+  assertEquals((await issuesOf(result)).map((issue) => issue.split(": ")[0]), [
+    `"${a}"`,
+  ]);
 });

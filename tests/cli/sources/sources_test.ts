@@ -14,13 +14,23 @@ import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 
 function options(some: Partial<SourceOptions>): SourceOptions {
-  return { "env-file": [], "watch-path": undefined, manifest: undefined, "hot-reload-mode": "signal", ...some };
+  return {
+    "env-file": [],
+    "watch-path": undefined,
+    manifest: undefined,
+    "hot-reload-mode": "signal",
+    ...some,
+  };
 }
 
 const CONTEXT = { clock: systemClock, log: silentLog };
 
 /** Runs a function with a variable in the environment of the process. */
-async function withVariable(name: string, value: string, run: () => Promise<void>): Promise<void> {
+async function withVariable(
+  name: string,
+  value: string,
+  run: () => Promise<void>,
+): Promise<void> {
   Deno.env.set(name, value);
   try {
     await run();
@@ -34,8 +44,13 @@ async function messageOf(promise: Promise<unknown>): Promise<string> {
 }
 
 Deno.test("createSources() lets the environment override the env file", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file" });
-  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), CONTEXT);
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_PUBLIC_SRC_A=file\nREP_PUBLIC_SRC_B=file",
+  });
+  const { variables } = createSources(
+    options({ "env-file": [directory.at("app.env")] }),
+    CONTEXT,
+  );
   await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
     const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
     assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
@@ -43,53 +58,89 @@ Deno.test("createSources() lets the environment override the env file", async ()
 });
 
 Deno.test("createSources() logs once what is set in an env file without effect, and no value", async () => {
-  const text = "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1\nREP_GATEWAY_PORT=9000\n";
+  const text =
+    "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1\nREP_GATEWAY_PORT=9000\n";
   await using directory = await TempDirectory.make({ "app.env": text });
   const { log, lines } = captureLog();
-  const { variables } = createSources(options({ "env-file": [directory.at("app.env")] }), { ...CONTEXT, log });
+  const { variables } = createSources(
+    options({ "env-file": [directory.at("app.env")] }),
+    { ...CONTEXT, log },
+  );
   await withVariable("REP_PUBLIC_SRC_A", "CANARY", async () => {
     for (let read = 0; read < 2; read++) await variables();
   });
-  assertEquals(lines.map(({ level, msg, variable_name, variables }) => [level, msg, variable_name ?? variables]), [
-    ["WARN", "rep.config.suspicious_name", "REP_GATEWAY_PORT"],
-    ["INFO", "rep.config.overridden", ["REP_PUBLIC_SRC_A"]],
-  ]);
+  assertEquals(
+    lines.map((
+      { level, msg, variable_name, variables },
+    ) => [level, msg, variable_name ?? variables]),
+    [
+      ["WARN", "rep.config.suspicious_name", "REP_GATEWAY_PORT"],
+      ["INFO", "rep.config.overridden", ["REP_PUBLIC_SRC_A"]],
+    ],
+  );
   assertEquals(JSON.stringify(lines).includes("CANARY"), false);
 });
 
 Deno.test("createSources() lets each env file override the ones before it", async () => {
-  const files = { "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1", "b.env": "REP_PUBLIC_SRC_B=2" };
+  const files = {
+    "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1",
+    "b.env": "REP_PUBLIC_SRC_B=2",
+  };
   await using directory = await TempDirectory.make(files);
   const read = (...names: string[]) =>
-    createSources(options({ "env-file": names.map((name) => directory.at(name)) }), CONTEXT).variables();
+    createSources(
+      options({ "env-file": names.map((name) => directory.at(name)) }),
+      CONTEXT,
+    ).variables();
   const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
   assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
   assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
 });
 
 Deno.test("createSources() reports every env file that cannot be read", async () => {
-  await using directory = await TempDirectory.make({ "a.env": "REP_PUBLIC_SRC_A=1" });
+  await using directory = await TempDirectory.make({
+    "a.env": "REP_PUBLIC_SRC_A=1",
+  });
   const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
   const { issues } = await assertRejects(
     () => createSources(options({ "env-file": names }), CONTEXT).variables(),
     ConfigurationError,
   );
   assertEquals(
-    (issues as string[]).map((issue) => issue.slice(0, issue.lastIndexOf('"') + 1)).toSorted(),
-    ["x.env", "y.env"].map((name) => `Cannot read --env-file "${directory.at(name)}"`),
+    (issues as string[]).map((issue) =>
+      issue.slice(0, issue.lastIndexOf('"') + 1)
+    ).toSorted(),
+    ["x.env", "y.env"].map((name) =>
+      `Cannot read --env-file "${directory.at(name)}"`
+    ),
   );
 });
 
-const MANIFESTS = { a: 'version: "0.1.0"\nvariables: {}', b: 'version: "0.2.0"\nvariables: {}' };
+const MANIFESTS = {
+  a: 'version: "0.1.0"\nvariables: {}',
+  b: 'version: "0.2.0"\nvariables: {}',
+};
 
 Deno.test("createSources() reads the files anew each time", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "REP_PUBLIC_SRC_A=1", ".rep.yaml": MANIFESTS.a });
-  const paths = { "env-file": [directory.at("app.env")], manifest: directory.at(".rep.yaml") };
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_PUBLIC_SRC_A=1",
+    ".rep.yaml": MANIFESTS.a,
+  });
+  const paths = {
+    "env-file": [directory.at("app.env")],
+    manifest: directory.at(".rep.yaml"),
+  };
   const { variables, manifest } = createSources(options(paths), CONTEXT);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["1", MANIFESTS.a]);
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
+    "1",
+    MANIFESTS.a,
+  ]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
   await directory.write(".rep.yaml", MANIFESTS.b);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], ["2", MANIFESTS.b]);
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
+    "2",
+    MANIFESTS.b,
+  ]);
 });
 
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
@@ -97,20 +148,30 @@ Deno.test("createSources() rejects a manifest with invalid settings at a reload"
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
   const path = directory.at(".rep.yaml");
   const { manifest } = createSources(options({ manifest: path }), CONTEXT);
-  const { issues } = await assertRejects(async () => await manifest?.(), ConfigurationError);
-  assertEquals(issues, [`Cannot use the manifest "${path}": settings.hot_reload: expected true or false, got 1`]);
+  const { issues } = await assertRejects(
+    async () => await manifest?.(),
+    ConfigurationError,
+  );
+  assertEquals(issues, [
+    `Cannot use the manifest "${path}": settings.hot_reload: expected true or false, got 1`,
+  ]);
 });
 
 /** Runs a program of the system. */
 async function run(program: string, ...args: string[]): Promise<void> {
-  assertEquals((await new Deno.Command(program, { args }).output()).success, true);
+  assertEquals(
+    (await new Deno.Command(program, { args }).output()).success,
+    true,
+  );
 }
 
 Deno.test({
   name: "createSources() reads regular files only, and none of more than 4 MiB",
   ignore: Deno.build.os === "windows",
   async fn() {
-    await using directory = await TempDirectory.make({ "large": "#".repeat(4 * 1024 * 1024 + 1) });
+    await using directory = await TempDirectory.make({
+      "large": "#".repeat(4 * 1024 * 1024 + 1),
+    });
     await run("mkfifo", directory.at("fifo"));
     await Deno.mkdir(directory.at("mount"));
     await run("mkfifo", directory.at("mount/REP_PUBLIC_A"));
@@ -120,16 +181,22 @@ Deno.test({
       ["large", "expected at most 4194304 bytes in", "large"],
     ] as const;
     for (const [name, expected, where] of cases) {
-      const { variables } = createSources(options({ "env-file": [directory.at(name)] }), CONTEXT);
+      const { variables } = createSources(
+        options({ "env-file": [directory.at(name)] }),
+        CONTEXT,
+      );
       const path = directory.at(name);
       assertEquals(
         await messageOf(variables()),
-        `Cannot read --env-file "${path}": ${expected} '${directory.at(where)}'`,
+        `Cannot read --env-file "${path}": ${expected} '${
+          directory.at(where)
+        }'`,
       );
     }
     for (const path of [directory.at("fifo"), "/dev/zero"]) {
       const { manifest } = createSources(options({ manifest: path }), CONTEXT);
-      const expected = `Cannot read --manifest "${path}": expected a regular file, got '${path}'`;
+      const expected =
+        `Cannot read --manifest "${path}": expected a regular file, got '${path}'`;
       assertEquals(await messageOf(Promise.resolve(manifest?.())), expected);
     }
   },
@@ -137,9 +204,18 @@ Deno.test({
 
 Deno.test("readPaths() does not wait for a file system that does not answer", async () => {
   const clock = new WatchedClock();
-  const reading = messageOf(readPaths({ flag: "--env-file", paths: ["a.env"] }, () => new Promise(() => {}), clock));
+  const reading = messageOf(
+    readPaths(
+      { flag: "--env-file", paths: ["a.env"] },
+      () => new Promise(() => {}),
+      clock,
+    ),
+  );
   await clock.tick(15_000);
-  assertEquals(await reading, 'Cannot read --env-file "a.env": expected to be read within 15 s');
+  assertEquals(
+    await reading,
+    'Cannot read --env-file "a.env": expected to be read within 15 s',
+  );
 });
 
 Deno.test("createSources() returns no manifest if none is set", () => {
@@ -147,17 +223,33 @@ Deno.test("createSources() returns no manifest if none is set", () => {
 });
 
 Deno.test("createSources() reads --watch-path if it is watched and --env-file is not set", async () => {
-  await using directory = await TempDirectory.make({ REP_PUBLIC_SRC_A: "mounted", "app.env": "REP_PUBLIC_SRC_A=file" });
-  const watched = { "watch-path": directory.path, "hot-reload-mode": "file_watch" } as const;
+  await using directory = await TempDirectory.make({
+    REP_PUBLIC_SRC_A: "mounted",
+    "app.env": "REP_PUBLIC_SRC_A=file",
+  });
+  const watched = {
+    "watch-path": directory.path,
+    "hot-reload-mode": "file_watch",
+  } as const;
   const read = async (some: Partial<SourceOptions>) =>
     (await createSources(options(some), CONTEXT).variables()).REP_PUBLIC_SRC_A;
   assertEquals(await read(watched), "mounted");
-  assertEquals(await read({ ...watched, "env-file": [directory.at("app.env")] }), "file");
-  assertEquals(await read({ ...watched, "hot-reload-mode": "signal" }), undefined);
+  assertEquals(
+    await read({ ...watched, "env-file": [directory.at("app.env")] }),
+    "file",
+  );
+  assertEquals(
+    await read({ ...watched, "hot-reload-mode": "signal" }),
+    undefined,
+  );
 });
 
 Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifest", () => {
-  const all = options({ "watch-path": "w", "env-file": ["e", "f"], manifest: "m" });
+  const all = options({
+    "watch-path": "w",
+    "env-file": ["e", "f"],
+    manifest: "m",
+  });
   assertEquals([
     watchedPaths(all),
     watchedPaths({ ...all, "watch-path": undefined }),
@@ -169,12 +261,21 @@ Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifes
 Deno.test("createSources() reports the path that could not be read, and the reason", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("app.env");
-  const { variables, manifest } = createSources(options({ "env-file": [path], manifest: path }), CONTEXT);
-  assertEquals([await messageOf(variables()), await messageOf(Promise.resolve(manifest?.()))], [
+  const { variables, manifest } = createSources(
+    options({ "env-file": [path], manifest: path }),
+    CONTEXT,
+  );
+  assertEquals([
+    await messageOf(variables()),
+    await messageOf(Promise.resolve(manifest?.())),
+  ], [
     `Cannot read --env-file "${path}": No such file or directory (os error 2): stat '${path}'`,
     `Cannot read --manifest "${path}": No such file or directory (os error 2): stat '${path}'`,
   ]);
-  const watched = createSources(options({ "watch-path": path, "hot-reload-mode": "file_watch" }), CONTEXT);
+  const watched = createSources(
+    options({ "watch-path": path, "hot-reload-mode": "file_watch" }),
+    CONTEXT,
+  );
   assertEquals(
     await messageOf(watched.variables()),
     `Cannot read --watch-path "${path}": No such file or directory (os error 2): stat '${path}'`,
@@ -199,17 +300,25 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
   await using directory = await TempDirectory.make({ "app.env": valid });
   const path = directory.at("app.env");
   const clock = new WatchedClock();
-  const { variables } = createSources(options({ "env-file": [path] }), { clock, log: silentLog });
+  const { variables } = createSources(options({ "env-file": [path] }), {
+    clock,
+    log: silentLog,
+  });
   await using service = await setUp({}, { variables });
   const state = async () => {
-    const { status, variables } = await (await service.ask("/rep/health")).json();
-    const published = service.lines.filter(({ msg }) => msg === "rep.config.changed").length;
+    const { status, variables } = await (await service.ask("/rep/health"))
+      .json();
+    const published =
+      service.lines.filter(({ msg }) => msg === "rep.config.changed").length;
     return [status, variables.public, published];
   };
   assertEquals(await state(), ["healthy", 2, 2]);
   for (const invalid of INVALID) {
     await Deno.writeFile(path, invalid);
-    const reload = assertRejects(() => service.gateway.reload(), ConfigurationError);
+    const reload = assertRejects(
+      () => service.gateway.reload(),
+      ConfigurationError,
+    );
     if (invalid.length === 0) {
       await clock.waits(2); // one of them is the deadline of reading
       await clock.tick(500);
@@ -244,7 +353,9 @@ Deno.test("readTextFile() rejects a directory", async () => {
   );
 });
 
-Deno.test("readTextFile() reports a missing permission without prompting", { permissions: {} }, async () => {
+Deno.test("readTextFile() reports a missing permission without prompting", {
+  permissions: {},
+}, async () => {
   assertEquals(
     await messageOf(readTextFile("/etc/rep/app.env", "--env-file")),
     'Cannot read --env-file "/etc/rep/app.env": expected --allow-read=/etc/rep/app.env',

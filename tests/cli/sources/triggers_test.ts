@@ -1,20 +1,34 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { CommandOptions } from "../../../src/cli/options/option_table.ts";
-import { parseCommandLine, readOptions, UsageError } from "../../../src/cli/options/read_options.ts";
-import { checkTriggers, startTriggers } from "../../../src/cli/sources/triggers.ts";
+import {
+  parseCommandLine,
+  readOptions,
+  UsageError,
+} from "../../../src/cli/options/read_options.ts";
+import {
+  checkTriggers,
+  startTriggers,
+} from "../../../src/cli/sources/triggers.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 
 function optionsOf(args: readonly string[]): CommandOptions {
-  return readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} });
+  return readOptions({
+    flags: parseCommandLine(args).flags,
+    environment: {},
+    manifest: {},
+  });
 }
 
 /** Starts the triggers of a command line and counts the reloads. */
 function start(...args: string[]) {
   const clock = new WatchedClock();
   let reloads = 0;
-  const stop = startTriggers(optionsOf(args), () => reloads++, { clock, log: silentLog });
+  const stop = startTriggers(optionsOf(args), () => reloads++, {
+    clock,
+    log: silentLog,
+  });
   return {
     clock,
     stop,
@@ -27,7 +41,10 @@ function start(...args: string[]) {
 
 /** Returns the error message for a command line, which is the same for the check and for the start. */
 function messageOf(...args: string[]): string {
-  const { message } = assertThrows(() => checkTriggers(optionsOf(args)), UsageError);
+  const { message } = assertThrows(
+    () => checkTriggers(optionsOf(args)),
+    UsageError,
+  );
   assertEquals(assertThrows(() => start(...args), UsageError).message, message);
   return message;
 }
@@ -41,12 +58,20 @@ Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it 
   }
   triggers.stop();
   await triggers.clock.tick(60_000);
-  assertEquals([counted, triggers.reloads, triggers.clock.waiting], [[0, 1, 2, 3, 4], 4, 0]);
+  assertEquals([counted, triggers.reloads, triggers.clock.waiting], [
+    [0, 1, 2, 3, 4],
+    4,
+    0,
+  ]);
 });
 
 Deno.test("startTriggers() reloads after a change of a file in file_watch mode", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
-  using triggers = start("--hot-reload-mode=file_watch", "--env-file", directory.at("app.env"));
+  using triggers = start(
+    "--hot-reload-mode=file_watch",
+    "--env-file",
+    directory.at("app.env"),
+  );
   await directory.write("app.env", "2");
   await triggers.clock.waits(2); // one of them is polling
   await triggers.clock.tick(100);
@@ -71,13 +96,17 @@ Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", 
 Deno.test("checkTriggers() accepts what can be watched, and starts nothing", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
   for (const path of [directory.path, directory.at("app.env")]) {
-    checkTriggers(optionsOf(["--hot-reload-mode=file_watch", "--watch-path", path])); // a watcher would be reported as a leak
+    checkTriggers(
+      optionsOf(["--hot-reload-mode=file_watch", "--watch-path", path]),
+    ); // a watcher would be reported as a leak
   }
 });
 
 Deno.test("checkTriggers() checks no path in other modes", () => {
   for (const mode of ["signal", "poll"]) {
-    checkTriggers(optionsOf([`--hot-reload-mode=${mode}`, "--watch-path=/nowhere"]));
+    checkTriggers(
+      optionsOf([`--hot-reload-mode=${mode}`, "--watch-path=/nowhere"]),
+    );
   }
 });
 
@@ -97,7 +126,9 @@ Deno.test("checkTriggers() reports the path that cannot be watched, and the reas
   );
 });
 
-Deno.test("checkTriggers() reports a missing permission without prompting", { permissions: {} }, () => {
+Deno.test("checkTriggers() reports a missing permission without prompting", {
+  permissions: {},
+}, () => {
   assertEquals(
     messageOf("--hot-reload-mode=file_watch", "--watch-path=/config"),
     "Cannot watch /config: expected --allow-read=/config",

@@ -1,27 +1,51 @@
 import { assertEquals } from "@std/assert";
-import { parseCommandLine, readOptions } from "../../../src/cli/options/read_options.ts";
+import {
+  parseCommandLine,
+  readOptions,
+} from "../../../src/cli/options/read_options.ts";
 import { checkPermissions } from "../../../src/cli/start/check_permissions.ts";
 
 /** Checks the permissions for a command line. */
 function issuesOf(...args: string[]): Promise<string[]> {
-  return checkPermissions(readOptions({ flags: parseCommandLine(args).flags, environment: {}, manifest: {} }));
+  return checkPermissions(
+    readOptions({
+      flags: parseCommandLine(args).flags,
+      environment: {},
+      manifest: {},
+    }),
+  );
 }
 
 /** Options that require a permission, and the message if it is missing. */
 const CASES: readonly (readonly [args: string[], issue: string])[] = [
-  [["--static-dir=dist"], 'Cannot read --static-dir "dist": expected --allow-read=dist'],
+  [
+    ["--static-dir=dist"],
+    'Cannot read --static-dir "dist": expected --allow-read=dist',
+  ],
   [
     ["--mode=embedded"],
     'Cannot read --static-dir "/usr/share/nginx/html": expected --allow-read=/usr/share/nginx/html',
   ],
-  [["--manifest=rep.yaml"], 'Cannot read --manifest "rep.yaml": expected --allow-read=rep.yaml'],
-  [["--env-file=app.env"], 'Cannot read --env-file "app.env": expected --allow-read=app.env'],
+  [
+    ["--manifest=rep.yaml"],
+    'Cannot read --manifest "rep.yaml": expected --allow-read=rep.yaml',
+  ],
+  [
+    ["--env-file=app.env"],
+    'Cannot read --env-file "app.env": expected --allow-read=app.env',
+  ],
   [
     ["--watch-path=/config", "--hot-reload-mode=file_watch"],
     'Cannot read --watch-path "/config": expected --allow-read=/config',
   ],
-  [["--kv=kv.sqlite3"], 'Cannot open --kv "kv.sqlite3": expected --allow-read=kv.sqlite3'],
-  [["--kv=https://kv.example"], 'Cannot open --kv "https://kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN'],
+  [
+    ["--kv=kv.sqlite3"],
+    'Cannot open --kv "kv.sqlite3": expected --allow-read=kv.sqlite3',
+  ],
+  [
+    ["--kv=https://kv.example"],
+    'Cannot open --kv "https://kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+  ],
   [
     ["--kv=https://me:s3cret@kv.example"],
     'Cannot open --kv "https://…@kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
@@ -38,7 +62,10 @@ const CASES: readonly (readonly [args: string[], issue: string])[] = [
     ["--upstream=https://up.example/base"],
     'Cannot proxy to --upstream "https://up.example/base": expected --allow-net=up.example:443',
   ],
-  [["--upstream=[::1]:3000"], 'Cannot proxy to --upstream "http://[::1]:3000/": expected --allow-net=[::1]:3000'],
+  [
+    ["--upstream=[::1]:3000"],
+    'Cannot proxy to --upstream "http://[::1]:3000/": expected --allow-net=[::1]:3000',
+  ],
 ];
 
 for (const [args, issue] of CASES) {
@@ -59,7 +86,11 @@ Deno.test(
   "checkPermissions() requires no permission for defaults and the store in memory",
   { permissions: {} },
   async () => {
-    assertEquals([await issuesOf(), await issuesOf("--kv=:memory:"), await issuesOf("--watch-path=/config")], [
+    assertEquals([
+      await issuesOf(),
+      await issuesOf("--kv=:memory:"),
+      await issuesOf("--watch-path=/config"),
+    ], [
       [],
       [],
       [],
@@ -67,8 +98,15 @@ Deno.test(
   },
 );
 
-Deno.test("checkPermissions() reports all issues at once", { permissions: { read: ["key.pem"] } }, async () => {
-  const args = ["--static-dir=dist", "--tls-cert=cert.pem", "--tls-key=key.pem", "--env-file=app.env"];
+Deno.test("checkPermissions() reports all issues at once", {
+  permissions: { read: ["key.pem"] },
+}, async () => {
+  const args = [
+    "--static-dir=dist",
+    "--tls-cert=cert.pem",
+    "--tls-key=key.pem",
+    "--env-file=app.env",
+  ];
   assertEquals(await issuesOf(...args), [
     'Cannot read --static-dir "dist": expected --allow-read=dist',
     'Cannot read --env-file "app.env": expected --allow-read=app.env',
@@ -79,15 +117,22 @@ Deno.test("checkPermissions() reports all issues at once", { permissions: { read
   ]);
 });
 
-Deno.test("checkPermissions() requires to write a database", { permissions: { read: ["kv.sqlite3"] } }, async () => {
-  assertEquals(await issuesOf("--kv=kv.sqlite3"), ['Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3']);
+Deno.test("checkPermissions() requires to write a database", {
+  permissions: { read: ["kv.sqlite3"] },
+}, async () => {
+  assertEquals(await issuesOf("--kv=kv.sqlite3"), [
+    'Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3',
+  ]);
 });
 
 Deno.test(
   "checkPermissions() requires the network for a database server",
   { permissions: { env: ["DENO_KV_ACCESS_TOKEN"], net: ["kv.example:443"] } },
   async () => {
-    assertEquals([await issuesOf("--kv=https://kv.example"), await issuesOf("--kv=http://kv.example:4512")], [[], [
+    assertEquals([
+      await issuesOf("--kv=https://kv.example"),
+      await issuesOf("--kv=http://kv.example:4512"),
+    ], [[], [
       'Cannot open --kv "http://kv.example:4512": expected --allow-net=kv.example:4512',
     ]]);
   },
@@ -97,12 +142,21 @@ Deno.test(
   "checkPermissions() requires the network for every PostgreSQL server, and the files of its URL",
   { permissions: { env: true, net: ["a.example:5432", "[::1]:1"] } },
   async () => {
-    const issues = ["a.example,[::1]:1/db", "a.example,b.example:1/db", "a.example/db?password_file=pw"];
-    assertEquals(await Promise.all(issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`))), [
-      [],
-      ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
-      ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
-    ]);
+    const issues = [
+      "a.example,[::1]:1/db",
+      "a.example,b.example:1/db",
+      "a.example/db?password_file=pw",
+    ];
+    assertEquals(
+      await Promise.all(
+        issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`)),
+      ),
+      [
+        [],
+        ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
+        ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
+      ],
+    );
   },
 );
 

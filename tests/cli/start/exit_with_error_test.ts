@@ -4,18 +4,29 @@ import { runCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Returns the fields of `rep.start.failed` for a manifest with these variables. */
-async function startErrorOf(variables: Record<string, unknown>): Promise<{ detail: string; issues?: string[] }> {
+async function startErrorOf(
+  variables: Record<string, unknown>,
+): Promise<{ detail: string; issues?: string[] }> {
   const text = JSON.stringify({ version: "0.1.0", variables });
   await using directory = await TempDirectory.make({ "rep.yaml": text });
-  const { stdout } = await runCommand(["--port", "0", "--manifest", directory.at("rep.yaml")]);
+  const { stdout } = await runCommand([
+    "--port",
+    "0",
+    "--manifest",
+    directory.at("rep.yaml"),
+  ]);
   const line = stdout.trim().split("\n").at(-1) ?? "";
-  const { msg, detail, issues } = JSON.parse(line.replaceAll(directory.path, ""));
+  const { msg, detail, issues } = JSON.parse(
+    line.replaceAll(directory.path, ""),
+  );
   assertEquals(msg, "rep.start.failed");
   return issues === undefined ? { detail } : { detail, issues };
 }
 
 const EXPECTED = "expected one of public, sensitive, server, got nothing";
-const ISSUES = ["A", "B"].map((name) => `Cannot use the manifest "/rep.yaml": variables.${name}.tier: ${EXPECTED}`);
+const ISSUES = ["A", "B"].map((name) =>
+  `Cannot use the manifest "/rep.yaml": variables.${name}.tier: ${EXPECTED}`
+);
 
 Deno.test("exitWithStartError() logs a single issue as the detail only", async () => {
   assertEquals(await startErrorOf({ A: {} }), { detail: ISSUES[0] ?? "" });
@@ -23,7 +34,10 @@ Deno.test("exitWithStartError() logs a single issue as the detail only", async (
 
 Deno.test("exitWithStartError() logs several issues as a list only", async () => {
   const detail = "Cannot use the configuration: it has 2 issues";
-  assertEquals(await startErrorOf({ A: {}, B: {} }), { detail, issues: ISSUES });
+  assertEquals(await startErrorOf({ A: {}, B: {} }), {
+    detail,
+    issues: ISSUES,
+  });
 });
 
 Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {
@@ -35,7 +49,9 @@ Deno.test("isTextLog() reads --log-format, in every spelling, among invalid opti
     ["--log-format=json", "--log-format=text"],
     ["--log-format=TEXT"],
   ];
-  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], ["--log-formats=text"]];
+  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], [
+    "--log-formats=text",
+  ]];
   assertEquals(text.filter((args) => !isTextLog(args, {})), []);
   assertEquals(json.filter((args) => isTextLog(args, {})), []);
 });

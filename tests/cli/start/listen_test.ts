@@ -1,6 +1,16 @@
-import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import type { PeerAddress } from "../../../src/http/client_address.ts";
-import { listen, type Listener, type ListenOptions } from "../../../src/cli/start/listen.ts";
+import {
+  listen,
+  type Listener,
+  type ListenOptions,
+} from "../../../src/cli/start/listen.ts";
 import type { Tls } from "../../../src/cli/start/tls.ts";
 import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
 import { createGateway } from "../../../src/gateway.ts";
@@ -17,10 +27,19 @@ interface ListenStage extends AsyncDisposable {
 }
 
 const READY = Promise.resolve();
-const COMMON = { hostname: "127.0.0.1", tls: undefined, serves: "gateway", path: "", clock: systemClock, ready: READY };
+const COMMON = {
+  hostname: "127.0.0.1",
+  tls: undefined,
+  serves: "gateway",
+  path: "",
+  clock: systemClock,
+  ready: READY,
+};
 
 /** A gateway on a real port of this machine. */
-async function stage(options: Partial<ListenOptions> = {}): Promise<ListenStage> {
+async function stage(
+  options: Partial<ListenOptions> = {},
+): Promise<ListenStage> {
   const { log, lines } = captureLog();
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
   const gateway = await createGateway({ variables, log, hotReload: true });
@@ -44,30 +63,46 @@ const CLOSE = "Connection: close";
 async function send(port: number, text: string): Promise<string> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   try {
-    await writeAll(connection, Uint8Array.from(text, (character) => character.charCodeAt(0)));
+    await writeAll(
+      connection,
+      Uint8Array.from(text, (character) => character.charCodeAt(0)),
+    );
     if (!text.includes(CLOSE)) await connection.closeWrite(); // else the other side closes, when it has answered
     return await readAll(connection);
   } catch (error) {
-    if (error instanceof Deno.errors.ConnectionReset || error instanceof Deno.errors.BrokenPipe) return ""; // closed
+    if (
+      error instanceof Deno.errors.ConnectionReset ||
+      error instanceof Deno.errors.BrokenPipe
+    ) return ""; // closed
     throw error;
   }
 }
 
-async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
+async function writeAll(
+  connection: Deno.Conn,
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let sent = 0; sent < bytes.length;) {
+    sent += await connection.write(bytes.subarray(sent));
+  }
 }
 
 async function readAll(connection: Deno.Conn): Promise<string> {
   const decoder = new TextDecoder("latin1");
   const buffer = new Uint8Array(16 << 10);
   let text = "";
-  for (let read = await connection.read(buffer); read !== null; read = await connection.read(buffer)) {
+  for (
+    let read = await connection.read(buffer);
+    read !== null;
+    read = await connection.read(buffer)
+  ) {
     text += decoder.decode(buffer.subarray(0, read), { stream: true });
   }
   return text;
 }
 
-const statusOf = (response: string) => /^HTTP\/1\.[01] (\d{3}) /.exec(response)?.[1] ?? response;
+const statusOf = (response: string) =>
+  /^HTTP\/1\.[01] (\d{3}) /.exec(response)?.[1] ?? response;
 
 /** A request with one line of its own, and what ends it. */
 function request(line: string, ...headers: string[]): string {
@@ -78,10 +113,21 @@ Deno.test("listen() takes a free port, says so, and serves", async () => {
   await using set = await stage();
   const { port } = set.listener;
   const response = await fetch(`http://127.0.0.1:${port}/rep/health`);
-  assertEquals([response.status, (await response.json()).status], [200, "healthy"]);
-  const told = set.lines.filter(({ msg }) => msg === "rep.listening").map(({ time: _time, ...line }) => line);
+  assertEquals([response.status, (await response.json()).status], [
+    200,
+    "healthy",
+  ]);
+  const told = set.lines.filter(({ msg }) => msg === "rep.listening").map((
+    { time: _time, ...line },
+  ) => line);
   const url = `http://127.0.0.1:${port}/`;
-  assertEquals(told, [{ level: "INFO", msg: "rep.listening", serves: "gateway", url, port }]);
+  assertEquals(told, [{
+    level: "INFO",
+    msg: "rep.listening",
+    serves: "gateway",
+    url,
+    port,
+  }]);
 });
 
 Deno.test("listen() tells the handler who asks", async () => {
@@ -92,7 +138,10 @@ Deno.test("listen() tells the handler who asks", async () => {
       return Promise.resolve(new Response());
     },
   });
-  assertEquals(statusOf(await set.send(request("GET / HTTP/1.1", "Host: x"))), "200");
+  assertEquals(
+    statusOf(await set.send(request("GET / HTTP/1.1", "Host: x"))),
+    "200",
+  );
   assertEquals(peers.map(peerAddress), ["127.0.0.1"]);
 });
 
@@ -126,7 +175,12 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
 Deno.test("listen() rejects a port that is taken", async () => {
   await using set = await stage();
   const handler = () => Promise.resolve(new Response());
-  const options = { ...COMMON, port: set.listener.port, handler, log: captureLog().log };
+  const options = {
+    ...COMMON,
+    port: set.listener.port,
+    handler,
+    log: captureLog().log,
+  };
   assertThrows(() => listen(options), Deno.errors.AddrInUse);
 });
 
@@ -137,62 +191,197 @@ Deno.test({
     const handler = () => Promise.resolve(new Response());
     const options = { ...COMMON, port: 8080, handler, log: captureLog().log };
     for (
-      const [hostname, host] of [["127.0.0.1", "127.0.0.1:8080"], ["::1", "[::1]:8080"], ["::", "[::]:8080"]] as const
+      const [hostname, host] of [["127.0.0.1", "127.0.0.1:8080"], [
+        "::1",
+        "[::1]:8080",
+      ], ["::", "[::]:8080"]] as const
     ) {
-      const error = assertThrows(() => listen({ ...options, hostname }), Deno.errors.NotCapable);
-      assertEquals(error.message, `Cannot listen on ${host}: expected --allow-net`);
+      const error = assertThrows(
+        () => listen({ ...options, hostname }),
+        Deno.errors.NotCapable,
+      );
+      assertEquals(
+        error.message,
+        `Cannot listen on ${host}: expected --allow-net`,
+      );
     }
   },
 });
 
 /** What a client may send, and the status of the answer; "" is a connection that is closed without one. */
-const REQUESTS: readonly [what: string, text: string, status: string | RegExp][] = [
+const REQUESTS: readonly [
+  what: string,
+  text: string,
+  status: string | RegExp,
+][] = [
   ["a plain request", request("GET /rep/health HTTP/1.1", "Host: x"), "200"],
   ["HTTP/1.0 without a Host", "GET /rep/health HTTP/1.0\r\n\r\n", "200"],
   ["HTTP/1.1 without a Host", request("GET /rep/health HTTP/1.1"), "200"],
-  ["an absolute target", request("GET http://other.test/rep/health HTTP/1.1", "Host: x"), "200"],
-  ["headers of 10 KB", request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(10_240)}`), "200"],
-  ["a path of 10 KB", request(`GET /rep/${"a".repeat(10_240)} HTTP/1.1`, "Host: x"), "404"],
-  ["a path with dots", request("GET /rep/../rep/health HTTP/1.1", "Host: x"), "200"],
-  ["a path that looks like a host", request("GET //rep/health HTTP/1.1", "Host: x"), "404"],
-  ["an Origin of 10 KB", request("GET /rep/session-key HTTP/1.1", "Host: x", `Origin: ${"o".repeat(10_240)}`), "403"],
-  ["two Origins", request("GET /rep/session-key HTTP/1.1", "Host: x", "Origin: http://x", "Origin: http://x"), "403"],
+  [
+    "an absolute target",
+    request("GET http://other.test/rep/health HTTP/1.1", "Host: x"),
+    "200",
+  ],
+  [
+    "headers of 10 KB",
+    request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(10_240)}`),
+    "200",
+  ],
+  [
+    "a path of 10 KB",
+    request(`GET /rep/${"a".repeat(10_240)} HTTP/1.1`, "Host: x"),
+    "404",
+  ],
+  [
+    "a path with dots",
+    request("GET /rep/../rep/health HTTP/1.1", "Host: x"),
+    "200",
+  ],
+  [
+    "a path that looks like a host",
+    request("GET //rep/health HTTP/1.1", "Host: x"),
+    "404",
+  ],
+  [
+    "an Origin of 10 KB",
+    request(
+      "GET /rep/session-key HTTP/1.1",
+      "Host: x",
+      `Origin: ${"o".repeat(10_240)}`,
+    ),
+    "403",
+  ],
+  [
+    "two Origins",
+    request(
+      "GET /rep/session-key HTTP/1.1",
+      "Host: x",
+      "Origin: http://x",
+      "Origin: http://x",
+    ),
+    "403",
+  ],
   [
     "an X-Forwarded-For of 10 KB",
-    request("GET /rep/session-key HTTP/1.1", "Host: x", `X-Forwarded-For: ${"1,".repeat(5_120)}`),
+    request(
+      "GET /rep/session-key HTTP/1.1",
+      "Host: x",
+      `X-Forwarded-For: ${"1,".repeat(5_120)}`,
+    ),
     "200",
   ],
   // methods that the Request constructor would not let through
   ["the method TRACE", request("TRACE /rep/health HTTP/1.1", "Host: x"), "405"],
-  ["the method TRACE, for a key", request("TRACE /rep/session-key HTTP/1.1", "Host: x"), "405"],
+  [
+    "the method TRACE, for a key",
+    request("TRACE /rep/session-key HTTP/1.1", "Host: x"),
+    "405",
+  ],
   ["the method get", request("get /rep/health HTTP/1.1", "Host: x"), "405"],
   ["the method FOO", request("FOO /rep/health HTTP/1.1", "Host: x"), "405"],
-  ["the method CONNECT", request("CONNECT other.test:80 HTTP/1.1", "Host: x"), /^(4..)?$/],
-  ["OPTIONS for the server", request("OPTIONS * HTTP/1.1", "Host: x"), "404"],
-  // hosts that make no URL, or another one
-  ["a Host with spaces", request("GET /rep/health HTTP/1.1", "Host: a b<>"), "400"],
-  ["a Host with half a bracket", request("GET /rep/health HTTP/1.1", "Host: [::1"), "400"],
-  ["a Host with too large a port", request("GET /rep/health HTTP/1.1", "Host: x:99999"), "400"],
-  ["a Host with a path", request("GET / HTTP/1.1", "Host: x/rep/health?"), "400"],
-  ["a Host with a path, for a key", request("GET /session-key HTTP/1.1", "Host: x/rep"), "400"],
-  ["a Host with a path that makes it health", request("GET /health HTTP/1.1", "Host: x/rep"), "200"], // no header is read
-  ["a Host with a fragment", request("GET /rep/health HTTP/1.1", "Host: x#"), "400"],
-  ["a Host with a user", request("GET /rep/health HTTP/1.1", "Host: user:password@x"), "400"],
-  ["two Hosts", request("GET /rep/health HTTP/1.1", "Host: a", "Host: b"), "400"],
-  // what is no HTTP; Deno's own parser answers
-  ["a path with a null byte", request("GET /rep/hea\0lth HTTP/1.1", "Host: x"), /^(400)?$/],
-  ["a path that is no ASCII", request("GET /rep/\xff HTTP/1.1", "Host: x"), /^(4..)?$/],
-  ["a path without a slash", request("GET rep/health HTTP/1.1", "Host: x"), /^(4..)?$/],
-  ["a header of 70 KB", request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(71_680)}`), /^(4..)?$/],
-  ["200 headers", request("GET /rep/health HTTP/1.1", ...Array(200).fill("A: 1")), /^(4..)?$/],
-  ["a header that is none", request("GET /rep/health HTTP/1.1", "Host: x", "no colon"), /^(4..)?$/],
-  ["a version that is none", request("GET /rep/health HTTP/9.9", "Host: x"), /^(4..|505)?$/],
   [
-    "a body of two lengths",
-    request("POST / HTTP/1.1", "Host: x", "Content-Length: 3", "Transfer-Encoding: chunked"),
+    "the method CONNECT",
+    request("CONNECT other.test:80 HTTP/1.1", "Host: x"),
     /^(4..)?$/,
   ],
-  ["the beginning of TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", /^(4..)?$/],
+  ["OPTIONS for the server", request("OPTIONS * HTTP/1.1", "Host: x"), "404"],
+  // hosts that make no URL, or another one
+  [
+    "a Host with spaces",
+    request("GET /rep/health HTTP/1.1", "Host: a b<>"),
+    "400",
+  ],
+  [
+    "a Host with half a bracket",
+    request("GET /rep/health HTTP/1.1", "Host: [::1"),
+    "400",
+  ],
+  [
+    "a Host with too large a port",
+    request("GET /rep/health HTTP/1.1", "Host: x:99999"),
+    "400",
+  ],
+  [
+    "a Host with a path",
+    request("GET / HTTP/1.1", "Host: x/rep/health?"),
+    "400",
+  ],
+  [
+    "a Host with a path, for a key",
+    request("GET /session-key HTTP/1.1", "Host: x/rep"),
+    "400",
+  ],
+  [
+    "a Host with a path that makes it health",
+    request("GET /health HTTP/1.1", "Host: x/rep"),
+    "200",
+  ], // no header is read
+  [
+    "a Host with a fragment",
+    request("GET /rep/health HTTP/1.1", "Host: x#"),
+    "400",
+  ],
+  [
+    "a Host with a user",
+    request("GET /rep/health HTTP/1.1", "Host: user:password@x"),
+    "400",
+  ],
+  [
+    "two Hosts",
+    request("GET /rep/health HTTP/1.1", "Host: a", "Host: b"),
+    "400",
+  ],
+  // what is no HTTP; Deno's own parser answers
+  [
+    "a path with a null byte",
+    request("GET /rep/hea\0lth HTTP/1.1", "Host: x"),
+    /^(400)?$/,
+  ],
+  [
+    "a path that is no ASCII",
+    request("GET /rep/\xff HTTP/1.1", "Host: x"),
+    /^(4..)?$/,
+  ],
+  [
+    "a path without a slash",
+    request("GET rep/health HTTP/1.1", "Host: x"),
+    /^(4..)?$/,
+  ],
+  [
+    "a header of 70 KB",
+    request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(71_680)}`),
+    /^(4..)?$/,
+  ],
+  [
+    "200 headers",
+    request("GET /rep/health HTTP/1.1", ...Array(200).fill("A: 1")),
+    /^(4..)?$/,
+  ],
+  [
+    "a header that is none",
+    request("GET /rep/health HTTP/1.1", "Host: x", "no colon"),
+    /^(4..)?$/,
+  ],
+  [
+    "a version that is none",
+    request("GET /rep/health HTTP/9.9", "Host: x"),
+    /^(4..|505)?$/,
+  ],
+  [
+    "a body of two lengths",
+    request(
+      "POST / HTTP/1.1",
+      "Host: x",
+      "Content-Length: 3",
+      "Transfer-Encoding: chunked",
+    ),
+    /^(4..)?$/,
+  ],
+  [
+    "the beginning of TLS",
+    "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    /^(4..)?$/,
+  ],
   ["null bytes", "\0".repeat(100), /^(4..)?$/],
   ["empty lines", "\r\n\r\n\r\n", /^(4..)?$/],
   ["nothing", "", ""],
@@ -201,7 +390,11 @@ const REQUESTS: readonly [what: string, text: string, status: string | RegExp][]
   ["half a line", "GET /rep/health", ""],
   ["half a header", "GET /rep/health HTTP/1.1\r\nHost: x\r\nX-Half: ", ""],
   ["half the headers", "GET /rep/health HTTP/1.1\r\nHost: x\r\n", ""],
-  ["half a body", "POST /rep/health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", "405"],
+  [
+    "half a body",
+    "POST /rep/health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
+    "405",
+  ],
 ];
 
 for (const [what, text, expected] of REQUESTS) {
@@ -213,7 +406,10 @@ for (const [what, text, expected] of REQUESTS) {
     const status = statusOf(await set.send(text));
     if (expected instanceof RegExp) assertMatch(status, expected);
     else assertEquals(status, expected);
-    assertEquals(statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))), "200");
+    assertEquals(
+      statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))),
+      "200",
+    );
     assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
   }); // a rejection that nobody handles would end the test, too
 }
@@ -231,7 +427,10 @@ Deno.test("listen() goes on when clients leave in the middle of everything", asy
     using connection = await Deno.connect({ hostname: "127.0.0.1", port });
     await writeAll(connection, new TextEncoder().encode(beginnings[index % 4]));
   }));
-  assertEquals(statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))), "200");
+  assertEquals(
+    statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))),
+    "200",
+  );
   assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
 });
 
@@ -240,7 +439,9 @@ const TLS_FIXTURES = new URL("../../content/proxy/tls/", import.meta.url);
 /** The certificate of the tests as different files: each number is another comment. */
 async function certificate(renewal: number): Promise<Tls> {
   const [cert, key] = await Promise.all(
-    ["localhost.crt", "localhost.key"].map((name) => Deno.readTextFile(new URL(name, TLS_FIXTURES))),
+    ["localhost.crt", "localhost.key"].map((name) =>
+      Deno.readTextFile(new URL(name, TLS_FIXTURES))
+    ),
   );
   return {
     cert: `# ${renewal}\n${cert}`,
@@ -252,8 +453,12 @@ async function certificate(renewal: number): Promise<Tls> {
 }
 
 async function statusOverTls({ port }: Listener): Promise<number> {
-  using client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(new URL("ca.crt", TLS_FIXTURES))] });
-  const response = await fetch(`https://localhost:${port}/rep/health`, { client });
+  using client = Deno.createHttpClient({
+    caCerts: [await Deno.readTextFile(new URL("ca.crt", TLS_FIXTURES))],
+  });
+  const response = await fetch(`https://localhost:${port}/rep/health`, {
+    client,
+  });
   await response.body?.cancel();
   return response.status;
 }
@@ -277,7 +482,9 @@ Deno.test("useTls() binds the port again, however long another process has it, a
     ...systemClock,
     after(ms, callback) { // the other process takes the port in the first pause, and no pause takes time
       pauses.push(ms);
-      if (pauses.length === 1) void takePort(set.listener.port).then(other.resolve);
+      if (pauses.length === 1) {
+        void takePort(set.listener.port).then(other.resolve);
+      }
       void other.promise.then(() => setTimeout(callback));
       return () => {};
     },
@@ -285,21 +492,32 @@ Deno.test("useTls() binds the port again, however long another process has it, a
   await using set = await stage({ tls: await certificate(1), clock });
   const reloads = [set.listener.useTls(await certificate(2))];
   const listener = await other.promise;
-  while (pauses.length < 1_100) await new Promise((resolve) => setTimeout(resolve));
+  while (pauses.length < 1_100) {
+    await new Promise((resolve) => setTimeout(resolve));
+  }
   reloads.push(set.listener.useTls(await certificate(3)));
   listener.close();
   assertEquals(await Promise.all(reloads), [true, true]);
   assertEquals(await set.listener.useTls(await certificate(3)), false);
   assertEquals(await statusOverTls(set.listener), 200);
-  const events = set.lines.filter(({ msg }) => String(msg).startsWith("rep.listen")).map(({ msg }) => msg);
-  assertEquals(events, ["rep.listening", "rep.listener.failed", "rep.listening"]);
+  const events = set.lines.filter(({ msg }) =>
+    String(msg).startsWith("rep.listen")
+  ).map(({ msg }) => msg);
+  assertEquals(events, [
+    "rep.listening",
+    "rep.listener.failed",
+    "rep.listening",
+  ]);
   assertEquals(Math.max(...pauses), 500);
 });
 
 Deno.test("useTls() may be called again before it has ended", async () => {
   await using set = await stage({ tls: await certificate(1) });
   const tls = await Promise.all([2, 3, 4].map(certificate));
-  assertEquals(await Promise.all(tls.map((each) => set.listener.useTls(each))), [true, true, true]);
+  assertEquals(
+    await Promise.all(tls.map((each) => set.listener.useTls(each))),
+    [true, true, true],
+  );
   assertEquals(await statusOverTls(set.listener), 200);
   assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
 });
@@ -308,8 +526,13 @@ Deno.test("useTls() may be called again before it has ended", async () => {
  * Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it.
  */
 async function exhaust(port: number): Promise<Disposable> {
-  const asked = Array.from({ length: 64 }, () => Deno.connect({ hostname: "127.0.0.1", port }));
-  const connections = (await Promise.allSettled(asked)).filter((result) => result.status === "fulfilled");
+  const asked = Array.from(
+    { length: 64 },
+    () => Deno.connect({ hostname: "127.0.0.1", port }),
+  );
+  const connections = (await Promise.allSettled(asked)).filter((result) =>
+    result.status === "fulfilled"
+  );
   return {
     [Symbol.dispose]() {
       for (const { value } of connections) value.close();
@@ -317,7 +540,9 @@ async function exhaust(port: number): Promise<Disposable> {
   };
 }
 
-async function next(lines: AsyncIterator<unknown>): Promise<[event: string, fields: Record<string, unknown>]> {
+async function next(
+  lines: AsyncIterator<unknown>,
+): Promise<[event: string, fields: Record<string, unknown>]> {
   const { value } = await lines.next();
   return value as [string, Record<string, unknown>];
 }
@@ -326,7 +551,8 @@ async function next(lines: AsyncIterator<unknown>): Promise<[event: string, fiel
 const END_ANYWAY = "Deno.unrefTimer(setTimeout(() => Deno.exit(3), 30_000));";
 
 Deno.test({
-  name: "listen() listens again, on the same port, when the process ran out of file descriptors",
+  name:
+    "listen() listens again, on the same port, when the process ran out of file descriptors",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using process = await bareProcess(
@@ -350,19 +576,32 @@ Deno.test({
     {
       using _connections = await exhaust(Number(port));
       const [event, fields] = await next(process.lines);
-      assertEquals([event, fields["serves"]], ["rep.listener.failed", "gateway"]);
-      assertMatch(String(fields["detail"]), /^listening again: .*Too many open files/);
+      assertEquals([event, fields["serves"]], [
+        "rep.listener.failed",
+        "gateway",
+      ]);
+      assertMatch(
+        String(fields["detail"]),
+        /^listening again: .*Too many open files/,
+      );
     }
     let [event, fields] = await next(process.lines);
-    while (event === "rep.listener.failed") [event, fields] = await next(process.lines); // until the old ones are closed
-    assertEquals([event, fields], ["rep.listening", { serves: "gateway", url, port }]);
+    while (event === "rep.listener.failed") {
+      [event, fields] = await next(process.lines); // until the old ones are closed
+    }
+    assertEquals([event, fields], ["rep.listening", {
+      serves: "gateway",
+      url,
+      port,
+    }]);
     assertEquals(await (await fetch(url)).text(), "here");
     assertEquals((await process.child.status).code, 0);
   },
 });
 
 Deno.test({
-  name: "listen() does not listen again when it is shut down in the pause before",
+  name:
+    "listen() does not listen again when it is shut down in the pause before",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using process = await bareProcess(
@@ -392,7 +631,9 @@ Deno.test({
     const [, { port }] = await next(process.lines);
     {
       using _connections = await exhaust(Number(port));
-      const events = [await next(process.lines), await next(process.lines)].map(([event]) => event);
+      const events = [await next(process.lines), await next(process.lines)].map(
+        ([event]) => event,
+      );
       assertEquals(events, ["rep.listener.failed", "pause"]);
     }
     assertEquals(await Array.fromAsync(process.lines), []); // it has not listened again, and ends
@@ -405,13 +646,23 @@ Deno.test("listen() logs a body that ends in an error, unless the proxy has logg
   const errors = [new Error("truncated"), new BrokenBodyError("aborted")];
   const handler = () => {
     const error = errors.shift();
-    return Promise.resolve(new Response(new ReadableStream({ pull: (controller) => controller.error(error) })));
+    return Promise.resolve(
+      new Response(
+        new ReadableStream({ pull: (controller) => controller.error(error) }),
+      ),
+    );
   };
   const listener = listen({ ...COMMON, port: 0, handler, log });
   for (let i = 0; i < 2; i++) {
-    await assertRejects(async () => await (await fetch(`http://127.0.0.1:${listener.port}/`)).text(), TypeError);
+    await assertRejects(
+      async () =>
+        await (await fetch(`http://127.0.0.1:${listener.port}/`)).text(),
+      TypeError,
+    );
   }
   await listener.shutdown();
   const failures = lines.filter(({ msg }) => msg === "rep.request.failed");
-  assertEquals(failures.map(({ detail }) => String(detail).split("\n")[0]), ["Error: truncated"]);
+  assertEquals(failures.map(({ detail }) => String(detail).split("\n")[0]), [
+    "Error: truncated",
+  ]);
 });

@@ -9,11 +9,20 @@ Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except f
   try {
     logRuntimeWarnings(log);
     console.warn("Deno.serve:", "deprecated");
-    console.warn("Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.");
+    console.warn(
+      "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
+    );
   } finally {
     console.warn = warn;
   }
-  assertEquals(lines.map(({ level, msg, detail }) => ({ level, msg, detail })), [
-    { level: "WARN", msg: "rep.runtime.warning", detail: "Deno.serve: deprecated" },
-  ]);
+  assertEquals(
+    lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.runtime.warning",
+        detail: "Deno.serve: deprecated",
+      },
+    ],
+  );
 });

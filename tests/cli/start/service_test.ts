@@ -1,5 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import {
+  readCommand,
+  type ServeCommand,
+} from "../../../src/cli/options/command.ts";
 import { Service } from "../../../src/cli/start/service.ts";
 import type { Member } from "../../../src/rollout/observation.ts";
 import { kvStore } from "../../../src/store/kv.ts";
@@ -10,19 +13,32 @@ import { TempDirectory } from "../../_temp.ts";
 
 /** Reads a command that serves on a loopback address. */
 async function readServeCommand(...args: string[]): Promise<ServeCommand> {
-  return await readCommand(["--hostname", "127.0.0.1", "--port", "0", ...args], {}) as ServeCommand;
+  return await readCommand(
+    ["--hostname", "127.0.0.1", "--port", "0", ...args],
+    {},
+  ) as ServeCommand;
 }
 
 function serviceOf(command: ServeCommand): Service {
-  return new Service(command, { log: captureLog().log, telemetry: undefined, clock: systemClock });
+  return new Service(command, {
+    log: captureLog().log,
+    telemetry: undefined,
+    clock: systemClock,
+  });
 }
 
 Deno.test("Service reports while it starts for how long it has been starting", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
-  const service = new Service(await readServeCommand("--access-log"), { log, telemetry: undefined, clock });
+  const service = new Service(await readServeCommand("--access-log"), {
+    log,
+    telemetry: undefined,
+    clock,
+  });
   clock.pass(5_000);
-  const response = await service.fetch(new Request("http://gateway.test/rep/health"));
+  const response = await service.fetch(
+    new Request("http://gateway.test/rep/health"),
+  );
   const { status, uptime_seconds } = await response.json();
   assertEquals([response.status, status, uptime_seconds], [503, "starting", 5]);
   assertEquals(lines, []); // probes are not logged, even if requests are
@@ -46,7 +62,11 @@ Deno.test("Service answers 503 to the requests that waited if it cannot start", 
   const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
   const service = serviceOf(command);
   const waiting = service.fetch(new Request("http://gateway.test/"));
-  await assertRejects(() => service.start(), TypeError, 'Cannot open storePath "/nowhere/kv.sqlite3"');
+  await assertRejects(
+    () => service.start(),
+    TypeError,
+    'Cannot open storePath "/nowhere/kv.sqlite3"',
+  );
   const { status, detail } = await (await waiting).json();
   assertEquals([status, detail], [503, "The gateway could not start"]);
 });

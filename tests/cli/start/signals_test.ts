@@ -9,7 +9,12 @@ const stop = () => Promise.resolve();
 Deno.test("onSignals() listens to what stops and to what reloads", () => {
   const { log, lines } = captureLog();
   const listeners = new Map<Deno.Signal, () => void>();
-  onSignals({ reload, stop, log, listen: (signal, listener) => void listeners.set(signal, listener) });
+  onSignals({
+    reload,
+    stop,
+    log,
+    listen: (signal, listener) => void listeners.set(signal, listener),
+  });
   assertEquals([...listeners.keys()], ["SIGINT", "SIGTERM", "SIGHUP"]);
   assertEquals(listeners.get("SIGHUP"), reload);
   assertEquals(lines, []);
@@ -19,25 +24,37 @@ Deno.test("onSignals() goes on without a signal that the platform does not have"
   const { log, lines } = captureLog();
   const heard: Deno.Signal[] = [];
   const listen = (signal: Deno.Signal) => {
-    if (signal !== "SIGINT") throw new TypeError(`Listening to signal "${signal}" is not allowed`);
+    if (signal !== "SIGINT") {
+      throw new TypeError(`Listening to signal "${signal}" is not allowed`);
+    }
     heard.push(signal);
   };
   onSignals({ reload, stop, log, listen });
   assertEquals(heard, ["SIGINT"]);
-  assertEquals(lines.map(({ level, msg, signal, detail }) => ({ level, msg, signal, detail })), [
-    {
-      level: "WARN",
-      msg: "rep.signal.missing",
-      signal: "SIGTERM",
-      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGTERM" is not allowed',
-    },
-    {
-      level: "WARN",
-      msg: "rep.signal.missing",
-      signal: "SIGHUP",
-      detail: 'this platform does not pass it on: TypeError: Listening to signal "SIGHUP" is not allowed',
-    },
-  ]);
+  assertEquals(
+    lines.map(({ level, msg, signal, detail }) => ({
+      level,
+      msg,
+      signal,
+      detail,
+    })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.signal.missing",
+        signal: "SIGTERM",
+        detail:
+          'this platform does not pass it on: TypeError: Listening to signal "SIGTERM" is not allowed',
+      },
+      {
+        level: "WARN",
+        msg: "rep.signal.missing",
+        signal: "SIGHUP",
+        detail:
+          'this platform does not pass it on: TypeError: Listening to signal "SIGHUP" is not allowed',
+      },
+    ],
+  );
 });
 
 Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the error", async () => {
@@ -50,9 +67,18 @@ Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the er
   `,
     { flags: ["--allow-run"] },
   );
-  const lines = await Array.fromAsync(process.lines) as [event: string, fields: { detail: string }][];
-  assertEquals(lines.map(([event]) => event), ["rep.stopping", "rep.stop.failed"]);
-  assertEquals(lines[1]?.[1].detail.split("\n")[0], "Error: the store is stuck");
+  const lines = await Array.fromAsync(process.lines) as [
+    event: string,
+    fields: { detail: string },
+  ][];
+  assertEquals(lines.map(([event]) => event), [
+    "rep.stopping",
+    "rep.stop.failed",
+  ]);
+  assertEquals(
+    lines[1]?.[1].detail.split("\n")[0],
+    "Error: the store is stuck",
+  );
   assertEquals((await process.child.status).code, 1);
 });
 
@@ -70,7 +96,10 @@ Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
   `,
     { flags: ["--allow-run"] },
   );
-  assertEquals((await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]), ["rep.stopping"]);
+  assertEquals(
+    (await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]),
+    ["rep.stopping"],
+  );
   assertEquals((await process.child.status).code, 1);
 });
 
@@ -85,11 +114,17 @@ Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, a
     setTimeout(() => void Promise.reject(new Error("rejected")));
     setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
   `);
-  const lines = await Array.fromAsync(process.lines) as [event: string, fields?: { detail: string }][];
-  assertEquals(lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]), [
-    ["begin", "false"],
-    ["rep.uncaught", "Error: thrown"],
-    ["rep.uncaught", "Error: rejected"],
-    ["end", "true"],
-  ]);
+  const lines = await Array.fromAsync(process.lines) as [
+    event: string,
+    fields?: { detail: string },
+  ][];
+  assertEquals(
+    lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]),
+    [
+      ["begin", "false"],
+      ["rep.uncaught", "Error: thrown"],
+      ["rep.uncaught", "Error: rejected"],
+      ["end", "true"],
+    ],
+  );
 });

@@ -6,8 +6,17 @@ import { useRep, useRepSecure } from "../../../src/client/react/mod.ts";
 Deno.test("useRep() and useRepSecure() render their defaults on a server", () => {
   function Page() {
     const { value, loading, error } = useRepSecure("KEY");
-    return createElement("p", null, useRep("TITLE", "none"), String(useRep("OTHER")), String([value, loading, error]));
+    return createElement(
+      "p",
+      null,
+      useRep("TITLE", "none"),
+      String(useRep("OTHER")),
+      String([value, loading, error]),
+    );
   }
   const html = renderToString(createElement(Page));
-  assertEquals(html.replaceAll("<!-- -->", " "), "<p>none undefined ,true,</p>");
+  assertEquals(
+    html.replaceAll("<!-- -->", " "),
+    "<p>none undefined ,true,</p>",
+  );
 });

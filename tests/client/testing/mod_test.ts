@@ -3,7 +3,10 @@ import * as client from "../../../src/client/mod.ts";
 import * as double from "../../../src/client/testing/mod.ts";
 
 Deno.test("the double has the exports of the client, and setVariables()", () => {
-  assertEquals(Object.keys(double).sort(), [...Object.keys(client), "setVariables"].sort());
+  assertEquals(
+    Object.keys(double).sort(),
+    [...Object.keys(client), "setVariables"].sort(),
+  );
   assertEquals(Object.keys(double.rep).sort(), Object.keys(client.rep).sort());
 });
 
@@ -21,5 +24,9 @@ Deno.test("the double has SENSITIVE variables, and rejects others as the client 
   double.setVariables({}, { KEY: "secret" });
   assertEquals(await double.getSecure("KEY"), "secret");
   const message = 'Cannot find "OTHER" among the SENSITIVE variables';
-  await assertRejects(() => double.getSecure("OTHER"), double.REPError, message);
+  await assertRejects(
+    () => double.getSecure("OTHER"),
+    double.REPError,
+    message,
+  );
 });

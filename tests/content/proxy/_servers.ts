@@ -5,11 +5,18 @@ import {
   type ReverseProxyOptions,
 } from "../../../src/content/proxy/reverse_proxy.ts";
 import { Transfers } from "../../../src/content/transfers.ts";
-import { peerAddress, resolveClient } from "../../../src/http/client_address.ts";
+import {
+  peerAddress,
+  resolveClient,
+} from "../../../src/http/client_address.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 import type { RequestContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { type Log, type LogFields, silentLog } from "../../../src/observe/log.ts";
+import {
+  type Log,
+  type LogFields,
+  silentLog,
+} from "../../../src/observe/log.ts";
 import { noMetrics } from "../../../src/observe/metrics.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 
@@ -27,7 +34,10 @@ export interface ServeProxyOptions {
 }
 
 /** Creates a proxy for an upstream. */
-export function createProxy(upstream: URL, options: Partial<ReverseProxyOptions> = {}): ReverseProxy {
+export function createProxy(
+  upstream: URL,
+  options: Partial<ReverseProxyOptions> = {},
+): ReverseProxy {
   const { clock = systemClock, log = silentLog } = options;
   return new ReverseProxy({
     upstream,
@@ -70,22 +80,49 @@ export interface Upstream extends AsyncDisposable {
 }
 
 /** Serves a proxy in front of an upstream. */
-export function serveProxy(upstream: { port: number }, options: ServeProxyOptions = {}): ProxyServer {
-  const { base = "/", clock = systemClock, preserveHost = false, request: requestOptions } = options;
+export function serveProxy(
+  upstream: { port: number },
+  options: ServeProxyOptions = {},
+): ProxyServer {
+  const {
+    base = "/",
+    clock = systemClock,
+    preserveHost = false,
+    request: requestOptions,
+  } = options;
   const { maxTransfers = 10_000, rejectWebsockets = false } = options;
   const warnings: ProxyServer["warnings"] = [];
-  const log: Log = { debug() {}, info() {}, warn: (...line) => void warnings.push(line as never), error() {} };
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn: (...line) => void warnings.push(line as never),
+    error() {},
+  };
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
   const transfers = new Transfers({ clock, log, maxTransfers });
-  const proxy = createProxy(url, { log, clock, preserveHost, transfers, rejectWebsockets });
-  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request, info) => {
-    try {
-      return await respond(proxy, request, contextOf(request, peerAddress(info.remoteAddr)), requestOptions);
-    } catch (error) {
-      if (error instanceof Problem) return problemResponse(error);
-      throw error;
-    }
+  const proxy = createProxy(url, {
+    log,
+    clock,
+    preserveHost,
+    transfers,
+    rejectWebsockets,
   });
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    async (request, info) => {
+      try {
+        return await respond(
+          proxy,
+          request,
+          contextOf(request, peerAddress(info.remoteAddr)),
+          requestOptions,
+        );
+      } catch (error) {
+        if (error instanceof Problem) return problemResponse(error);
+        throw error;
+      }
+    },
+  );
   const { port } = server.addr;
   return {
     url: `http://127.0.0.1:${port}`,
@@ -103,13 +140,28 @@ export function serveProxy(upstream: { port: number }, options: ServeProxyOption
 /** What the gateway knows about a request, without a trusted proxy. */
 function contextOf(request: Request, peer: string): RequestContext {
   const url = new RequestUrls().read(request.url)!;
-  return { url, client: resolveClient(request, { origin: url.origin, peer, isTrusted: () => false }) };
+  return {
+    url,
+    client: resolveClient(request, {
+      origin: url.origin,
+      peer,
+      isTrusted: () => false,
+    }),
+  };
 }
 
 /** An upstream with a handler for `Deno.serve`. */
-export function serveUpstream(handler: Deno.ServeHandler<Deno.NetAddr>): Upstream {
-  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, handler);
-  return { port: server.addr.port, [Symbol.asyncDispose]: () => server.shutdown() };
+export function serveUpstream(
+  handler: Deno.ServeHandler<Deno.NetAddr>,
+): Upstream {
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    handler,
+  );
+  return {
+    port: server.addr.port,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
 }
 
 /** A connection that a test reads and writes directly. */
@@ -134,7 +186,9 @@ export function scriptedUpstream(
   const accepting = (async () => {
     for await (const accepted of listener) {
       const connection = rawConnection(accepted);
-      running.push(script(connection, running.length).finally(() => connection.close()));
+      running.push(
+        script(connection, running.length).finally(() => connection.close()),
+      );
     }
   })();
   return {
@@ -148,8 +202,12 @@ export function scriptedUpstream(
 }
 
 /** Connects to a server on this machine. */
-export async function connectRaw(port: number): Promise<RawConnection & Disposable> {
-  const connection = rawConnection(await Deno.connect({ port, hostname: "127.0.0.1" }));
+export async function connectRaw(
+  port: number,
+): Promise<RawConnection & Disposable> {
+  const connection = rawConnection(
+    await Deno.connect({ port, hostname: "127.0.0.1" }),
+  );
   return { ...connection, [Symbol.dispose]: () => connection.close() };
 }
 
@@ -183,8 +241,13 @@ function rawConnection(connection: Deno.Conn): RawConnection {
       return text === "" ? await readMore() : text;
     },
     async write(text) {
-      const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
-      for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
+      const bytes = Uint8Array.from(
+        text,
+        (character) => character.charCodeAt(0),
+      );
+      for (let sent = 0; sent < bytes.length;) {
+        sent += await connection.write(bytes.subarray(sent));
+      }
     },
     closeWriting: () => void connection.closeWrite(),
     close() {

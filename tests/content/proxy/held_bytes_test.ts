@@ -9,7 +9,10 @@ Deno.test("HeldBytes.hasRoomFor() returns true up to 64 MiB of all holders", () 
   assertEquals(all.hasRoomFor(first, 32 * MIB), true);
   first.heldBytes = 32 * MIB;
   const second = { heldBytes: 31 * MIB };
-  assertEquals([all.hasRoomFor(second, MIB + 1), all.hasRoomFor(second, MIB)], [false, true]);
+  assertEquals([all.hasRoomFor(second, MIB + 1), all.hasRoomFor(second, MIB)], [
+    false,
+    true,
+  ]);
 });
 
 Deno.test("HeldBytes.hasRoomFor() counts what the holders hold now", () => {
@@ -18,14 +21,20 @@ Deno.test("HeldBytes.hasRoomFor() counts what the holders hold now", () => {
   all.hasRoomFor(first, 0);
   first.heldBytes = 32 * MIB;
   const second = { heldBytes: 0 };
-  assertEquals([all.hasRoomFor(second, 32 * MIB + 1), all.hasRoomFor(second, 32 * MIB)], [false, true]);
+  assertEquals([
+    all.hasRoomFor(second, 32 * MIB + 1),
+    all.hasRoomFor(second, 32 * MIB),
+  ], [false, true]);
 });
 
 Deno.test("HeldBytes.hasRoomFor() returns true for a holder with up to 64 KiB", () => {
   const all = new HeldBytes();
   all.hasRoomFor({ heldBytes: 64 * MIB }, 0);
   const small = { heldBytes: 60_000 };
-  assertEquals([all.hasRoomFor(small, 5_536), all.hasRoomFor(small, 5_537)], [true, false]);
+  assertEquals([all.hasRoomFor(small, 5_536), all.hasRoomFor(small, 5_537)], [
+    true,
+    false,
+  ]);
 });
 
 Deno.test("HeldBytes.remove() stops counting a holder, also one that was not counted", () => {

@@ -1,9 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { endToEndHeaders, withoutHopByHop } from "../../../src/content/proxy/hop_by_hop.ts";
+import {
+  endToEndHeaders,
+  withoutHopByHop,
+} from "../../../src/content/proxy/hop_by_hop.ts";
 
 /** Filters headers, and the same headers of a message of `node:http`. */
 function filtered(headers: Record<string, string>): [string, string][] {
-  const fromMessage = [...endToEndHeaders({ rawHeaders: Object.entries(headers).flat() })];
+  const fromMessage = [
+    ...endToEndHeaders({ rawHeaders: Object.entries(headers).flat() }),
+  ];
   const copied = [...withoutHopByHop(new Headers(headers))];
   assertEquals(fromMessage, copied);
   return copied;
@@ -30,25 +35,53 @@ Deno.test("withoutHopByHop() removes hop-by-hop headers, and no others", () => {
 });
 
 Deno.test("withoutHopByHop() removes headers that Connection lists, in any case and between invalid names", () => {
-  assertEquals(filtered({ "connection": "Close, X-One,, a b, é ,x-TWO", "x-one": "1", "x-two": "2", "x-three": "3" }), [
-    ["x-three", "3"],
-  ]);
+  assertEquals(
+    filtered({
+      "connection": "Close, X-One,, a b, é ,x-TWO",
+      "x-one": "1",
+      "x-two": "2",
+      "x-three": "3",
+    }),
+    [
+      ["x-three", "3"],
+    ],
+  );
 });
 
 Deno.test("withoutHopByHop() keeps Content-Length only without Transfer-Encoding", () => {
   assertEquals(filtered({ "content-length": "3" }), [["content-length", "3"]]);
-  assertEquals(filtered({ "content-length": "3", "transfer-encoding": "chunked" }), []);
+  assertEquals(
+    filtered({ "content-length": "3", "transfer-encoding": "chunked" }),
+    [],
+  );
 });
 
 Deno.test("withoutHopByHop() keeps each Set-Cookie, and does not change its argument", () => {
-  const headers = new Headers([["set-cookie", "a=1"], ["set-cookie", "b=2"], ["connection", "close"]]);
-  assertEquals([...withoutHopByHop(headers)], [["set-cookie", "a=1"], ["set-cookie", "b=2"]]);
+  const headers = new Headers([["set-cookie", "a=1"], ["set-cookie", "b=2"], [
+    "connection",
+    "close",
+  ]]);
+  assertEquals([...withoutHopByHop(headers)], [["set-cookie", "a=1"], [
+    "set-cookie",
+    "b=2",
+  ]]);
   assertEquals(headers.get("connection"), "close");
 });
 
 Deno.test("endToEndHeaders() keeps each Set-Cookie, and removes what any of several Connection headers lists", () => {
   const cookies = ["Set-Cookie", "a=1", "set-cookie", "b=2"];
-  const others = ["X-One", "1", "Connection", "x-one", "connection", "X-Two", "x-two", "2", "X-Two", "3"];
+  const others = [
+    "X-One",
+    "1",
+    "Connection",
+    "x-one",
+    "connection",
+    "X-Two",
+    "x-two",
+    "2",
+    "X-Two",
+    "3",
+  ];
   assertEquals([...endToEndHeaders({ rawHeaders: [...cookies, ...others] })], [
     ["set-cookie", "a=1"],
     ["set-cookie", "b=2"],
@@ -56,6 +89,16 @@ Deno.test("endToEndHeaders() keeps each Set-Cookie, and removes what any of seve
 });
 
 Deno.test("endToEndHeaders() makes a transfer coding other than chunked the content coding that was applied last", () => {
-  const rawHeaders = ["Content-Encoding", "br", "Content-Length", "3", "Transfer-Encoding", "GZip, Chunked"];
-  assertEquals([...endToEndHeaders({ rawHeaders })], [["content-encoding", "br, GZip"]]);
+  const rawHeaders = [
+    "Content-Encoding",
+    "br",
+    "Content-Length",
+    "3",
+    "Transfer-Encoding",
+    "GZip, Chunked",
+  ];
+  assertEquals([...endToEndHeaders({ rawHeaders })], [[
+    "content-encoding",
+    "br, GZip",
+  ]]);
 });

@@ -21,7 +21,10 @@ for (const code of ["NGHTTP2_CANCEL", "NGHTTP2_NO_ERROR"] as const) {
     let arrived = 0;
     await using upstream = serveUpstream(async (request) => {
       if (++arrived === UPLOADS) begun.resolve();
-      const result = await request.text().then((text) => `complete: ${text.length}`, () => "incomplete");
+      const result = await request.text().then(
+        (text) => `complete: ${text.length}`,
+        () => "incomplete",
+      );
       if (results.push(result) === UPLOADS) ended.resolve();
       return new Response();
     });
@@ -42,7 +45,9 @@ for (const code of ["NGHTTP2_CANCEL", "NGHTTP2_NO_ERROR"] as const) {
 }
 
 Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was sent", async () => {
-  await using upstream = serveUpstream(async (request) => new Response(await request.text()));
+  await using upstream = serveUpstream(async (request) =>
+    new Response(await request.text())
+  );
   await using proxy = serveProxy(upstream);
   const session = connect(proxy.port);
   for (const text of ["", "abc"]) {
@@ -72,7 +77,9 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
     );
   });
   await using proxy = serveProxy(upstream, { clock });
-  const session = http2.connect(`http://127.0.0.1:${proxy.port}`, { settings: { initialWindowSize: 0 } });
+  const session = http2.connect(`http://127.0.0.1:${proxy.port}`, {
+    settings: { initialWindowSize: 0 },
+  });
   session.on("error", () => {});
   const responses = Array.from({ length: 5 }, () => {
     const request = session.request({ ":path": "/" });

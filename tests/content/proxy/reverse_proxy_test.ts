@@ -15,7 +15,11 @@ import { findFreePort } from "../../../tools/free_port.ts";
 
 /** What is known about a request for `http://host/a`. */
 const CONTEXT = {
-  client: { address: "192.0.2.7", clientKey: "192.0.2.7", origin: "https://app.example" },
+  client: {
+    address: "192.0.2.7",
+    clientKey: "192.0.2.7",
+    origin: "https://app.example",
+  },
   url: { origin: "http://host", path: "/a", search: "", isPlain: true },
 };
 
@@ -25,15 +29,23 @@ function ok(body: string, headers = ""): string {
 }
 
 /** Returns what the upstream receives, head and body, for one raw request to the proxy. */
-async function receivedFor(raw: string, base = "/", preserveHost = false): Promise<string> {
+async function receivedFor(
+  raw: string,
+  base = "/",
+  preserveHost = false,
+): Promise<string> {
   const received = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
     let text = await connection.readHead() ?? "";
     const isChunked = text.includes("chunked");
     const length = Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? 0);
     const isComplete = () =>
-      isChunked ? text.endsWith("0\r\n\r\n") : text.length - text.indexOf("\r\n\r\n") - 4 >= length;
-    while (!isComplete()) text += await connection.read() ?? "<closed>0\r\n\r\n";
+      isChunked
+        ? text.endsWith("0\r\n\r\n")
+        : text.length - text.indexOf("\r\n\r\n") - 4 >= length;
+    while (!isComplete()) {
+      text += await connection.read() ?? "<closed>0\r\n\r\n";
+    }
     received.resolve(text.replaceAll(String(upstream.port), "PORT"));
     await connection.write(ok("ok"));
     await connection.readHead();
@@ -46,7 +58,10 @@ async function receivedFor(raw: string, base = "/", preserveHost = false): Promi
 }
 
 /** Returns what the client receives for a raw response of the upstream, without the date that the server adds. */
-async function responseTo(raw: string, request = "GET / HTTP/1.1\nHost: h\nConnection: close\n\n"): Promise<string> {
+async function responseTo(
+  raw: string,
+  request = "GET / HTTP/1.1\nHost: h\nConnection: close\n\n",
+): Promise<string> {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
     await connection.write(raw.replaceAll(/\r?\n/g, "\r\n"));
@@ -55,13 +70,18 @@ async function responseTo(raw: string, request = "GET / HTTP/1.1\nHost: h\nConne
   using client = await connectRaw(gateway.port);
   await client.write(request.replaceAll("\n", "\r\n"));
   let text = "";
-  for (let part = await client.read(); part !== undefined; part = await client.read()) text += part;
+  for (
+    let part = await client.read();
+    part !== undefined;
+    part = await client.read()
+  ) text += part;
   return text.replaceAll("\r\n", "\n").replace(/^date: .*\n/im, "");
 }
 
 /** What a client that names no content coding gets from the upstream. */
 const PLAIN = "accept-encoding: identity\n";
-const FORWARDED = "x-forwarded-for: 127.0.0.1\nx-forwarded-host: h\nx-forwarded-proto: http\n";
+const FORWARDED =
+  "x-forwarded-for: 127.0.0.1\nx-forwarded-host: h\nx-forwarded-proto: http\n";
 
 Deno.test("ReverseProxy forwards method, path, query and end-to-end headers, with the upstream's Host", async () => {
   assertEquals(
@@ -87,7 +107,9 @@ Deno.test("ReverseProxy never lets a request choose the host", async () => {
   const rest = "Connection: keep-alive\n\n";
   assertEquals(
     await receivedFor("GET http://evil:1/x HTTP/1.1\nHost: h\n\n"),
-    `GET /x HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${FORWARDED.replace(": h\n", ": evil:1\n")}${rest}`,
+    `GET /x HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${
+      FORWARDED.replace(": h\n", ": evil:1\n")
+    }${rest}`,
   );
   for (const path of ["//evil/x", "/@evil/x", "///evil", "/.evil", "/:80/"]) {
     assertEquals(
@@ -110,8 +132,14 @@ Deno.test("ReverseProxy keeps the framing of a body: by length, in chunks, or no
   const tail = `${FORWARDED}Connection: keep-alive\n`;
   const start = `HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}`;
   const chunked = "Transfer-Encoding: chunked\n\n3\nabc\n0\n\n";
-  assertEquals(await receivedFor("DELETE / HTTP/1.1\nHost: h\n\n"), `DELETE / ${start}${tail}\n`);
-  assertEquals(await receivedFor("OPTIONS / HTTP/1.1\nHost: h\n\n"), `OPTIONS / ${start}${tail}\n`);
+  assertEquals(
+    await receivedFor("DELETE / HTTP/1.1\nHost: h\n\n"),
+    `DELETE / ${start}${tail}\n`,
+  );
+  assertEquals(
+    await receivedFor("OPTIONS / HTTP/1.1\nHost: h\n\n"),
+    `OPTIONS / ${start}${tail}\n`,
+  );
   assertEquals(
     await receivedFor("POST / HTTP/1.1\nHost: h\n\n"),
     `POST / ${start}${FORWARDED}content-length: 0\nConnection: keep-alive\n\n`,
@@ -129,9 +157,18 @@ Deno.test("ReverseProxy keeps the framing of a body: by length, in chunks, or no
 });
 
 Deno.test("ReverseProxy drops the body of a GET, and its length", async () => {
-  const expected = `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${FORWARDED}Connection: keep-alive\n\n`;
-  assertEquals(await receivedFor("GET / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc"), expected);
-  assertEquals(await receivedFor("GET / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\n0\n\n"), expected);
+  const expected =
+    `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${FORWARDED}Connection: keep-alive\n\n`;
+  assertEquals(
+    await receivedFor("GET / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc"),
+    expected,
+  );
+  assertEquals(
+    await receivedFor(
+      "GET / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\n0\n\n",
+    ),
+    expected,
+  );
 });
 
 Deno.test("ReverseProxy forwards a body that the client sends only after 100 Continue", async () => {
@@ -140,7 +177,9 @@ Deno.test("ReverseProxy forwards a body that the client sends only after 100 Con
   );
   await using gateway = serveProxy(upstream);
   using client = await connectRaw(gateway.port);
-  await client.write("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  await client.write(
+    "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+  );
   assertEquals(await client.readHead(), "HTTP/1.1 100 Continue\r\n\r\n");
   await client.write("abc");
   await client.readHead();
@@ -163,7 +202,9 @@ Deno.test("ReverseProxy returns status, headers and bytes of a compressed body u
 
 Deno.test("ReverseProxy returns redirects", async () => {
   assertEquals(
-    await responseTo("HTTP/1.1 302 Found\nLocation: http://elsewhere/\nContent-Length: 0\n\n"),
+    await responseTo(
+      "HTTP/1.1 302 Found\nLocation: http://elsewhere/\nContent-Length: 0\n\n",
+    ),
     "HTTP/1.1 302 Found\nlocation: http://elsewhere/\ncontent-length: 0\nconnection: close\n\n",
   );
 });
@@ -178,18 +219,25 @@ Deno.test("ReverseProxy returns responses without a body: 204, 304, to HEAD, aft
     'HTTP/1.1 304 Not Modified\netag: "a"\nconnection: close\n\n',
   );
   assertEquals(
-    await responseTo("HTTP/1.1 200 OK\nContent-Length: 500\n\n", "HEAD / HTTP/1.1\nHost: h\nConnection: close\n\n"),
+    await responseTo(
+      "HTTP/1.1 200 OK\nContent-Length: 500\n\n",
+      "HEAD / HTTP/1.1\nHost: h\nConnection: close\n\n",
+    ),
     "HTTP/1.1 200 OK\ncontent-length: 500\nconnection: close\n\n",
   );
   assertEquals(
-    await responseTo("HTTP/1.1 103 Early Hints\nLink: <a>\n\nHTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+    await responseTo(
+      "HTTP/1.1 103 Early Hints\nLink: <a>\n\nHTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+    ),
     "HTTP/1.1 200 OK\ncontent-length: 2\nconnection: close\n\nok",
   );
 });
 
 Deno.test("ReverseProxy returns a part of a file", async () => {
   assertEquals(
-    await responseTo("HTTP/1.1 206 Partial Content\nContent-Range: bytes 1-2/9\nContent-Length: 2\n\nok"),
+    await responseTo(
+      "HTTP/1.1 206 Partial Content\nContent-Range: bytes 1-2/9\nContent-Length: 2\n\nok",
+    ),
     "HTTP/1.1 206 Partial Content\ncontent-range: bytes 1-2/9\ncontent-length: 2\nconnection: close\n\nok",
   );
 });
@@ -201,24 +249,40 @@ Deno.test("ReverseProxy returns the upstream's own Date", async () => {
   });
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
-  assertEquals([await response.text(), response.headers.get("date")], ["ok", "Thu, 01 Jan 1970 00:00:00 GMT"]);
+  assertEquals([await response.text(), response.headers.get("date")], [
+    "ok",
+    "Thu, 01 Jan 1970 00:00:00 GMT",
+  ]);
 });
 
 Deno.test("ReverseProxy asks only for supported content codings", async () => {
-  await using upstream = serveUpstream((request) => new Response(request.headers.get("accept-encoding")));
+  await using upstream = serveUpstream((request) =>
+    new Response(request.headers.get("accept-encoding"))
+  );
   await using gateway = serveProxy(upstream);
   const headers = { "accept-encoding": "gzip, zstd, br" };
-  assertEquals(await (await fetch(gateway.url, { headers })).text(), "gzip, br");
+  assertEquals(
+    await (await fetch(gateway.url, { headers })).text(),
+    "gzip, br",
+  );
 });
 
 Deno.test("ReverseProxy returns events at once, and disconnects from the upstream if the client does", async () => {
   const disconnected = Promise.withResolvers<void>();
-  const events = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
-  const body = new ReadableStream({ start: events.resolve, cancel: () => disconnected.resolve() });
-  await using upstream = serveUpstream(() => new Response(body, { headers: { "content-type": "text/event-stream" } }));
+  const events = Promise.withResolvers<
+    ReadableStreamDefaultController<Uint8Array>
+  >();
+  const body = new ReadableStream({
+    start: events.resolve,
+    cancel: () => disconnected.resolve(),
+  });
+  await using upstream = serveUpstream(() =>
+    new Response(body, { headers: { "content-type": "text/event-stream" } })
+  );
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body!.pipeThrough(new TextDecoderStream())
+    .getReader();
   const controller = await events.promise;
   for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
     controller.enqueue(new TextEncoder().encode(event));
@@ -232,11 +296,15 @@ Deno.test("ReverseProxy returns events at once, and disconnects from the upstrea
 Deno.test("ReverseProxy streams the body of a request", async () => {
   await using upstream = serveUpstream((request) => new Response(request.body));
   await using gateway = serveProxy(upstream);
-  const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
+  const { readable, writable } = new TransformStream<
+    Uint8Array<ArrayBuffer>,
+    Uint8Array<ArrayBuffer>
+  >();
   const writer = writable.getWriter();
   const responding = fetch(gateway.url, { method: "POST", body: readable });
   await writer.write(new TextEncoder().encode("first"));
-  const reader = (await responding).body!.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = (await responding).body!.pipeThrough(new TextDecoderStream())
+    .getReader();
   assertEquals(await reader.read(), { done: false, value: "first" });
   await writer.write(new TextEncoder().encode("second"));
   assertEquals(await reader.read(), { done: false, value: "second" });
@@ -254,12 +322,17 @@ Deno.test("ReverseProxy reads an upload no faster than the upstream", async () =
   const body = new ReadableStream({
     pull(controller) {
       produced += CHUNK_BYTES;
-      if (produced <= MAX_BYTES) controller.enqueue(new Uint8Array(CHUNK_BYTES));
-      else controller.close();
+      if (produced <= MAX_BYTES) {
+        controller.enqueue(new Uint8Array(CHUNK_BYTES));
+      } else controller.close();
     },
   });
   const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/`));
-  const responding = respond(proxy, new Request("http://host/a", { method: "POST", body }), CONTEXT);
+  const responding = respond(
+    proxy,
+    new Request("http://host/a", { method: "POST", body }),
+    CONTEXT,
+  );
   await settled(() => produced);
   assertEquals(produced < MAX_BYTES, true);
   proxy.close();
@@ -271,13 +344,20 @@ Deno.test("ReverseProxy ends a body that breaks off in an error, and logs it", a
   for (const framing of ["Content-Length: 9", "Transfer-Encoding: chunked"]) {
     await using upstream = scriptedUpstream(async (connection) => {
       await connection.readHead();
-      await connection.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n3\r\nabc\r\n`.slice(0, -1));
+      await connection.write(
+        `HTTP/1.1 200 OK\r\n${framing}\r\n\r\n3\r\nabc\r\n`.slice(0, -1),
+      );
     });
     await using gateway = serveProxy(upstream);
     const response = await fetch(`${gateway.url}/a?secret`);
     assertEquals(response.status, 200);
     await assertRejects(() => response.text(), TypeError);
-    const fields = { reason: "broken_body", detail: "aborted", method: "GET", path: "/a" };
+    const fields = {
+      reason: "broken_body",
+      detail: "aborted",
+      method: "GET",
+      path: "/a",
+    };
     assertEquals(gateway.warnings, [["rep.upstream.failed", fields]]);
   }
 });
@@ -312,7 +392,11 @@ Deno.test("ReverseProxy never completes an upload that broke off", async () => {
   const seen = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
     let text = "";
-    for (let part = await connection.read(); part !== undefined; part = await connection.read()) {
+    for (
+      let part = await connection.read();
+      part !== undefined;
+      part = await connection.read()
+    ) {
       text += part;
       if (text.includes("abc")) started.resolve();
     }
@@ -320,20 +404,28 @@ Deno.test("ReverseProxy never completes an upload that broke off", async () => {
   });
   await using gateway = serveProxy(upstream);
   using client = await connectRaw(gateway.port);
-  await client.write("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  await client.write(
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+  );
   await started.promise;
   client.close();
-  assertEquals((await seen.promise).split("\r\n\r\n").slice(1), ["3\r\nabc\r\n"]);
+  assertEquals((await seen.promise).split("\r\n\r\n").slice(1), [
+    "3\r\nabc\r\n",
+  ]);
 });
 
 Deno.test("ReverseProxy returns a response that arrives before the upload is complete", async () => {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
-    await connection.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+    await connection.write(
+      "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno",
+    );
   });
   await using gateway = serveProxy(upstream);
   using client = await connectRaw(gateway.port);
-  await client.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc");
+  await client.write(
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc",
+  );
   assertEquals((await client.readHead())?.slice(0, 13), "HTTP/1.1 413 ");
   assertEquals(await client.read(), "no");
   assertEquals(gateway.warnings, []);
@@ -342,7 +434,10 @@ Deno.test("ReverseProxy returns a response that arrives before the upload is com
 Deno.test("ReverseProxy responds with 502 if the upstream is down, without its address", async () => {
   const port = findFreePort();
   await using gateway = serveProxy({ port });
-  const response = await fetch(`${gateway.url}/a?secret`, { method: "POST", body: "x" });
+  const response = await fetch(`${gateway.url}/a?secret`, {
+    method: "POST",
+    body: "x",
+  });
   assertEquals(await response.json(), {
     title: "Bad Gateway",
     status: 502,
@@ -350,7 +445,12 @@ Deno.test("ReverseProxy responds with 502 if the upstream is down, without its a
   });
   const detail = `connect ECONNREFUSED 127.0.0.1:${port}`;
   assertEquals(gateway.warnings, [
-    ["rep.upstream.failed", { reason: "unreachable", detail, method: "POST", path: "/a" }],
+    ["rep.upstream.failed", {
+      reason: "unreachable",
+      detail,
+      method: "POST",
+      path: "/a",
+    }],
   ]);
 });
 
@@ -378,15 +478,24 @@ Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps
   for (const response of responses) {
     const { status, body } = await fetch(gateway.url);
     await body?.cancel();
-    assertEquals([status, gateway.warnings.splice(0).length], [502, 1], response.slice(0, 60));
+    assertEquals(
+      [status, gateway.warnings.splice(0).length],
+      [502, 1],
+      response.slice(0, 60),
+    );
   }
 });
 
 Deno.test("ReverseProxy accepts a response head as large as Deno.serve accepts in a request", async () => {
-  await using upstream = serveUpstream(() => new Response("ok", { headers: { big: "x".repeat(60_000) } }));
+  await using upstream = serveUpstream(() =>
+    new Response("ok", { headers: { big: "x".repeat(60_000) } })
+  );
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
-  assertEquals([await response.text(), response.headers.get("big")?.length], ["ok", 60_000]);
+  assertEquals([await response.text(), response.headers.get("big")?.length], [
+    "ok",
+    60_000,
+  ]);
 });
 
 Deno.test("ReverseProxy responds with 504 if the headers do not arrive in time, and aborts the request", async () => {
@@ -407,7 +516,12 @@ Deno.test("ReverseProxy responds with 504 if the headers do not arrive in time, 
   assertEquals(await disconnected.promise, undefined);
   const detail = "No response headers within 30000 ms";
   assertEquals(gateway.warnings, [
-    ["rep.upstream.failed", { reason: "timeout", detail, method: "GET", path: "/slow" }],
+    ["rep.upstream.failed", {
+      reason: "timeout",
+      detail,
+      method: "GET",
+      path: "/slow",
+    }],
   ]);
 });
 
@@ -419,8 +533,13 @@ Deno.test("ReverseProxy responds with 504 if the TLS handshake does not complete
     clock.fire();
     await end.promise;
   });
-  const proxy = createProxy(new URL(`https://127.0.0.1:${upstream.port}/`), { clock });
-  const { status } = await assertRejects(() => respond(proxy, new Request("http://host/a"), CONTEXT), Problem);
+  const proxy = createProxy(new URL(`https://127.0.0.1:${upstream.port}/`), {
+    clock,
+  });
+  const { status } = await assertRejects(
+    () => respond(proxy, new Request("http://host/a"), CONTEXT),
+    Problem,
+  );
   assertEquals(status, 504);
   proxy.close();
   end.resolve();
@@ -440,7 +559,9 @@ Deno.test("ReverseProxy measures the timeout from the last byte of the request",
   });
   await using gateway = serveProxy(upstream, { clock });
   using client = await connectRaw(gateway.port);
-  await client.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab");
+  await client.write(
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab",
+  );
   await started.promise;
   assertEquals([clock.pending, clock.started], [1, 2]);
   await client.write("cd");
@@ -467,13 +588,16 @@ Deno.test("ReverseProxy has no timeout once the headers have arrived", async () 
 
 Deno.test("ReverseProxy connects only to an https: upstream with a trusted certificate", async () => {
   const [cert, key] = await Promise.all(
-    ["crt", "key"].map((end) => Deno.readTextFile(new URL(`./tls/localhost.${end}`, import.meta.url))),
+    ["crt", "key"].map((end) =>
+      Deno.readTextFile(new URL(`./tls/localhost.${end}`, import.meta.url))
+    ),
   );
   const ports: number[] = [];
   const disconnected = Promise.withResolvers<void>();
   const events = () =>
     new ReadableStream({
-      start: (controller) => controller.enqueue(new TextEncoder().encode("event")),
+      start: (controller) =>
+        controller.enqueue(new TextEncoder().encode("event")),
       cancel: () => disconnected.resolve(),
     });
   const server = Deno.serve(
@@ -481,15 +605,24 @@ Deno.test("ReverseProxy connects only to an https: upstream with a trusted certi
     ({ url, body }, { remoteAddr }) => {
       const { pathname } = new URL(url);
       ports.push(remoteAddr.port);
-      return new Response(pathname === "/base/events" ? events() : body ?? pathname);
+      return new Response(
+        pathname === "/base/events" ? events() : body ?? pathname,
+      );
     },
   );
-  const { success, stdout, stderr } = await requestInProcess(`https://127.0.0.1:${server.addr.port}/base`);
+  const { success, stdout, stderr } = await requestInProcess(
+    `https://127.0.0.1:${server.addr.port}/base`,
+  );
   assertEquals([success, stdout], [true, "/base/get 300000 event"], stderr);
   assertEquals(new Set(ports.slice(0, 3)).size, 1); // the upload's connection may not be idle yet
   await disconnected.promise;
-  const proxy = createProxy(new URL(`https://127.0.0.1:${server.addr.port}/base`));
-  const { status } = await assertRejects(() => respond(proxy, new Request("http://host/a"), CONTEXT), Problem);
+  const proxy = createProxy(
+    new URL(`https://127.0.0.1:${server.addr.port}/base`),
+  );
+  const { status } = await assertRejects(
+    () => respond(proxy, new Request("http://host/a"), CONTEXT),
+    Problem,
+  );
   assertEquals(status, 502);
   proxy.close();
   await server.shutdown();
@@ -497,10 +630,21 @@ Deno.test("ReverseProxy connects only to an https: upstream with a trusted certi
 
 /** Runs a process that trusts the certificate's authority, whose own key was discarded. */
 async function requestInProcess(upstream: string) {
-  const script = new URL("./tls/request_through_proxy.ts", import.meta.url).pathname;
+  const script =
+    new URL("./tls/request_through_proxy.ts", import.meta.url).pathname;
   const ca = new URL("./tls/ca.crt", import.meta.url).pathname;
-  const args = ["run", "--quiet", ...await stdFlags(), "--allow-net", `--cert=${ca}`, script, upstream];
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+  const args = [
+    "run",
+    "--quiet",
+    ...await stdFlags(),
+    "--allow-net",
+    `--cert=${ca}`,
+    script,
+    upstream,
+  ];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+  }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { success, stdout: text(stdout), stderr: text(stderr) };
 }
@@ -512,7 +656,9 @@ Deno.test("ReverseProxy reuses a connection", async () => {
     return new Response("ok");
   });
   await using gateway = serveProxy(upstream);
-  for (const method of ["GET", "HEAD", "POST", "GET"]) await (await fetch(gateway.url, { method })).text();
+  for (const method of ["GET", "HEAD", "POST", "GET"]) {
+    await (await fetch(gateway.url, { method })).text();
+  }
   assertEquals(ports.size, 1);
 });
 
@@ -521,7 +667,9 @@ function closingUpstream(secondRequests: string[]) {
   return scriptedUpstream(async (connection, index) => {
     const head = await connection.readHead();
     await connection.write(head?.startsWith("HEAD") ? ok("") : ok(`${index}`));
-    secondRequests.push((await connection.readHead())?.split(" ")[0] ?? "closed");
+    secondRequests.push(
+      (await connection.readHead())?.split(" ")[0] ?? "closed",
+    );
   });
 }
 
@@ -533,14 +681,22 @@ Deno.test("ReverseProxy retries a safe request on a new connection if a reused o
   assertEquals(await (await fetch(gateway.url)).text(), "1");
   assertEquals(await (await fetch(gateway.url)).text(), "2");
   assertEquals((await fetch(gateway.url, { method: "HEAD" })).status, 200);
-  assertEquals([secondRequests.filter((method) => method !== "closed"), gateway.warnings], [["GET", "HEAD"], []]);
+  assertEquals([
+    secondRequests.filter((method) => method !== "closed"),
+    gateway.warnings,
+  ], [["GET", "HEAD"], []]);
 });
 
 Deno.test("ReverseProxy does not retry an unsafe request", async () => {
   const secondRequests: string[] = [];
   await using upstream = closingUpstream(secondRequests);
   await using gateway = serveProxy(upstream);
-  for (const [method, body] of [["DELETE", null], ["POST", null], ["POST", "abc"]] as const) {
+  for (
+    const [method, body] of [["DELETE", null], ["POST", null], [
+      "POST",
+      "abc",
+    ]] as const
+  ) {
     assertEquals((await (await fetch(gateway.url)).text()).length, 1);
     const response = await fetch(gateway.url, { method, body });
     await response.body?.cancel();
@@ -555,7 +711,9 @@ Deno.test("ReverseProxy does not retry a request if a reused connection fails fo
     connections++;
     await connection.readHead();
     await connection.write(ok(`${index}`));
-    if (await connection.readHead() !== undefined) await connection.write("SSH-2.0-OpenSSH\r\n\r\n");
+    if (await connection.readHead() !== undefined) {
+      await connection.write("SSH-2.0-OpenSSH\r\n\r\n");
+    }
   });
   await using gateway = serveProxy(upstream);
   assertEquals(await (await fetch(gateway.url)).text(), "0");
@@ -584,7 +742,10 @@ Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {
   for (const request of ["CONNECT evil:80", "TRACE /"]) {
     using client = await connectRaw(gateway.port);
     await client.write(`${request} HTTP/1.1\r\nHost: h\r\n\r\n`);
-    assertEquals((await client.readHead())?.split("\r\n")[0], "HTTP/1.1 501 Not Implemented");
+    assertEquals(
+      (await client.readHead())?.split("\r\n")[0],
+      "HTTP/1.1 501 Not Implemented",
+    );
   }
 });
 
@@ -593,7 +754,11 @@ Deno.test("ReverseProxy forwards a request that did not come from Deno.serve", a
     new Response(`${new URL(request.url).pathname} ${await request.text()}`)
   );
   const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/base`));
-  const response = await respond(proxy, new Request("http://host/a", { method: "POST", body: "abc" }), CONTEXT);
+  const response = await respond(
+    proxy,
+    new Request("http://host/a", { method: "POST", body: "abc" }),
+    CONTEXT,
+  );
   assertEquals(await response.text(), "/base/a abc");
   proxy.close();
 });
@@ -628,7 +793,9 @@ Deno.test("drain() does not wait for a request that failed", async () => {
 Deno.test("drain() waits for the response and its body, which close() leaves intact after that", async () => {
   const received = Promise.withResolvers<void>();
   const respond = Promise.withResolvers<void>();
-  const body = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
+  const body = Promise.withResolvers<
+    ReadableStreamDefaultController<Uint8Array>
+  >();
   const stream = new ReadableStream({ start: body.resolve });
   await using upstream = serveUpstream(async () => {
     received.resolve();
@@ -643,18 +810,24 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
   const response = await responding;
   const controller = await body.promise;
   controller.enqueue(new TextEncoder().encode("first "));
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body!.pipeThrough(new TextDecoderStream())
+    .getReader();
   assertEquals((await reader.read()).value, "first ");
   assertEquals(drained.isResolved, false);
   controller.enqueue(new TextEncoder().encode("last"));
   controller.close();
   await drained.promise;
   gateway.proxy.close();
-  assertEquals([(await reader.read()).value, (await reader.read()).done], ["last", true]);
+  assertEquals([(await reader.read()).value, (await reader.read()).done], [
+    "last",
+    true,
+  ]);
 });
 
 Deno.test("drain() does not wait for a response whose client has disconnected", async () => {
-  await using upstream = serveUpstream(() => new Response(new ReadableStream()));
+  await using upstream = serveUpstream(() =>
+    new Response(new ReadableStream())
+  );
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
   await response.body?.cancel();
@@ -712,17 +885,25 @@ function track(promise: Promise<void>) {
 }
 
 Deno.test("ReverseProxy ignores interim responses, but not any number of them", async () => {
-  for (const [count, status] of [[16, 200], [17, 502], [10_000, 502]] as const) {
+  for (
+    const [count, status] of [[16, 200], [17, 502], [10_000, 502]] as const
+  ) {
     await using upstream = scriptedUpstream(async (connection) => {
       await connection.readHead();
-      await connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(count)).catch(() => {});
-      await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").catch(() => {}); // the proxy may have left
+      await connection.write(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(count),
+      ).catch(() => {});
+      await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .catch(() => {}); // the proxy may have left
     });
     await using gateway = serveProxy(upstream);
     const response = await fetch(gateway.url);
     await response.body?.cancel();
     assertEquals(response.status, status);
     const details = gateway.warnings.map(([, fields]) => fields?.detail);
-    assertEquals(details, status === 200 ? [] : ["Too many interim responses (1xx)"]);
+    assertEquals(
+      details,
+      status === 200 ? [] : ["Too many interim responses (1xx)"],
+    );
   }
 });

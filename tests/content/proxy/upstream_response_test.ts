@@ -1,22 +1,43 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { createResponse, type ResponseContent } from "../../../src/coding/response_content.ts";
+import {
+  createResponse,
+  type ResponseContent,
+} from "../../../src/coding/response_content.ts";
 import { upstreamResponse } from "../../../src/content/proxy/upstream_response.ts";
 import { Transfers } from "../../../src/content/transfers.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** A message without a network. The test pushes its chunks. */
-function message(statusCode: number, rawHeaders: string[] = []): IncomingMessage & Readable {
-  return Object.assign(new Readable({ read() {} }), { statusCode, rawHeaders }) as never;
+function message(
+  statusCode: number,
+  rawHeaders: string[] = [],
+): IncomingMessage & Readable {
+  return Object.assign(new Readable({ read() {} }), {
+    statusCode,
+    rawHeaders,
+  }) as never;
 }
 
 /** Converts a message, and records how its body ends. */
-function received(from: IncomingMessage, ends: (string | undefined)[] = [], method = "GET"): ResponseContent {
-  const transfers = new Transfers({ clock: new FakeClock(), log: silentLog, maxTransfers: 10 });
+function received(
+  from: IncomingMessage,
+  ends: (string | undefined)[] = [],
+  method = "GET",
+): ResponseContent {
+  const transfers = new Transfers({
+    clock: new FakeClock(),
+    log: silentLog,
+    maxTransfers: 10,
+  });
   const transfer = transfers.begin({ address: "", clientKey: "" });
-  return upstreamResponse(from, { method, transfer, onEnd: (error) => ends.push(error?.message) });
+  return upstreamResponse(from, {
+    method,
+    transfer,
+    onEnd: (error) => ends.push(error?.message),
+  });
 }
 
 function response(...args: Parameters<typeof received>): Response {
@@ -76,7 +97,11 @@ Deno.test("upstreamResponse() ends the body in an error if the message closes be
   const from = message(200);
   const { body } = response(from, ends);
   from.destroy();
-  await assertRejects(() => new Response(body).bytes(), Error, "The connection was closed before the end of the body");
+  await assertRejects(
+    () => new Response(body).bytes(),
+    Error,
+    "The connection was closed before the end of the body",
+  );
   assertEquals(ends, ["The connection was closed before the end of the body"]);
 });
 
@@ -104,14 +129,30 @@ Deno.test("upstreamResponse() reports the end of a body, and of a response witho
 });
 
 Deno.test("upstreamResponse() keeps all end-to-end headers", async () => {
-  const result = response(message(404, ["Set-Cookie", "a=1", "set-cookie", "b=2", "Connection", "close", "X", "\xe9"]));
+  const result = response(
+    message(404, [
+      "Set-Cookie",
+      "a=1",
+      "set-cookie",
+      "b=2",
+      "Connection",
+      "close",
+      "X",
+      "\xe9",
+    ]),
+  );
   await result.body?.cancel();
-  assertEquals([...result.headers], [["set-cookie", "a=1"], ["set-cookie", "b=2"], ["x", "\xe9"]]);
+  assertEquals([...result.headers], [["set-cookie", "a=1"], [
+    "set-cookie",
+    "b=2",
+  ], ["x", "\xe9"]]);
   assertEquals(result.status, 404);
 });
 
 Deno.test("upstreamResponse() returns no body for a null body status, and for HEAD", () => {
-  for (const status of [204, 205, 304]) assertEquals(response(message(status)).body, null);
+  for (const status of [204, 205, 304]) {
+    assertEquals(response(message(status)).body, null);
+  }
   assertEquals(response(message(200), [], "HEAD").body, null);
 });
 
@@ -124,6 +165,8 @@ Deno.test("upstreamResponse() ignores errors of a message without a body", async
 });
 
 Deno.test("upstreamResponse() rejects an invalid status or header", () => {
-  for (const status of [0, 99, 600, 999]) assertThrows(() => response(message(status)), RangeError);
+  for (const status of [0, 99, 600, 999]) {
+    assertThrows(() => response(message(status)), RangeError);
+  }
   assertThrows(() => response(message(200, ["bad name", "x"])), TypeError);
 });

@@ -2,8 +2,15 @@ import { assertEquals } from "@std/assert";
 import { upstreamTarget } from "../../../src/content/proxy/reverse_proxy.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 
-function assertTarget(target: string, requestUrl: string, upstream = "http://up/"): void {
-  assertEquals(upstreamTarget(new URL(upstream), new RequestUrls().read(requestUrl)!), target);
+function assertTarget(
+  target: string,
+  requestUrl: string,
+  upstream = "http://up/",
+): void {
+  assertEquals(
+    upstreamTarget(new URL(upstream), new RequestUrls().read(requestUrl)!),
+    target,
+  );
 }
 
 Deno.test("upstreamTarget() prepends the base path, with or without a trailing slash", () => {
@@ -15,7 +22,18 @@ Deno.test("upstreamTarget() prepends the base path, with or without a trailing s
 });
 
 Deno.test("upstreamTarget() does not decode or normalize a path", () => {
-  for (const path of ["//evil/x", "/%2f/a", "/a%2F..%2fb", "/@evil", "/a;b=c/", "/a//b", "/%41", "/a:80"]) {
+  for (
+    const path of [
+      "//evil/x",
+      "/%2f/a",
+      "/a%2F..%2fb",
+      "/@evil",
+      "/a;b=c/",
+      "/a//b",
+      "/%41",
+      "/a:80",
+    ]
+  ) {
     assertTarget(path, `http://host${path}`);
     assertTarget(`/base${path}`, `http://host${path}`, "http://up/base/");
   }
@@ -29,7 +47,15 @@ Deno.test("upstreamTarget() resolves dot segments like URL, and never leaves the
 });
 
 Deno.test("upstreamTarget() keeps the query byte for byte", () => {
-  for (const query of ["?", "?a=%2f%zz&b='\"<>|[]{}`^\\", "??x=http://evil/", "?a+b=%20", "?../.."]) {
+  for (
+    const query of [
+      "?",
+      "?a=%2f%zz&b='\"<>|[]{}`^\\",
+      "??x=http://evil/",
+      "?a+b=%20",
+      "?../..",
+    ]
+  ) {
     assertTarget(`/a${query}`, `http://host/a${query}`);
   }
 });

@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { HeldBytes } from "../../../src/content/proxy/held_bytes.ts";
-import { allowedCode, WebSocketPeer } from "../../../src/content/proxy/websocket_peer.ts";
+import {
+  allowedCode,
+  WebSocketPeer,
+} from "../../../src/content/proxy/websocket_peer.ts";
 
 /** A WebSocket without a network, which records its calls. */
 class FakeSocket extends EventTarget {
@@ -30,8 +33,14 @@ class FakeSocket extends EventTarget {
 
 function setUp(allHeldBytes = new HeldBytes()) {
   const [from, to] = [new FakeSocket(), new FakeSocket()];
-  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, { role: "upstream", allHeldBytes });
-  const toPeer = new WebSocketPeer(to as unknown as WebSocket, { role: "client", allHeldBytes });
+  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, {
+    role: "upstream",
+    allHeldBytes,
+  });
+  const toPeer = new WebSocketPeer(to as unknown as WebSocket, {
+    role: "client",
+    allHeldBytes,
+  });
   return { from, to, fromPeer, toPeer };
 }
 
@@ -57,11 +66,18 @@ Deno.test("WebSocketPeer queues messages and the close until it is open", () => 
 });
 
 Deno.test("WebSocketPeer forwards a close with a code that close() accepts", () => {
-  for (const [code, end] of [[1005, []], [1000, [1000, "r"]], [1001, [4901, "r"]]] as const) {
+  for (
+    const [code, end] of [[1005, []], [1000, [1000, "r"]], [1001, [
+      4901,
+      "r",
+    ]]] as const
+  ) {
     const { from, to, fromPeer, toPeer } = setUp();
     to.open();
     fromPeer.forwardTo(toPeer);
-    from.dispatchEvent(new CloseEvent("close", { code, reason: "r", wasClean: true }));
+    from.dispatchEvent(
+      new CloseEvent("close", { code, reason: "r", wasClean: true }),
+    );
     assertEquals(to.calls, [end]);
   }
 });
@@ -79,7 +95,12 @@ Deno.test("WebSocketPeer closes the client uncleanly if the upstream's connectio
 
 Deno.test("WebSocketPeer closes both peers if more than 16 MiB are waiting to be sent", () => {
   const tooSlow = [4913, "A peer reads too slowly"];
-  for (const [bufferedAmount, end] of [[16 * 1024 * 1024, []], [16 * 1024 * 1024 + 1, [tooSlow]]] as const) {
+  for (
+    const [bufferedAmount, end] of [[16 * 1024 * 1024, []], [
+      16 * 1024 * 1024 + 1,
+      [tooSlow],
+    ]] as const
+  ) {
     const { from, to, fromPeer, toPeer } = setUp();
     from.open();
     to.open();
@@ -122,7 +143,10 @@ const TOO_SLOW = [4913, "A peer reads too slowly"];
 
 Deno.test("WebSocketPeer closes both peers instead of having more than 64 MiB wait in all bridges", () => {
   const allHeldBytes = new HeldBytes();
-  const slow = Array.from({ length: 4 }, () => setUpSlow(allHeldBytes, QUARTER));
+  const slow = Array.from(
+    { length: 4 },
+    () => setUpSlow(allHeldBytes, QUARTER),
+  );
   assertEquals(slow.map(({ to }) => to.calls), Array(4).fill(["x"]));
   const { to, from } = setUpSlow(allHeldBytes, 65_536);
   assertEquals([to.calls, from.calls], [[TOO_SLOW], [TOO_SLOW]]);
@@ -134,11 +158,16 @@ Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has se
     const [change, calls] of [
       [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSED, ["x"]],
       [(socket: FakeSocket) => socket.bufferedAmount = 0, ["x"]],
-      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSING, [TOO_SLOW]],
+      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSING, [
+        TOO_SLOW,
+      ]],
     ] as const
   ) {
     const allHeldBytes = new HeldBytes();
-    const [first] = Array.from({ length: 4 }, () => setUpSlow(allHeldBytes, QUARTER));
+    const [first] = Array.from(
+      { length: 4 },
+      () => setUpSlow(allHeldBytes, QUARTER),
+    );
     if (first !== undefined) change(first.to);
     assertEquals(setUpSlow(allHeldBytes, QUARTER).to.calls, [...calls]);
   }
@@ -146,7 +175,9 @@ Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has se
 
 Deno.test("WebSocketPeer counts the bytes that are queued until it is open", () => {
   const allHeldBytes = new HeldBytes();
-  for (let i = 0; i < 4; i++) setUp(allHeldBytes).toPeer.send(new ArrayBuffer(QUARTER));
+  for (let i = 0; i < 4; i++) {
+    setUp(allHeldBytes).toPeer.send(new ArrayBuffer(QUARTER));
+  }
   const { from, to, fromPeer, toPeer } = setUp(allHeldBytes);
   from.open();
   toPeer.forwardTo(fromPeer);

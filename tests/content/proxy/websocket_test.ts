@@ -1,14 +1,27 @@
 import { assertEquals } from "@std/assert";
-import { connectRaw, manualClock, scriptedUpstream, serveProxy, serveUpstream, type Upstream } from "./_servers.ts";
+import {
+  connectRaw,
+  manualClock,
+  scriptedUpstream,
+  serveProxy,
+  serveUpstream,
+  type Upstream,
+} from "./_servers.ts";
 
 /** The code and the reason of a close event. */
 type Close = [code: number, reason: string];
 
 /** Opens a WebSocket whose messages can be awaited. */
-async function openWebSocket(port: number, path = "/", options: WebSocketOptions = {}) {
+async function openWebSocket(
+  port: number,
+  path = "/",
+  options: WebSocketOptions = {},
+) {
   const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, options);
   socket.binaryType = "arraybuffer";
-  const { readable, writable } = new TransformStream<string | ArrayBuffer>({}, { highWaterMark: 1000 });
+  const { readable, writable } = new TransformStream<string | ArrayBuffer>({}, {
+    highWaterMark: 1000,
+  });
   const writer = writable.getWriter();
   const reader = readable.getReader();
   const closed = Promise.withResolvers<Close>();
@@ -18,7 +31,12 @@ async function openWebSocket(port: number, path = "/", options: WebSocketOptions
     socket.onopen = () => resolve(undefined);
     socket.onerror = (event) => resolve((event as ErrorEvent).message);
   });
-  return { socket, failure, next: async () => (await reader.read()).value, closed: closed.promise };
+  return {
+    socket,
+    failure,
+    next: async () => (await reader.read()).value,
+    closed: closed.promise,
+  };
 }
 
 /** An upstream that accepts every request as a WebSocket. */
@@ -43,8 +61,13 @@ function echo(socket: WebSocket): void {
 /** An upstream that accepts a WebSocket, sends the bytes, and waits for the peer. */
 function rawWebSocketUpstream(bytes: string): Upstream {
   return scriptedUpstream(async (connection) => {
-    const [, key] = /^sec-websocket-key: (.*)\r$/im.exec(await connection.readHead() ?? "") ?? [];
-    const digest = await crypto.subtle.digest("SHA-1", new TextEncoder().encode(`${key}${GUID}`));
+    const [, key] =
+      /^sec-websocket-key: (.*)\r$/im.exec(await connection.readHead() ?? "") ??
+        [];
+    const digest = await crypto.subtle.digest(
+      "SHA-1",
+      new TextEncoder().encode(`${key}${GUID}`),
+    );
     const accept = new Uint8Array(digest).toBase64();
     await connection.write(
       `HTTP/1.1 101 Ok\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
@@ -59,14 +82,21 @@ const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const MEBIBYTE = new Uint8Array(1024 * 1024);
 
-const HANDSHAKE = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" +
+const HANDSHAKE =
+  "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" +
   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 Deno.test("proxyWebSocket() forwards text and bytes in both directions, in order", async () => {
   await using upstream = webSocketUpstream(echo);
   await using gateway = serveProxy(upstream);
   const { socket, next, closed } = await openWebSocket(gateway.port);
-  const messages = ["Grüße", new Uint8Array([0, 255]).buffer, "", new ArrayBuffer(0), "x".repeat(300_000)];
+  const messages = [
+    "Grüße",
+    new Uint8Array([0, 255]).buffer,
+    "",
+    new ArrayBuffer(0),
+    "x".repeat(300_000),
+  ];
   for (const message of messages) socket.send(message);
   for (const message of messages) assertEquals(await next(), message);
   socket.close();
@@ -82,12 +112,19 @@ Deno.test("proxyWebSocket() forwards messages that the upstream sends immediatel
   });
   await using gateway = serveProxy(upstream);
   const { next, closed } = await openWebSocket(gateway.port);
-  assertEquals([await next(), await next(), await next(), await closed], ["one", "two", "three", [4001, "done"]]);
+  assertEquals([await next(), await next(), await next(), await closed], [
+    "one",
+    "two",
+    "three",
+    [4001, "done"],
+  ]);
 });
 
 Deno.test("proxyWebSocket() forwards path, query and headers, and replaces those that describe the client", async () => {
   const received = Promise.withResolvers<[string, [string, string][]]>();
-  await using upstream = webSocketUpstream((_socket, ...request) => received.resolve(request));
+  await using upstream = webSocketUpstream((_socket, ...request) =>
+    received.resolve(request)
+  );
   await using gateway = serveProxy(upstream, { base: "/base" });
   const headers = {
     "authorization": "Basic eDp5",
@@ -96,41 +133,60 @@ Deno.test("proxyWebSocket() forwards path, query and headers, and replaces those
     "x-forwarded-for": "1.2.3.4",
     "x-real-ip": "1.2.3.4",
   };
-  const { socket, closed } = await openWebSocket(gateway.port, "//evil/x%2f?y=%2f", { headers });
+  const { socket, closed } = await openWebSocket(
+    gateway.port,
+    "//evil/x%2f?y=%2f",
+    { headers },
+  );
   const [url, sent] = await received.promise;
   assertEquals(url, `http://127.0.0.1:${upstream.port}/base//evil/x%2f?y=%2f`);
-  assertEquals(sent.filter(([name]) => !["sec-websocket-key", "user-agent"].includes(name)), [
-    ["authorization", "Basic eDp5"],
-    ["connection", "Upgrade"],
-    ["cookie", "a=1"],
-    ["host", `127.0.0.1:${upstream.port}`],
-    ["origin", "https://app.example"],
-    ["sec-websocket-version", "13"],
-    ["upgrade", "websocket"],
-    ["x-forwarded-for", "127.0.0.1"],
-    ["x-forwarded-host", `127.0.0.1:${gateway.port}`],
-    ["x-forwarded-proto", "http"],
-  ]);
+  assertEquals(
+    sent.filter(([name]) =>
+      !["sec-websocket-key", "user-agent"].includes(name)
+    ),
+    [
+      ["authorization", "Basic eDp5"],
+      ["connection", "Upgrade"],
+      ["cookie", "a=1"],
+      ["host", `127.0.0.1:${upstream.port}`],
+      ["origin", "https://app.example"],
+      ["sec-websocket-version", "13"],
+      ["upgrade", "websocket"],
+      ["x-forwarded-for", "127.0.0.1"],
+      ["x-forwarded-host", `127.0.0.1:${gateway.port}`],
+      ["x-forwarded-proto", "http"],
+    ],
+  );
   socket.close();
   await closed;
 });
 
 Deno.test("proxyWebSocket() sends the upstream's own Host, once, even with preserveHost", async () => {
   const received = Promise.withResolvers<[string, [string, string][]]>();
-  await using upstream = webSocketUpstream((_socket, ...request) => received.resolve(request));
+  await using upstream = webSocketUpstream((_socket, ...request) =>
+    received.resolve(request)
+  );
   await using gateway = serveProxy(upstream, { preserveHost: true });
   const { socket, closed } = await openWebSocket(gateway.port, "/", {});
   const [, sent] = await received.promise;
-  assertEquals(sent.filter(([name]) => name === "host"), [["host", `127.0.0.1:${upstream.port}`]]);
+  assertEquals(sent.filter(([name]) => name === "host"), [[
+    "host",
+    `127.0.0.1:${upstream.port}`,
+  ]]);
   socket.close();
   await closed;
 });
 
 Deno.test("proxyWebSocket() accepts the subprotocol that the upstream selects, or none", async () => {
   for (const protocol of ["two", undefined]) {
-    await using upstream = webSocketUpstream(echo, protocol === undefined ? {} : { protocol });
+    await using upstream = webSocketUpstream(
+      echo,
+      protocol === undefined ? {} : { protocol },
+    );
     await using gateway = serveProxy(upstream);
-    const { socket, closed } = await openWebSocket(gateway.port, "/", { protocols: ["one", "two"] });
+    const { socket, closed } = await openWebSocket(gateway.port, "/", {
+      protocols: ["one", "two"],
+    });
     assertEquals(socket.protocol, protocol ?? "");
     socket.close();
     await closed;
@@ -139,7 +195,11 @@ Deno.test("proxyWebSocket() accepts the subprotocol that the upstream selects, o
 
 Deno.test("proxyWebSocket() forwards the client's close code and reason to the upstream", async () => {
   for (
-    const [code, reason, seen] of [[1000, "bye", 1000], [4321, "Grüße", 4321], [undefined, undefined, 1005]] as const
+    const [code, reason, seen] of [[1000, "bye", 1000], [4321, "Grüße", 4321], [
+      undefined,
+      undefined,
+      1005,
+    ]] as const
   ) {
     const closed = Promise.withResolvers<Close>();
     await using upstream = webSocketUpstream((socket) => {
@@ -163,7 +223,11 @@ Deno.test("proxyWebSocket() forwards the upstream's close code and reason to the
   ) {
     await using upstream = rawWebSocketUpstream(frame);
     await using gateway = serveProxy(upstream);
-    assertEquals(await (await openWebSocket(gateway.port)).closed, [...end], JSON.stringify(frame));
+    assertEquals(
+      await (await openWebSocket(gateway.port)).closed,
+      [...end],
+      JSON.stringify(frame),
+    );
   }
 });
 
@@ -187,20 +251,34 @@ Deno.test("proxyWebSocket() closes the upstream's WebSocket if the client's conn
   await using gateway = serveProxy(upstream);
   const client = await connectRaw(gateway.port);
   await client.write(HANDSHAKE);
-  assertEquals((await client.readHead())?.split("\r\n")[0], "HTTP/1.1 101 Switching Protocols");
+  assertEquals(
+    (await client.readHead())?.split("\r\n")[0],
+    "HTTP/1.1 101 Switching Protocols",
+  );
   client.close();
   assertEquals(await closed.promise, 4906);
 });
 
 Deno.test("proxyWebSocket() does not accept the client if the upstream rejects the handshake", async () => {
-  await using upstream = serveUpstream(() => new Response("no", { status: 401 }));
+  await using upstream = serveUpstream(() =>
+    new Response("no", { status: 401 })
+  );
   await using gateway = serveProxy(upstream);
   const { failure, closed } = await openWebSocket(gateway.port, "/ws?secret");
   await closed;
-  assertEquals(failure, "NetworkError: failed to connect to WebSocket: Invalid status code: 502");
-  const detail = "NetworkError: failed to connect to WebSocket: Invalid status code: 401";
+  assertEquals(
+    failure,
+    "NetworkError: failed to connect to WebSocket: Invalid status code: 502",
+  );
+  const detail =
+    "NetworkError: failed to connect to WebSocket: Invalid status code: 401";
   assertEquals(gateway.warnings, [
-    ["rep.upstream.failed", { reason: "unreachable", detail, method: "GET", path: "/ws" }],
+    ["rep.upstream.failed", {
+      reason: "unreachable",
+      detail,
+      method: "GET",
+      path: "/ws",
+    }],
   ]);
 });
 
@@ -211,9 +289,14 @@ Deno.test("proxyWebSocket() does not accept a subprotocol that the client did no
     return response;
   });
   await using gateway = serveProxy(upstream);
-  const { failure, closed } = await openWebSocket(gateway.port, "/", { protocols: ["one"] });
+  const { failure, closed } = await openWebSocket(gateway.port, "/", {
+    protocols: ["one"],
+  });
   await closed;
-  assertEquals(failure, "NetworkError: failed to connect to WebSocket: Invalid status code: 502");
+  assertEquals(
+    failure,
+    "NetworkError: failed to connect to WebSocket: Invalid status code: 502",
+  );
 });
 
 Deno.test("proxyWebSocket() rejects an invalid handshake without contacting the upstream", async () => {
@@ -223,13 +306,22 @@ Deno.test("proxyWebSocket() rejects an invalid handshake without contacting the 
       [HANDSHAKE.replace("Version: 13", "Version: 8"), 426],
       [HANDSHAKE.replace("keep-alive, Upgrade", "keep-alive"), 400],
       [HANDSHAKE.replace(/Sec-WebSocket-Key.*\r\n/, ""), 400],
-      [HANDSHAKE.replace("Host: h", "Host: h\r\nSec-WebSocket-Protocol: a, a"), 400],
-      [HANDSHAKE.replace("Host: h", "Host: h\r\nSec-WebSocket-Protocol: a b"), 400],
+      [
+        HANDSHAKE.replace("Host: h", "Host: h\r\nSec-WebSocket-Protocol: a, a"),
+        400,
+      ],
+      [
+        HANDSHAKE.replace("Host: h", "Host: h\r\nSec-WebSocket-Protocol: a b"),
+        400,
+      ],
     ] as const
   ) {
     using client = await connectRaw(gateway.port);
     await client.write(handshake);
-    assertEquals((await client.readHead())?.slice(0, 13), `HTTP/1.1 ${status} `);
+    assertEquals(
+      (await client.readHead())?.slice(0, 13),
+      `HTTP/1.1 ${status} `,
+    );
   }
   assertEquals(gateway.warnings, []);
 });
@@ -286,11 +378,14 @@ Deno.test("proxyWebSocket() closes both WebSockets if one peer does not read", a
 Deno.test("proxyWebSocket() closes both WebSockets if the peers that do not read hold too much together", async () => {
   const closed = Promise.withResolvers<Close>();
   await using upstream = webSocketUpstream((socket) => {
-    socket.onopen = () => Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 15 alone are not too many
+    socket.onopen = () =>
+      Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 15 alone are not too many
     socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
   });
   await using gateway = serveProxy(upstream);
-  const clients = await Promise.all(Array.from({ length: 9 }, () => connectRaw(gateway.port)));
+  const clients = await Promise.all(
+    Array.from({ length: 9 }, () => connectRaw(gateway.port)),
+  );
   for (const client of clients) {
     await client.write(HANDSHAKE);
     await client.readHead();
@@ -335,7 +430,9 @@ Deno.test("drain() resolves after close() has closed the WebSockets", async () =
 });
 
 Deno.test("drain() does not wait for a WebSocket that was not accepted", async () => {
-  await using upstream = serveUpstream(() => new Response("no", { status: 401 }));
+  await using upstream = serveUpstream(() =>
+    new Response("no", { status: 401 })
+  );
   await using gateway = serveProxy(upstream);
   await (await openWebSocket(gateway.port)).closed;
   await gateway.transfers.idle();

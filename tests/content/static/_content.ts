@@ -8,7 +8,11 @@ import type { ConfigScript } from "../../../src/pages/config_script.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 
 /** A config script without bytes: a page with it is the file byte for byte. */
-export const NO_SCRIPT: ConfigScript = { bytes: new Uint8Array(), revision: "r1", isSecret: false };
+export const NO_SCRIPT: ConfigScript = {
+  bytes: new Uint8Array(),
+  revision: "r1",
+  isSecret: false,
+};
 
 interface TestContentOptions {
   directory: string;
@@ -21,10 +25,24 @@ interface TestContentOptions {
 }
 
 /** Opens a directory as the gateway does. */
-export function openContent(options: TestContentOptions): Promise<StaticContent> {
-  const defaults = { cacheBytes: 67_108_864, clock: systemClock, log: silentLog, compressor: new Compressor() };
-  const { maxTransfers = 100, neverServed = () => Promise.resolve([]) } = options;
-  return StaticContent.open({ ...defaults, basePath: "", ...options, maxTransfers, neverServed });
+export function openContent(
+  options: TestContentOptions,
+): Promise<StaticContent> {
+  const defaults = {
+    cacheBytes: 67_108_864,
+    clock: systemClock,
+    log: silentLog,
+    compressor: new Compressor(),
+  };
+  const { maxTransfers = 100, neverServed = () => Promise.resolve([]) } =
+    options;
+  return StaticContent.open({
+    ...defaults,
+    basePath: "",
+    ...options,
+    maxTransfers,
+    neverServed,
+  });
 }
 
 /** Returns what the gateway knows about a request. A directory is the same for every client. */
@@ -43,7 +61,11 @@ export function respondWith(
 }
 
 /** Responds to a request as the gateway does, with a response for a problem. */
-export async function answerWith(content: StaticContent, request: Request, script?: ConfigScript): Promise<Response> {
+export async function answerWith(
+  content: StaticContent,
+  request: Request,
+  script?: ConfigScript,
+): Promise<Response> {
   try {
     return await respondWith(content, request, script);
   } catch (error) {

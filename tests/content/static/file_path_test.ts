@@ -1,5 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type FilePath, mayBeRoute, parseFilePath } from "../../../src/content/static/file_path.ts";
+import {
+  type FilePath,
+  mayBeRoute,
+  parseFilePath,
+} from "../../../src/content/static/file_path.ts";
 import { METRICS_PATH } from "../../../src/endpoints/metrics.ts";
 import { LIVE_PATH, READY_PATH } from "../../../src/endpoints/probes.ts";
 import { Problem } from "../../../src/http/problem.ts";
@@ -14,7 +18,10 @@ const ALLOWED: [pathname: string, path: FilePath][] = [
   ["/100%25.txt", { names: ["100%.txt"], isDirectory: false }],
   ["/a%2Bb%3Fc%23d", { names: ["a+b?c#d"], isDirectory: false }],
   ["/a..b/c.", { names: ["a..b", "c."], isDirectory: false }],
-  ["/.well-known/security.txt", { names: [".well-known", "security.txt"], isDirectory: false }],
+  ["/.well-known/security.txt", {
+    names: [".well-known", "security.txt"],
+    isDirectory: false,
+  }],
   [`/${"a".repeat(255)}`, { names: ["a".repeat(255)], isDirectory: false }],
 ];
 
@@ -25,12 +32,52 @@ for (const [pathname, path] of ALLOWED) {
 }
 
 const REJECTED = {
-  "path traversal": ["/..", "/../", "/../etc/passwd", "/a/../../b", "..", "../a", "/a/..", "/.", "/./a", "/..."],
-  "encoded path traversal": ["/%2e%2e/a", "/%2E%2e/a", "/.%2e/a", "/a/%2e%2e%2fb", "/..%2fa", "/..%5ca", "/%2e"],
-  "encoded separators": ["/a%2fb", "/a%2Fb", "/a%5cb", "/%2fetc/passwd", "/%5c%5chost%5cshare"],
+  "path traversal": [
+    "/..",
+    "/../",
+    "/../etc/passwd",
+    "/a/../../b",
+    "..",
+    "../a",
+    "/a/..",
+    "/.",
+    "/./a",
+    "/...",
+  ],
+  "encoded path traversal": [
+    "/%2e%2e/a",
+    "/%2E%2e/a",
+    "/.%2e/a",
+    "/a/%2e%2e%2fb",
+    "/..%2fa",
+    "/..%5ca",
+    "/%2e",
+  ],
+  "encoded separators": [
+    "/a%2fb",
+    "/a%2Fb",
+    "/a%5cb",
+    "/%2fetc/passwd",
+    "/%5c%5chost%5cshare",
+  ],
   "backslashes": ["/a\\b", "/..\\..\\a", "\\a", "/a\\"],
-  "double encoding": ["/%252e%252e/a", "/%252e", "/a%252fb", "/a%255cb", "/a%2500", "/a%25252fb", "/%25%32%65"],
-  "NUL and other control characters": ["/a%00.js", "/%00", "/a\0b", "/a%0d%0ab", "/a%7f", "/a%C2%85"],
+  "double encoding": [
+    "/%252e%252e/a",
+    "/%252e",
+    "/a%252fb",
+    "/a%255cb",
+    "/a%2500",
+    "/a%25252fb",
+    "/%25%32%65",
+  ],
+  "NUL and other control characters": [
+    "/a%00.js",
+    "/%00",
+    "/a\0b",
+    "/a%0d%0ab",
+    "/a%7f",
+    "/a%C2%85",
+  ],
   "names that begin with a dot": [
     "/.env",
     "/.git/config",
@@ -39,19 +86,40 @@ const REJECTED = {
     "/.htaccess",
     "/a/.DS_Store",
   ],
-  "names that only begin with .well-known": ["/.well-known.bak", "/.well-knownx/a", "/.WELL-KNOWN/a"],
+  "names that only begin with .well-known": [
+    "/.well-known.bak",
+    "/.well-knownx/a",
+    "/.WELL-KNOWN/a",
+  ],
   "empty names": ["//", "//a", "//evil.example/", "/a//b", "/a//", "///"],
-  "names that are too long": [`/${"a".repeat(256)}`, `/${"%C3%BC".repeat(128)}`],
+  "names that are too long": [
+    `/${"a".repeat(256)}`,
+    `/${"%C3%BC".repeat(128)}`,
+  ],
   "paths that are too long": [`/${"a/".repeat(2100)}`],
 };
 
 for (const [kind, pathnames] of Object.entries(REJECTED)) {
   Deno.test(`parseFilePath() returns undefined for ${kind}`, () => {
-    assertEquals(pathnames.filter((pathname) => parseFilePath(pathname) !== undefined), []);
+    assertEquals(
+      pathnames.filter((pathname) => parseFilePath(pathname) !== undefined),
+      [],
+    );
   });
 }
 
-for (const pathname of ["/%", "/%zz", "/a%2", "/%u002e", "/%c0%ae%c0%ae/a", "/%ff", "/%ed%a0%80", "/%e2%82"]) {
+for (
+  const pathname of [
+    "/%",
+    "/%zz",
+    "/a%2",
+    "/%u002e",
+    "/%c0%ae%c0%ae/a",
+    "/%ff",
+    "/%ed%a0%80",
+    "/%e2%82",
+  ]
+) {
   Deno.test(`parseFilePath() throws a problem for ${pathname}`, () => {
     const problem = assertThrows(() => parseFilePath(pathname), Problem);
     assertEquals(problem.status, 400);
@@ -87,6 +155,10 @@ const ROUTES: [pathname: string, mayBeRoute: boolean, accept?: string][] = [
 for (const [pathname, expected, accept] of ROUTES) {
   Deno.test(`mayBeRoute() returns ${expected} for ${pathname} and Accept: ${accept ?? "(none)"}`, () => {
     const path = parseFilePath(pathname);
-    assertEquals(path && mayBeRoute(path, new Headers(accept === undefined ? {} : { accept })), expected);
+    assertEquals(
+      path &&
+        mayBeRoute(path, new Headers(accept === undefined ? {} : { accept })),
+      expected,
+    );
   });
 }

@@ -36,16 +36,32 @@ class CountingCompressor extends Compressor {
   }
 }
 
-async function serve(files: Record<string, string>, cacheBytes?: number): Promise<Site> {
+async function serve(
+  files: Record<string, string>,
+  cacheBytes?: number,
+): Promise<Site> {
   const directory = await TempDirectory.make();
   for (const [name, text] of Object.entries(files)) {
-    await Deno.mkdir(dirname(directory.at(`site/${name}`)), { recursive: true });
-    await Deno.utime(await directory.write(`site/${name}`, text), MODIFIED, MODIFIED); // not written just now
+    await Deno.mkdir(dirname(directory.at(`site/${name}`)), {
+      recursive: true,
+    });
+    await Deno.utime(
+      await directory.write(`site/${name}`, text),
+      MODIFIED,
+      MODIFIED,
+    ); // not written just now
   }
   await directory.write("secret.txt", "secret");
-  const [clock, compressor, { log, lines }] = [new FakeClock(Date.now()), new CountingCompressor(), captureLog()];
+  const [clock, compressor, { log, lines }] = [
+    new FakeClock(Date.now()),
+    new CountingCompressor(),
+    captureLog(),
+  ];
   const options = { directory: directory.at("site"), clock, compressor, log };
-  const content = await openContent({ ...options, ...(cacheBytes === undefined ? {} : { cacheBytes }) });
+  const content = await openContent({
+    ...options,
+    ...(cacheBytes === undefined ? {} : { cacheBytes }),
+  });
   const get = (path: string, headers: HeadersInit = {}) =>
     answerWith(content, new Request(`http://app.example${path}`, { headers }));
   return {
@@ -90,7 +106,11 @@ async function link(target: string, path: string): Promise<void> {
 }
 
 const CHANGES: Change[] = [
-  { name: "is replaced", change: ({ at }) => Deno.writeTextFile(at("app.txt"), "longer text"), after: "longer text" },
+  {
+    name: "is replaced",
+    change: ({ at }) => Deno.writeTextFile(at("app.txt"), "longer text"),
+    after: "longer text",
+  },
   {
     name: "is replaced by one with the same size and date",
     before: ({ at }) => replace("old", at("app.txt")),
@@ -98,7 +118,8 @@ const CHANGES: Change[] = [
     after: "new",
   },
   {
-    name: "is overwritten with the same size and date, and so has the same inode",
+    name:
+      "is overwritten with the same size and date, and so has the same inode",
     before: ({ at }) => Deno.utime(at("app.txt"), MODIFIED, MODIFIED),
     change: async ({ at }) => {
       await Deno.writeTextFile(at("app.txt"), "new");
@@ -106,13 +127,21 @@ const CHANGES: Change[] = [
     },
     after: "new",
   },
-  { name: "is deleted", change: ({ at }) => Deno.remove(at("app.txt")), after: "404" },
+  {
+    name: "is deleted",
+    change: ({ at }) => Deno.remove(at("app.txt")),
+    after: "404",
+  },
   {
     name: "becomes a link out of the directory",
     change: ({ at }) => link("../secret.txt", at("app.txt")),
     after: "404",
   },
-  { name: "becomes a link", change: ({ at }) => link("2/app.txt", at("app.txt")), after: "two" },
+  {
+    name: "becomes a link",
+    change: ({ at }) => link("2/app.txt", at("app.txt")),
+    after: "two",
+  },
   {
     name: "is a link that is switched to a file with the same size",
     before: ({ at }) => link("1/app.txt", at("app.txt")),
@@ -140,7 +169,11 @@ const CHANGES: Change[] = [
 
 for (const { name, before, change, after } of CHANGES) {
   Deno.test(`StaticContent serves a file from memory for less than a second after it ${name}`, async () => {
-    await using site = await serve({ "app.txt": "old", "1/app.txt": "old", "2/app.txt": "two" });
+    await using site = await serve({
+      "app.txt": "old",
+      "1/app.txt": "old",
+      "2/app.txt": "two",
+    });
     await before?.(site);
     assertEquals(await site.read("/app.txt"), "old");
     await change(site);
@@ -161,11 +194,18 @@ Deno.test("StaticContent serves a release that a link is switched to after a sec
     "2/app.txt": "two",
   });
   await link("1", site.at("current"));
-  const content = await openContent({ directory: site.at("current"), clock: site.clock });
+  const content = await openContent({
+    directory: site.at("current"),
+    clock: site.clock,
+  });
   const read = async () => {
     const paths = ["/", "/users", "/app.txt"];
-    const responses = paths.map((path) => respondWith(content, new Request(`http://app.example${path}`)));
-    return await Promise.all((await Promise.all(responses)).map((response) => response.text()));
+    const responses = paths.map((path) =>
+      respondWith(content, new Request(`http://app.example${path}`))
+    );
+    return await Promise.all(
+      (await Promise.all(responses)).map((response) => response.text()),
+    );
   };
   assertEquals(await read(), ["one", "one", "one"]);
   await link("2", site.at("current"));
@@ -176,7 +216,10 @@ Deno.test("StaticContent serves a release that a link is switched to after a sec
 
 Deno.test("StaticContent does not keep what it read of a file while that was being written", async () => {
   await using site = await serve({ "index.html": "index" });
-  using file = await Deno.open(site.at("app.txt"), { write: true, create: true });
+  using file = await Deno.open(site.at("app.txt"), {
+    write: true,
+    create: true,
+  });
   site.clock.pass(1_000);
   assertEquals(await site.read("/app.txt"), "");
   await file.write(new TextEncoder().encode("one "));
@@ -187,20 +230,34 @@ Deno.test("StaticContent does not keep what it read of a file while that was bei
 
 Deno.test("StaticContent serves a file that is created after a second", async () => {
   await using site = await serve({ "index.html": "index" });
-  assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], [
+  assertEquals([
+    await site.read("/a.txt"),
+    await site.read("/docs/a"),
+    await site.read("/b"),
+  ], [
     "404",
     "index",
     "index",
   ]);
   await Deno.mkdir(site.at("docs"));
-  for (const name of ["a.txt", "docs/a", "b"]) await Deno.writeTextFile(site.at(name), "new");
-  assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], [
+  for (const name of ["a.txt", "docs/a", "b"]) {
+    await Deno.writeTextFile(site.at(name), "new");
+  }
+  assertEquals([
+    await site.read("/a.txt"),
+    await site.read("/docs/a"),
+    await site.read("/b"),
+  ], [
     "404",
     "index",
     "index",
   ]);
   site.clock.pass(1_000);
-  assertEquals([await site.read("/a.txt"), await site.read("/docs/a"), await site.read("/b")], ["new", "new", "new"]);
+  assertEquals([
+    await site.read("/a.txt"),
+    await site.read("/docs/a"),
+    await site.read("/b"),
+  ], ["new", "new", "new"]);
 });
 
 Deno.test("StaticContent looks at a file again after a second, wherever the system's clock is set meanwhile", async () => {
@@ -217,7 +274,8 @@ Deno.test("StaticContent looks at a file again after a second, wherever the syst
 });
 
 Deno.test({
-  name: "StaticContent does not serve a file from memory after it became a FIFO",
+  name:
+    "StaticContent does not serve a file from memory after it became a FIFO",
   ignore: Deno.build.os === "windows",
   async fn() {
     await using site = await serve({ "app.txt": "old" });
@@ -230,7 +288,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "StaticContent does not serve a file from memory after its read permission was removed",
+  name:
+    "StaticContent does not serve a file from memory after its read permission was removed",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using site = await serve({ "app.txt": "old" });
@@ -245,15 +304,24 @@ Deno.test({
 });
 
 Deno.test({
-  name: "StaticContent sends a file plain if its compressed variant must not be read",
+  name:
+    "StaticContent sends a file plain if its compressed variant must not be read",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     for (const cacheBytes of [0, 1_000_000]) {
-      await using site = await serve({ "app.txt": "text", "app.txt.br": "br" }, cacheBytes);
+      await using site = await serve(
+        { "app.txt": "text", "app.txt.br": "br" },
+        cacheBytes,
+      );
       await Deno.chmod(site.at("app.txt.br"), 0o000);
       for (const accepted of ["", "br"]) {
-        const response = await site.get("/app.txt", { "accept-encoding": accepted });
-        assertEquals([response.headers.get("content-encoding"), await response.text()], [null, "text"]);
+        const response = await site.get("/app.txt", {
+          "accept-encoding": accepted,
+        });
+        assertEquals([
+          response.headers.get("content-encoding"),
+          await response.text(),
+        ], [null, "text"]);
       }
     }
   },
@@ -308,9 +376,17 @@ Deno.test("StaticContent keeps what it made of a page for as long as the file is
 
 Deno.test("StaticContent responds at once from memory", async () => {
   await using site = await serve({ "index.html": "index", "app.txt": "text" });
-  for (const path of ["/", "/users/1", "/app.txt", "/missing.txt"]) await site.read(path);
+  for (const path of ["/", "/users/1", "/app.txt", "/missing.txt"]) {
+    await site.read(path);
+  }
   for (const path of ["/", "/users/1", "/app.txt"]) {
-    assertEquals(respondWith(site.content, new Request(`http://app.example${path}?query`)) instanceof Promise, false);
+    assertEquals(
+      respondWith(
+        site.content,
+        new Request(`http://app.example${path}?query`),
+      ) instanceof Promise,
+      false,
+    );
   }
 });
 
@@ -332,9 +408,13 @@ async function countLookups(run: () => Promise<unknown>): Promise<number> {
 
 Deno.test("StaticContent asks the file system nothing for unknown paths, but once a second for all of them", async () => {
   await using site = await serve({ "index.html": "index", "docs/a.txt": "a" });
-  const routes = Array.from({ length: 100 }, (_, i) => [`/users/${i}/edit`, `/missing${i}.js`, `/docs/${i}.txt`])
+  const routes = Array.from(
+    { length: 100 },
+    (_, i) => [`/users/${i}/edit`, `/missing${i}.js`, `/docs/${i}.txt`],
+  )
     .flat();
-  const countFor = (paths: readonly string[]) => countLookups(() => Promise.all(paths.map(site.read)));
+  const countFor = (paths: readonly string[]) =>
+    countLookups(() => Promise.all(paths.map(site.read)));
   site.clock.pass(1_000);
   const first = await countFor(routes.slice(0, 3));
   assertNotEquals(first, 0);
@@ -346,30 +426,49 @@ Deno.test("StaticContent asks the file system nothing for unknown paths, but onc
 Deno.test("StaticContent looks at and reads a file once for requests that come in at once", async () => {
   const countFor = async (requests: number) => {
     await using site = await serve({ "index.html": "index" });
-    return await countLookups(() => Promise.all(Array.from({ length: requests }, () => site.read("/"))));
+    return await countLookups(() =>
+      Promise.all(Array.from({ length: requests }, () => site.read("/")))
+    );
   };
   assertEquals(await countFor(20), await countFor(1));
 });
 
 Deno.test("StaticContent removes the least recently used files when the cache is full", async () => {
-  await using site = await serve({ "a.html": "a", "b.html": "b", "c.html": "c" }, 8_000);
+  await using site = await serve({
+    "a.html": "a",
+    "b.html": "b",
+    "c.html": "c",
+  }, 8_000);
   for (const path of ["/a.html", "/b.html"]) await site.read(path);
   site.clock.pass(1_000);
   for (const path of ["/a.html", "/c.html"]) await site.read(path);
-  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, false]);
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [
+    true,
+    false,
+  ]);
 });
 
 Deno.test("StaticContent counts what is made of a page against the limit", async () => {
   await using site = await serve({ "a.html": "a", "b.html": "b" }, 40_000);
   const script = { ...NO_SCRIPT, bytes: new Uint8Array(10_000) };
   const ask = async (path: string) =>
-    await (await answerWith(site.content, new Request(`http://app.example${path}`), script)).body?.cancel();
+    await (await answerWith(
+      site.content,
+      new Request(`http://app.example${path}`),
+      script,
+    )).body?.cancel();
   await ask("/a.html"); // only now the size of the script is known
   await ask("/b.html");
-  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, true]);
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [
+    true,
+    true,
+  ]);
   site.clock.pass(1_000);
   await ask("/a.html");
-  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [true, false]);
+  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [
+    true,
+    false,
+  ]);
 });
 
 Deno.test("StaticContent compresses a file once, or not at all if the cache is small", async () => {
@@ -377,10 +476,15 @@ Deno.test("StaticContent compresses a file once, or not at all if the cache is s
   for (const cacheBytes of [45_100, 100_000, 400_000]) {
     await using site = await serve({ "app.txt": text }, cacheBytes);
     for (let i = 0; i < 3; i++) {
-      await (await site.get("/app.txt", { "accept-encoding": "gzip" })).body?.cancel();
+      await (await site.get("/app.txt", { "accept-encoding": "gzip" })).body
+        ?.cancel();
       await site.compressed();
     }
-    assertEquals(site.compressions() <= 1, true, `${site.compressions()} with ${cacheBytes}`);
+    assertEquals(
+      site.compressions() <= 1,
+      true,
+      `${site.compressions()} with ${cacheBytes}`,
+    );
   }
 });
 
@@ -394,21 +498,35 @@ Deno.test("StaticContent keeps nothing with a cache of 0 bytes", async () => {
 Deno.test("StaticContent is not affected by a response whose bytes are changed or transferred", async () => {
   await using site = await serve({ "app.txt": "text" });
   (await (await site.get("/app.txt")).bytes()).fill(0);
-  for await (const chunk of (await site.get("/app.txt")).body ?? []) chunk.buffer.transfer();
+  for await (const chunk of (await site.get("/app.txt")).body ?? []) {
+    chunk.buffer.transfer();
+  }
   assertEquals(await site.read("/app.txt"), "text");
 });
 
-const SCRIPT = Array.from({ length: 500 }, (_, i) => `export const value${i} = ${i};`).join("\n");
+const SCRIPT = Array.from(
+  { length: 500 },
+  (_, i) => `export const value${i} = ${i};`,
+).join("\n");
 const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync };
 
-for (const [accepted, coding] of [["gzip, deflate, br, zstd", "br"], ["gzip", "gzip"]] as const) {
+for (
+  const [accepted, coding] of [["gzip, deflate, br, zstd", "br"], [
+    "gzip",
+    "gzip",
+  ]] as const
+) {
   Deno.test(`StaticContent sends text plain until it is compressed, and then in ${coding} for "${accepted}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const headers = { "accept-encoding": accepted };
     const first = await site.get("/app.js", headers);
     const etag = await eTag(SCRIPT) ?? "";
     const common = Object.fromEntries(first.headers);
-    assertEquals([await first.text(), common.vary, common.etag], [SCRIPT, "Accept-Encoding", etag]);
+    assertEquals([await first.text(), common.vary, common.etag], [
+      SCRIPT,
+      "Accept-Encoding",
+      etag,
+    ]);
     await site.compressed();
     const second = await site.get("/app.js", headers);
     const bytes = await second.bytes();
@@ -430,23 +548,55 @@ Deno.test("StaticContent evaluates preconditions and ranges of a compressed file
   await site.compressed();
   const compressed = await site.get("/app.js", br);
   const bytes = await compressed.bytes();
-  const [plainEtag = "", etag = ""] = [plain, compressed].map(({ headers }) => headers.get("etag") ?? "");
+  const [plainEtag = "", etag = ""] = [plain, compressed].map(({ headers }) =>
+    headers.get("etag") ?? ""
+  );
   const statusOf = async (headers: HeadersInit) => {
     const response = await site.get("/app.js", headers);
-    return [response.status, response.headers.get("etag"), (await response.bytes()).length];
+    return [
+      response.status,
+      response.headers.get("etag"),
+      (await response.bytes()).length,
+    ];
   };
-  assertEquals(await statusOf({ ...br, "if-none-match": etag }), [304, etag, 0]);
-  assertEquals(await statusOf({ "if-none-match": etag }), [200, plainEtag, SCRIPT.length]);
+  assertEquals(await statusOf({ ...br, "if-none-match": etag }), [
+    304,
+    etag,
+    0,
+  ]);
+  assertEquals(await statusOf({ "if-none-match": etag }), [
+    200,
+    plainEtag,
+    SCRIPT.length,
+  ]);
   // A client that got the plain file keeps it.
-  assertEquals(await statusOf({ ...br, "if-none-match": plainEtag }), [304, plainEtag, 0]);
-  assertEquals(await statusOf({ ...br, "if-none-match": `${plainEtag}, ${etag}` }), [304, etag, 0]);
-  const range = await site.get("/app.js", { ...br, "range": "bytes=5-9", "if-range": etag });
-  assertEquals([range.status, range.headers.get("content-encoding"), await range.bytes()], [
+  assertEquals(await statusOf({ ...br, "if-none-match": plainEtag }), [
+    304,
+    plainEtag,
+    0,
+  ]);
+  assertEquals(
+    await statusOf({ ...br, "if-none-match": `${plainEtag}, ${etag}` }),
+    [304, etag, 0],
+  );
+  const range = await site.get("/app.js", {
+    ...br,
+    "range": "bytes=5-9",
+    "if-range": etag,
+  });
+  assertEquals([
+    range.status,
+    range.headers.get("content-encoding"),
+    await range.bytes(),
+  ], [
     206,
     "br",
     bytes.slice(5, 10),
   ]);
-  assertEquals(await statusOf({ ...br, "range": "bytes=5-9", "if-range": plainEtag }), [200, etag, bytes.length]);
+  assertEquals(
+    await statusOf({ ...br, "range": "bytes=5-9", "if-range": plainEtag }),
+    [200, etag, bytes.length],
+  );
 });
 
 Deno.test("StaticContent compresses a file again after it has changed", async () => {
@@ -455,7 +605,10 @@ Deno.test("StaticContent compresses a file again after it has changed", async ()
     const response = await site.get("/app.js", { "accept-encoding": "gzip" });
     const bytes = await response.bytes();
     const isPlain = response.headers.get("content-encoding") === null;
-    return [isPlain, new TextDecoder().decode(isPlain ? bytes : gunzipSync(bytes))];
+    return [
+      isPlain,
+      new TextDecoder().decode(isPlain ? bytes : gunzipSync(bytes)),
+    ];
   };
   await read();
   await site.compressed();
@@ -467,7 +620,12 @@ Deno.test("StaticContent compresses a file again after it has changed", async ()
   assertEquals(await read(), [false, `${SCRIPT}//`]);
 });
 
-const NOT_COMPRESSED: [name: string, content: string, sidecar: Record<string, string>, vary: string | null][] = [
+const NOT_COMPRESSED: [
+  name: string,
+  content: string,
+  sidecar: Record<string, string>,
+  vary: string | null,
+][] = [
   ["a.png", SCRIPT, {}, null],
   ["a.js", "short", {}, null],
   ["a.js", SCRIPT, { "a.js.gz": "GZ" }, "Accept-Encoding"],
@@ -477,17 +635,24 @@ for (const [name, content, sidecar, vary] of NOT_COMPRESSED) {
   Deno.test(`StaticContent does not compress ${name} of ${content.length} bytes beside ${Object.keys(sidecar)}`, async () => {
     await using site = await serve({ [name]: content, ...sidecar });
     for (let i = 0; i < 2; i++) {
-      const { headers, body } = await site.get(`/${name}`, { "accept-encoding": "br" });
+      const { headers, body } = await site.get(`/${name}`, {
+        "accept-encoding": "br",
+      });
       await body?.cancel();
       await site.compressed();
-      assertEquals([headers.get("content-encoding"), headers.get("vary")], [null, vary]);
+      assertEquals([headers.get("content-encoding"), headers.get("vary")], [
+        null,
+        vary,
+      ]);
     }
   });
 }
 
 Deno.test("StaticContent prefers .br to .zst and .gz files, and notices a new one after a second", async () => {
   await using site = await serve({ "app.js": SCRIPT, "app.js.gz": "GZ" });
-  const read = async () => await (await site.get("/app.js", { "accept-encoding": "gzip, zstd, br" })).text();
+  const read = async () =>
+    await (await site.get("/app.js", { "accept-encoding": "gzip, zstd, br" }))
+      .text();
   assertEquals(await read(), "GZ");
   for (const [suffix, expected] of [["zst", "ZS"], ["br", "BR"]] as const) {
     await Deno.writeTextFile(site.at(`app.js.${suffix}`), expected);
@@ -496,42 +661,62 @@ Deno.test("StaticContent prefers .br to .zst and .gz files, and notices a new on
   }
 });
 
-const GONE_STATES: [what: string, remove: (site: Site) => Promise<unknown>][] = [
+const GONE_STATES: [what: string, remove: (site: Site) => Promise<unknown>][] =
   [
-    "a build has emptied the directory",
-    ({ at }) => Promise.all(["index.html", "app.js"].map((name) => Deno.remove(at(name)))),
-  ],
-  ["the directory is gone", ({ at }) => Deno.rename(at(), at("../other"))],
-  [
-    "the directory is a file",
-    ({ at }) => Deno.rename(at(), at("../other")).then(() => Deno.writeTextFile(at(), "")),
-  ],
-];
+    [
+      "a build has emptied the directory",
+      ({ at }) =>
+        Promise.all(
+          ["index.html", "app.js"].map((name) => Deno.remove(at(name))),
+        ),
+    ],
+    ["the directory is gone", ({ at }) => Deno.rename(at(), at("../other"))],
+    [
+      "the directory is a file",
+      ({ at }) =>
+        Deno.rename(at(), at("../other")).then(() =>
+          Deno.writeTextFile(at(), "")
+        ),
+    ],
+  ];
 
 for (const [what, remove] of GONE_STATES) {
   Deno.test(`StaticContent responds with 503 and Retry-After while ${what}, and logs it once`, async () => {
     await using site = await serve({ "index.html": "index", "app.js": "1" });
-    assertEquals([await site.read("/users"), await site.read("/app.js")], ["index", "1"]);
+    assertEquals([await site.read("/users"), await site.read("/app.js")], [
+      "index",
+      "1",
+    ]);
     await remove(site);
     for (let second = 0; second < 3; second++) {
       site.clock.pass(1_000);
       for (const path of ["/", "/users", "/app.js", "/missing.js", "/docs/"]) {
         const response = await site.get(path);
         await response.body?.cancel();
-        assertEquals([path, response.status, response.headers.get("retry-after")], [path, 503, "1"]);
+        assertEquals([
+          path,
+          response.status,
+          response.headers.get("retry-after"),
+        ], [path, 503, "1"]);
       }
       assertEquals((await site.get("/.env")).status, 404);
     }
     const directory = site.at();
     const detail = `expected "index.html" in "${directory}"`;
-    assertEquals(site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })), [
-      { level: "ERROR", msg: "rep.static.unavailable", detail },
-    ]);
+    assertEquals(
+      site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+      [
+        { level: "ERROR", msg: "rep.static.unavailable", detail },
+      ],
+    );
     await Deno.remove(directory, { recursive: true }).catch(() => {});
     await Deno.mkdir(directory);
     await Deno.writeTextFile(site.at("index.html"), "new");
     site.clock.pass(1_000);
-    assertEquals([await site.read("/"), await site.read("/app.js")], ["new", "404"]);
+    assertEquals([await site.read("/"), await site.read("/app.js")], [
+      "new",
+      "404",
+    ]);
   });
 }
 
@@ -540,27 +725,44 @@ Deno.test({
     "StaticContent logs once a minute what it must not read: a file or a directory, or what is in one that must not be searched",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
-    const MODES: [name: string, mode: number, path: string, expected: string][] = [
+    const MODES: [
+      name: string,
+      mode: number,
+      path: string,
+      expected: string,
+    ][] = [
       ["app.txt", 0o000, "/app.txt", "500"],
       ["docs", 0o000, "/docs/a.txt", "404"],
       ["docs", 0o444, "/docs/a.txt", "500"],
       ["", 0o444, "/app.txt", "500"],
     ];
     for (const [name, mode, path, expected] of MODES) {
-      await using site = await serve({ "index.html": "index", "app.txt": "text", "docs/a.txt": "a" });
+      await using site = await serve({
+        "index.html": "index",
+        "app.txt": "text",
+        "docs/a.txt": "a",
+      });
       await Deno.chmod(site.at(name), mode);
       for (let second = 0; second < 59; second++) {
         site.clock.pass(1_000);
         assertEquals(await site.read(path), expected);
       }
-      const events = () => site.lines.map(({ level, msg }) => `${level} ${msg}`);
+      const events = () =>
+        site.lines.map(({ level, msg }) => `${level} ${msg}`);
       assertEquals(events(), ["ERROR rep.static.unreadable"]);
       site.clock.pass(2_000);
       await site.read(path);
-      assertEquals(events(), ["ERROR rep.static.unreadable", "ERROR rep.static.unreadable"]);
+      assertEquals(events(), [
+        "ERROR rep.static.unreadable",
+        "ERROR rep.static.unreadable",
+      ]);
       await Deno.chmod(site.at(name), 0o700);
       site.clock.pass(1_000);
-      assertEquals((await site.read(path)).length > 0 && await site.read(path) !== expected, true);
+      assertEquals(
+        (await site.read(path)).length > 0 &&
+          await site.read(path) !== expected,
+        true,
+      );
     }
   },
 });
@@ -568,9 +770,14 @@ Deno.test({
 Deno.test("StaticContent rethrows other errors of the file system, and asks again for the next request", async () => {
   await using site = await serve({ "index.html": "index", "app.txt": "text" });
   const { open } = Deno;
-  Deno.open = () => Promise.reject(new Error("Too many open files (os error 24)"));
+  Deno.open = () =>
+    Promise.reject(new Error("Too many open files (os error 24)"));
   try {
-    await assertRejects(() => site.read("/app.txt"), Error, "Too many open files");
+    await assertRejects(
+      () => site.read("/app.txt"),
+      Error,
+      "Too many open files",
+    );
   } finally {
     Deno.open = open;
   }
@@ -579,12 +786,26 @@ Deno.test("StaticContent rethrows other errors of the file system, and asks agai
 });
 
 Deno.test("a directory with too many names for the cache is not listed: its files are found by looking at them", async () => {
-  await using site = await serve({ "index.html": "index", "large/a.txt": "a" }, 1_200_000);
-  const names = Array.from({ length: 2_000 }, (_, index) => `large/${String(index).padStart(250, "0")}.txt`);
-  for (const name of names) await Deno.link(site.at("large/a.txt"), site.at(name)); // of 564 bytes in a listing
+  await using site = await serve(
+    { "index.html": "index", "large/a.txt": "a" },
+    1_200_000,
+  );
+  const names = Array.from(
+    { length: 2_000 },
+    (_, index) => `large/${String(index).padStart(250, "0")}.txt`,
+  );
+  for (const name of names) {
+    await Deno.link(site.at("large/a.txt"), site.at(name)); // of 564 bytes in a listing
+  }
   site.clock.pass(1_000);
-  assertEquals([await site.read("/large/a.txt"), await site.read(`/${names[0]}`)], ["a", "a"]);
-  assertEquals([await site.read("/large/b.txt"), await site.read("/large/b")], ["404", "index"]);
+  assertEquals([
+    await site.read("/large/a.txt"),
+    await site.read(`/${names[0]}`),
+  ], ["a", "a"]);
+  assertEquals([await site.read("/large/b.txt"), await site.read("/large/b")], [
+    "404",
+    "index",
+  ]);
   await Deno.writeTextFile(site.at("large/new.txt"), "new");
   assertEquals(await site.read("/large/new.txt"), "new"); // with a listing, a second later
 });

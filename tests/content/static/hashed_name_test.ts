@@ -22,7 +22,11 @@ const HASHED = {
     "787.3f2a9c1d.chunk.js",
     "3f2a9c1d9b1e0c2a7d55.woff2",
   ],
-  "Next.js": ["page-3f2a9c1d4b5e6f70.js", "4bd1b696-21f374d1156f834a.js", "logo.3f2a9c1d.png"],
+  "Next.js": [
+    "page-3f2a9c1d4b5e6f70.js",
+    "4bd1b696-21f374d1156f834a.js",
+    "logo.3f2a9c1d.png",
+  ],
   "esbuild": ["chunk-5XQJ2K7A.js", "logo-5XQJ2K7A.png"],
   "Angular": ["polyfills-I2Z7IWCN.js", "runtime.12ab34cd56ef7890.js"],
   "Parcel": ["index.a1b2c3d4.js", "logo.a1b2c3d4.png"],
@@ -37,17 +41,48 @@ for (const [bundler, names] of Object.entries(HASHED)) {
 const BUILD = new Set(["index-BxY12_9a.js", "index-C2su7_N0.css"]);
 
 Deno.test("isHashedName() recognizes scripts and styles by the files beside them", () => {
-  const names = ["vendor-Cp5nfeDT.js", "page-CyYWdqx1.css", "worker-u93KkixF.js", "main-B6TNHZQ6.js"];
-  assertEquals(names.map((name) => isHashedName(name, NONE)), names.map(() => false));
-  assertEquals(names.map((name) => isHashedName(name, new Set([...BUILD, name]))), names.map(() => true));
-  assertEquals(names.map((name) => isHashedName(name, new Set(names))), names.map(() => false));
+  const names = [
+    "vendor-Cp5nfeDT.js",
+    "page-CyYWdqx1.css",
+    "worker-u93KkixF.js",
+    "main-B6TNHZQ6.js",
+  ];
+  assertEquals(
+    names.map((name) => isHashedName(name, NONE)),
+    names.map(() => false),
+  );
+  assertEquals(
+    names.map((name) => isHashedName(name, new Set([...BUILD, name]))),
+    names.map(() => true),
+  );
+  assertEquals(
+    names.map((name) => isHashedName(name, new Set(names))),
+    names.map(() => false),
+  );
 });
 
 const NAMED = {
-  "words": ["my-component.js", "background-gradient.css", "service-worker.js", "README.md", "LICENSE", "facade.css"],
-  "versions": ["jquery-3.7.1.min.js", "app-v1_2_3_4.js", "three.r150.module.js", "vendor-es2020.js"],
+  "words": [
+    "my-component.js",
+    "background-gradient.css",
+    "service-worker.js",
+    "README.md",
+    "LICENSE",
+    "facade.css",
+  ],
+  "versions": [
+    "jquery-3.7.1.min.js",
+    "app-v1_2_3_4.js",
+    "three.r150.module.js",
+    "vendor-es2020.js",
+  ],
   "sizes": ["apple-touch-icon-180x180.png", "icon-1024x1024.png"],
-  "dates": ["photo-20240115.jpg", "news-2024feb01.pdf", "tree-2026dec24.png", "log-20240115T103000Z.txt"],
+  "dates": [
+    "photo-20240115.jpg",
+    "news-2024feb01.pdf",
+    "tree-2026dec24.png",
+    "log-20240115T103000Z.txt",
+  ],
   "words in camel case": [
     "font-OpenSans.woff2",
     "Roboto-BoldItalic.woff2",
@@ -73,7 +108,13 @@ const NAMED = {
     "map-IPv4IPv6.svg",
     "r-R2D2C3PO.png",
   ],
-  "conversions": ["H264toAV1.js", "MP3toWAV.wasm", "tool-MP3toWAV.js", "chart-PS5vsXBX.js", "codec-X264X265.js"],
+  "conversions": [
+    "H264toAV1.js",
+    "MP3toWAV.wasm",
+    "tool-MP3toWAV.js",
+    "chart-PS5vsXBX.js",
+    "codec-X264X265.js",
+  ],
   "functions": [
     "ToUint32.js",
     "lib-Poly1305.js",
@@ -104,33 +145,76 @@ const NAMED = {
 
 for (const [kind, names] of Object.entries(NAMED)) {
   Deno.test(`isHashedName() returns false for ${kind}, also beside files with hashes`, () => {
-    assertEquals(names.filter((name) => isHashedName(name, new Set(names))), []);
-    assertEquals(names.filter((name) => isHashedName(name, new Set([...BUILD, ...names]))), []);
+    assertEquals(
+      names.filter((name) => isHashedName(name, new Set(names))),
+      [],
+    );
+    assertEquals(
+      names.filter((name) => isHashedName(name, new Set([...BUILD, ...names]))),
+      [],
+    );
   });
 }
 
 /** Names of scripts, styles, fonts and images with digits, of popular packages (cdnjs, Debian) and of repositories. */
-const CORPUS = (await Deno.readTextFile(new URL("file_names.txt", import.meta.url))).trim().split("\n");
+const CORPUS =
+  (await Deno.readTextFile(new URL("file_names.txt", import.meta.url))).trim()
+    .split("\n");
 
 Deno.test("isHashedName() returns false for the names of files in popular packages, also beside files with hashes", () => {
   assertEquals(CORPUS.length > 700, true);
-  assertEquals(CORPUS.filter((name) => isHashedName(name, new Set(CORPUS))), []);
-  assertEquals(CORPUS.filter((name) => isHashedName(name, new Set([...BUILD, ...CORPUS]))), []);
+  assertEquals(
+    CORPUS.filter((name) => isHashedName(name, new Set(CORPUS))),
+    [],
+  );
+  assertEquals(
+    CORPUS.filter((name) => isHashedName(name, new Set([...BUILD, ...CORPUS]))),
+    [],
+  );
 });
 
-const [UPPER, DIGITS, HEX] = ["ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "0123456789abcdef"];
+const [UPPER, DIGITS, HEX] = [
+  "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+  "0123456789",
+  "0123456789abcdef",
+];
 const BASE64URL = `${UPPER}${UPPER.toLowerCase()}${DIGITS}-_`;
 const BASE32 = `${UPPER}234567`;
 
 /** The form of names, and the percentage that may be missed of builds with a file of them, and with ten. */
-const FORMS: [bundler: string, form: (hash: Hash) => string, ofOne: number, ofTen: number][] = [
-  ["Vite and Rollup, scripts", (hash) => `index-${hash(BASE64URL, 8)}.js`, 62, 36],
-  ["Vite and Rollup, images", (hash) => `logo-${hash(BASE64URL, 8)}.png`, 62, 62],
+const FORMS: [
+  bundler: string,
+  form: (hash: Hash) => string,
+  ofOne: number,
+  ofTen: number,
+][] = [
+  [
+    "Vite and Rollup, scripts",
+    (hash) => `index-${hash(BASE64URL, 8)}.js`,
+    62,
+    36,
+  ],
+  [
+    "Vite and Rollup, images",
+    (hash) => `logo-${hash(BASE64URL, 8)}.png`,
+    62,
+    62,
+  ],
   ["webpack, scripts", (hash) => `main.${hash(HEX, 20)}.js`, 2, 2],
   ["webpack, images", (hash) => `${hash(HEX, 20)}.png`, 2, 2],
   ["webpack with [contenthash:8]", (hash) => `main.${hash(HEX, 8)}.js`, 12, 12],
-  ["esbuild and Angular, scripts", (hash) => `chunk-${hash(BASE32, 8)}.js`, 74, 46],
-  ["esbuild and Angular, images", (hash) => `logo-${hash(BASE32, 8)}.png`, 74, 74],
+  [
+    "esbuild and Angular, scripts",
+    (hash) => `chunk-${hash(BASE32, 8)}.js`,
+    74,
+    46,
+  ],
+  [
+    "esbuild and Angular, images",
+    (hash) => `logo-${hash(BASE32, 8)}.png`,
+    74,
+    74,
+  ],
   ["Angular with webpack", (hash) => `main.${hash(HEX, 16)}.js`, 2, 2],
   ["Parcel", (hash) => `index.${hash(HEX, 8)}.js`, 12, 12],
   ["Next.js", (hash) => `page-${hash(HEX, 16)}.js`, 2, 2],
@@ -142,16 +226,27 @@ for (const [bundler, form, ofOne, ofTen] of FORMS) {
   Deno.test(`isHashedName() misses at most ${ofOne} % of hashes of ${bundler}, and ${ofTen} % of builds with ten files`, () => {
     const random = seededRandom(1);
     const hash: Hash = (alphabet, length) =>
-      Array.from({ length }, () => alphabet[Math.floor(random() * alphabet.length)]).join("");
+      Array.from(
+        { length },
+        () => alphabet[Math.floor(random() * alphabet.length)],
+      ).join("");
     const missed = (size: number) => {
       const builds = Array.from(
         { length: 5_000 / size },
         () => new Set(Array.from({ length: size }, () => form(hash))),
       );
-      const all = builds.flatMap((names) => [...names].map((name) => isHashedName(name, names)));
-      return Math.round(all.filter((isHashed) => !isHashed).length / all.length * 100);
+      const all = builds.flatMap((names) =>
+        [...names].map((name) => isHashedName(name, names))
+      );
+      return Math.round(
+        all.filter((isHashed) => !isHashed).length / all.length * 100,
+      );
     };
     const shares = [missed(1), missed(10)];
-    assertEquals([shares[0]! <= ofOne, shares[1]! <= ofTen], [true, true], `missed ${shares.join(" and ")} %`);
+    assertEquals(
+      [shares[0]! <= ofOne, shares[1]! <= ofTen],
+      [true, true],
+      `missed ${shares.join(" and ")} %`,
+    );
   });
 }

@@ -7,22 +7,42 @@ import { answerWith, openContent } from "./_content.ts";
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
 /** A served directory with files of the gateway in it, and a way to read it. */
-async function serve(files: Record<string, string>, paths: readonly string[], cacheBytes = 1_000_000) {
+async function serve(
+  files: Record<string, string>,
+  paths: readonly string[],
+  cacheBytes = 1_000_000,
+) {
   const directory = await TempDirectory.make();
-  for (const [name, text] of Object.entries({ "index.html": "index", ...files })) {
-    await Deno.mkdir(directory.at(`${name}/..`), { recursive: true }).catch(() => {});
-    await Deno.mkdir(directory.at(name).replace(/\/[^/]+$/, ""), { recursive: true });
+  for (
+    const [name, text] of Object.entries({ "index.html": "index", ...files })
+  ) {
+    await Deno.mkdir(directory.at(`${name}/..`), { recursive: true }).catch(
+      () => {},
+    );
+    await Deno.mkdir(directory.at(name).replace(/\/[^/]+$/, ""), {
+      recursive: true,
+    });
     await directory.write(name, text);
   }
   const [clock, { log, lines }] = [new FakeClock(Date.now()), captureLog()];
-  const neverServed = () => Promise.resolve(paths.map((path) => directory.at(path)));
-  const content = await openContent({ directory: directory.path, clock, log, cacheBytes, neverServed });
+  const neverServed = () =>
+    Promise.resolve(paths.map((path) => directory.at(path)));
+  const content = await openContent({
+    directory: directory.path,
+    clock,
+    log,
+    cacheBytes,
+    neverServed,
+  });
   return {
     directory,
     clock,
     lines,
     async read(path: string, headers: HeadersInit = {}): Promise<string> {
-      const response = await answerWith(content, new Request(`http://app.example${path}`, { headers }));
+      const response = await answerWith(
+        content,
+        new Request(`http://app.example${path}`, { headers }),
+      );
       const text = await response.text();
       return response.status < 400 ? text : String(response.status);
     },
@@ -32,15 +52,38 @@ async function serve(files: Record<string, string>, paths: readonly string[], ca
 
 for (const cacheBytes of [0, 1_000_000]) {
   Deno.test(`neverServed: files and directories are not served, with a cache of ${cacheBytes} bytes`, async () => {
-    const files = { "app.env": "secret", "config/REP_SERVER_A": "secret", "config/sub/x": "secret", "app.js": "1" };
+    const files = {
+      "app.env": "secret",
+      "config/REP_SERVER_A": "secret",
+      "config/sub/x": "secret",
+      "app.js": "1",
+    };
     await using site = await serve(files, ["app.env", "config"], cacheBytes);
-    const paths = ["/app.env", "/config/REP_SERVER_A", "/config/sub/x", "/app.js", "/config", "/configuration"];
-    assertEquals(await Promise.all(paths.map((path) => site.read(path))), ["404", "404", "404", "1", "index", "index"]);
+    const paths = [
+      "/app.env",
+      "/config/REP_SERVER_A",
+      "/config/sub/x",
+      "/app.js",
+      "/config",
+      "/configuration",
+    ];
+    assertEquals(await Promise.all(paths.map((path) => site.read(path))), [
+      "404",
+      "404",
+      "404",
+      "1",
+      "index",
+      "index",
+    ]);
   });
 }
 
 Deno.test("neverServed: neither a link nor a hard link to a file is served, and no file that is behind a link", async () => {
-  await using site = await serve({ "app.env": "secret", "config/v1": "secret", "real.txt": "secret" }, [
+  await using site = await serve({
+    "app.env": "secret",
+    "config/v1": "secret",
+    "real.txt": "secret",
+  }, [
     "app.env",
     "link",
     "config",
@@ -51,31 +94,54 @@ Deno.test("neverServed: neither a link nor a hard link to a file is served, and 
   await Deno.symlink("config", directory.at("to_directory"));
   await Deno.link(directory.at("app.env"), directory.at("hard.txt"));
   site.clock.pass(1_000);
-  const paths = ["/to_file", "/to_directory/v1", "/hard.txt", "/link", "/real.txt"];
-  assertEquals(await Promise.all(paths.map((path) => site.read(path))), paths.map(() => "404"));
+  const paths = [
+    "/to_file",
+    "/to_directory/v1",
+    "/hard.txt",
+    "/link",
+    "/real.txt",
+  ];
+  assertEquals(
+    await Promise.all(paths.map((path) => site.read(path))),
+    paths.map(() => "404"),
+  );
 });
 
 Deno.test("neverServed: no file is served as a compressed variant of another one", async () => {
-  await using site = await serve({ "app.js": "1", "app.js.br": "secret" }, ["app.js.br"]);
+  await using site = await serve({ "app.js": "1", "app.js.br": "secret" }, [
+    "app.js.br",
+  ]);
   assertEquals(await site.read("/app.js", { "accept-encoding": "br" }), "1");
 });
 
 Deno.test("neverServed: a file that is created or replaced later is not served either", async () => {
-  await using site = await serve({ "app.env": "secret" }, ["app.env", "kv-wal"]);
-  assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], ["404", "index"]);
+  await using site = await serve({ "app.env": "secret" }, [
+    "app.env",
+    "kv-wal",
+  ]);
+  assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], [
+    "404",
+    "index",
+  ]);
   site.clock.pass(999);
   await site.directory.write("kv-wal", "secret");
   await site.directory.write("new.env", "secret");
   await Deno.rename(site.directory.at("new.env"), site.directory.at("app.env"));
   site.clock.pass(1);
   for (let ms = 0; ms < 3_000; ms += 500) {
-    assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], ["404", "404"]);
+    assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], [
+      "404",
+      "404",
+    ]);
     site.clock.pass(500);
   }
 });
 
 Deno.test("neverServed: a file that takes the place of one of them is not served, not even within a second", async () => {
-  await using site = await serve({ "..1/app.env": "secret", "..2/app.env": "secret" }, ["app.env"]);
+  await using site = await serve({
+    "..1/app.env": "secret",
+    "..2/app.env": "secret",
+  }, ["app.env"]);
   const { directory } = site; // as a mounted ConfigMap
   await Deno.symlink("..1", directory.at("..data"));
   await Deno.symlink("..data/app.env", directory.at("app.env"));
@@ -95,11 +161,19 @@ Deno.test("neverServed: a file that is served already is not, a second after it 
 });
 
 Deno.test("neverServed: a start with files in the directory logs a warning that names them", async () => {
-  await using site = await serve({ "app.env": "secret", "kv": "secret" }, ["app.env", "kv", "kv-wal", "../outside"]);
+  await using site = await serve({ "app.env": "secret", "kv": "secret" }, [
+    "app.env",
+    "kv",
+    "kv-wal",
+    "../outside",
+  ]);
   const path = await Deno.realPath(site.directory.path);
   const detail =
     `never served, although in the served directory: "${path}/app.env", "${path}/kv"; expected them elsewhere`;
-  assertEquals(site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })), [
-    { level: "WARN", msg: "rep.start.warning", detail },
-  ]);
+  assertEquals(
+    site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+    [
+      { level: "WARN", msg: "rep.start.warning", detail },
+    ],
+  );
 });

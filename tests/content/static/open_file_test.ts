@@ -2,7 +2,10 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import type { StreamedBody } from "../../../src/coding/representations.ts";
 import { lookAt } from "../../../src/content/static/look.ts";
-import { type FilePlace, readFile } from "../../../src/content/static/open_file.ts";
+import {
+  type FilePlace,
+  readFile,
+} from "../../../src/content/static/open_file.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { answerWith, openContent } from "./_content.ts";
 
@@ -17,10 +20,16 @@ interface Site extends AsyncDisposable {
 async function makeSite(): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
   const [root, outside] = [join(parent, "site"), join(parent, "outside")];
-  for (const directory of [root, join(root, "docs"), outside]) await Deno.mkdir(directory);
+  for (const directory of [root, join(root, "docs"), outside]) {
+    await Deno.mkdir(directory);
+  }
   await Deno.writeTextFile(join(root, "docs/file.txt"), "inside");
   await Deno.writeTextFile(join(outside, "file.txt"), "secret");
-  return { root, outside, [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }) };
+  return {
+    root,
+    outside,
+    [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
+  };
 }
 
 /** Looks at a file in a site. */
@@ -31,13 +40,23 @@ async function look({ root }: Site, name: string): Promise<FilePlace> {
 /** Reads a file: into memory, or from a stream. */
 async function read(place: FilePlace, maxBytes: number): Promise<string> {
   const { body } = await readFile(place, maxBytes);
-  return await new Response(body instanceof Uint8Array ? body : await body.read()).text();
+  return await new Response(
+    body instanceof Uint8Array ? body : await body.read(),
+  ).text();
 }
 
-for (const [kind, maxBytes] of [["into memory", 1_000], ["as a stream", 3]] as const) {
+for (
+  const [kind, maxBytes] of [["into memory", 1_000], [
+    "as a stream",
+    3,
+  ]] as const
+) {
   Deno.test(`readFile() reads a file ${kind}`, async () => {
     await using site = await makeSite();
-    assertEquals(await read(await look(site, "docs/file.txt"), maxBytes), "inside");
+    assertEquals(
+      await read(await look(site, "docs/file.txt"), maxBytes),
+      "inside",
+    );
   });
 
   Deno.test(`readFile() rejects a file that is truncated while it is read ${kind}`, async () => {
@@ -64,7 +83,10 @@ Deno.test("readFile() streams no more than the size that the file had, and rejec
   const streamed = body as StreamedBody;
   const path = join(site.root, "docs/file.txt");
   await Deno.writeTextFile(path, " and more", { append: true });
-  assertEquals([streamed.length, await new Response(await streamed.read()).text()], [6, "inside"]);
+  assertEquals([
+    streamed.length,
+    await new Response(await streamed.read()).text(),
+  ], [6, "inside"]);
   await Deno.truncate(path, 3);
   await assertRejects(async () => await streamed.read(), Deno.errors.NotFound);
 });
@@ -109,7 +131,8 @@ const REPLACEMENTS: Replacement[] = [
     },
   },
   {
-    name: "readFile() rejects a file whose directory was replaced by a link to it",
+    name:
+      "readFile() rejects a file whose directory was replaced by a link to it",
     async replace({ root, outside }) {
       await Deno.rename(join(root, "docs"), join(outside, "docs"));
       await Deno.symlink(join(outside, "docs"), join(root, "docs"));
@@ -124,7 +147,10 @@ for (const { name, replace } of REPLACEMENTS) {
     const { body } = await readFile(place, 3);
     await replace(site, place.path);
     await assertRejects(() => readFile(place, 1_000), Deno.errors.NotFound);
-    await assertRejects(async () => await (body as StreamedBody).read(), Deno.errors.NotFound);
+    await assertRejects(
+      async () => await (body as StreamedBody).read(),
+      Deno.errors.NotFound,
+    );
   });
 }
 
@@ -135,11 +161,29 @@ for (;;) {
   Deno.renameSync(path, b); Deno.renameSync(a, path);
 }`;
 
-async function replaceForever(path: string, other: string): Promise<AsyncDisposable> {
+async function replaceForever(
+  path: string,
+  other: string,
+): Promise<AsyncDisposable> {
   const program = join(path, "../replace.js");
   await Deno.writeTextFile(program, REPLACE_FOREVER);
-  const args = ["run", "--quiet", "--no-config", "--no-lock", "-A", program, path, `${path}-kept`, other];
-  const child = new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "null", stderr: "inherit" }).spawn();
+  const args = [
+    "run",
+    "--quiet",
+    "--no-config",
+    "--no-lock",
+    "-A",
+    program,
+    path,
+    `${path}-kept`,
+    other,
+  ];
+  const child = new Deno.Command(Deno.execPath(), {
+    args,
+    stdin: "null",
+    stdout: "null",
+    stderr: "inherit",
+  }).spawn();
   return {
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
@@ -166,14 +210,24 @@ for (const [what, name, target, cacheBytes] of EXCHANGES) {
   Deno.test(`StaticContent sends nothing from outside with ${cache} while a ${what} and a link are exchanged`, async () => {
     await using site = await makeSite();
     const clock = new FakeClock();
-    const content = await openContent({ directory: site.root, clock, cacheBytes });
+    const content = await openContent({
+      directory: site.root,
+      clock,
+      cacheBytes,
+    });
     await Deno.symlink(join(site.outside, target), join(site.root, "other"));
     const results = new Set<string>();
-    await using _replacing = await replaceForever(join(site.root, name), join(site.root, "other"));
+    await using _replacing = await replaceForever(
+      join(site.root, name),
+      join(site.root, "other"),
+    );
     for (let i = 0; !results.has("404") || i < 300; i++) {
       clock.pass(1_000);
-      const request = () => answerWith(content, new Request("http://app.example/docs/file.txt"));
-      const batch = await Promise.all(Array.from({ length: 10 }, () => bodyOrStatus(request())));
+      const request = () =>
+        answerWith(content, new Request("http://app.example/docs/file.txt"));
+      const batch = await Promise.all(
+        Array.from({ length: 10 }, () => bodyOrStatus(request())),
+      );
       for (const result of batch) results.add(result);
     }
     assertEquals(results.difference(new Set(["404", "inside"])), new Set());

@@ -33,7 +33,11 @@ async function serve(content: Files): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
   const directory = join(parent, "site");
   await write(directory, content);
-  await write(parent, { "secret.txt": "secret", "outside/secret.txt": "secret", "site-old/secret.txt": "secret" });
+  await write(parent, {
+    "secret.txt": "secret",
+    "outside/secret.txt": "secret",
+    "site-old/secret.txt": "secret",
+  });
   const clock = new FakeClock(Date.now());
   const cached = await openContent({ directory, clock });
   const uncached = await openContent({ directory, clock, cacheBytes: 0 });
@@ -41,8 +45,8 @@ async function serve(content: Files): Promise<Site> {
     directory,
     clock,
     async respond(request) {
-      const [first, second, other] = [cached, cached, uncached].map((content) => () =>
-        outcome(respondWith(content, request))
+      const [first, second, other] = [cached, cached, uncached].map(
+        (content) => () => outcome(respondWith(content, request)),
       );
       const expected = await first!();
       assertEquals(await second!(), expected);
@@ -58,7 +62,10 @@ async function write(directory: string, files: Files): Promise<void> {
   for (const [name, content] of Object.entries(files)) {
     const path = join(directory, name);
     await Deno.mkdir(dirname(path), { recursive: true });
-    await Deno.writeFile(path, typeof content === "string" ? new TextEncoder().encode(content) : content);
+    await Deno.writeFile(
+      path,
+      typeof content === "string" ? new TextEncoder().encode(content) : content,
+    );
     await Deno.utime(path, MODIFIED, MODIFIED);
   }
 }
@@ -78,14 +85,24 @@ interface Outcome {
   body: string;
 }
 
-async function outcome(responding: Response | Promise<Response>): Promise<Outcome> {
+async function outcome(
+  responding: Response | Promise<Response>,
+): Promise<Outcome> {
   try {
     const response = await responding;
     const body = await response.text();
-    return { status: response.status, headers: Object.fromEntries(response.headers), body };
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      body,
+    };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    return { status: error.status, headers: Object.fromEntries(error.headers), body: error.message };
+    return {
+      status: error.status,
+      headers: Object.fromEntries(error.headers),
+      body: error.message,
+    };
   }
 }
 
@@ -93,7 +110,11 @@ async function status(responding: Promise<Response>): Promise<number> {
   return (await outcome(responding)).status;
 }
 
-const NOT_FOUND: Outcome = { status: 404, headers: {}, body: "Nothing found at this path" };
+const NOT_FOUND: Outcome = {
+  status: 404,
+  headers: {},
+  body: "Nothing found at this path",
+};
 
 async function pageHeaders(content: string): Promise<Record<string, string>> {
   return {
@@ -136,11 +157,32 @@ Deno.test("StaticContent responds to HEAD as to GET, without the body", async ()
     "large.bin": LARGE,
   };
   await using site = await serve(files);
-  for (const path of ["/", "/docs", "/docs/", "/users/42", "/app.js", "/large.bin", "/missing.js", "/.env"]) {
-    for (const headers of [{}, { "accept-encoding": "br" }, { "if-modified-since": LAST_MODIFIED }]) {
+  for (
+    const path of [
+      "/",
+      "/docs",
+      "/docs/",
+      "/users/42",
+      "/app.js",
+      "/large.bin",
+      "/missing.js",
+      "/.env",
+    ]
+  ) {
+    for (
+      const headers of [{}, { "accept-encoding": "br" }, {
+        "if-modified-since": LAST_MODIFIED,
+      }]
+    ) {
       const complete = await outcome(site.respond(get(path, headers)));
-      const withoutBody = { ...complete, body: complete.status < 400 ? "" : complete.body };
-      assertEquals(await outcome(site.respond(head(path, headers))), withoutBody);
+      const withoutBody = {
+        ...complete,
+        body: complete.status < 400 ? "" : complete.body,
+      };
+      assertEquals(
+        await outcome(site.respond(head(path, headers))),
+        withoutBody,
+      );
     }
   }
 });
@@ -163,10 +205,16 @@ const TYPES: [name: string, type: string][] = [
 ];
 
 Deno.test("StaticContent derives the content type from the name", async () => {
-  await using site = await serve(Object.fromEntries(TYPES.map(([name]) => [name, "content"])));
+  await using site = await serve(
+    Object.fromEntries(TYPES.map(([name]) => [name, "content"])),
+  );
   for (const [name, type] of TYPES) {
     const { status, headers } = await outcome(site.respond(get(`/${name}`)));
-    assertEquals({ name, status, type: headers["content-type"] }, { name, status: 200, type });
+    assertEquals({ name, status, type: headers["content-type"] }, {
+      name,
+      status: 200,
+      type,
+    });
   }
 });
 
@@ -210,7 +258,11 @@ Deno.test("StaticContent finds files, indexes and, for routes of the app, the ro
   await using site = await serve(APP);
   for (const [path, body] of FOUND) {
     const found = await outcome(site.respond(get(path)));
-    assertEquals({ path, status: found.status, body: found.body }, { path, status: 200, body });
+    assertEquals({ path, status: found.status, body: found.body }, {
+      path,
+      status: 200,
+      body,
+    });
   }
 });
 
@@ -222,29 +274,66 @@ const NOT_SERVED = [
   "/users/john.doe",
   "/.well-known/",
 ]
-  .concat(["/.well-known/change-password", "/.env", "/.git/config", "/.git", "/assets/.htpasswd", "/%2eenv"])
-  .concat(["//evil.example", "//docs", "/docs//", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/..%5csecret.txt"])
-  .concat(["/%252e%252e/secret.txt", "/%252e%252e%252fsecret", "/app.js%00", "/app.js%00.html", "/%00"])
-  .concat([`/${"a".repeat(300)}`, `/${"a".repeat(300)}.js`, `/${"a/".repeat(3000)}`, `/${"b/".repeat(2000)}x.js`]);
+  .concat([
+    "/.well-known/change-password",
+    "/.env",
+    "/.git/config",
+    "/.git",
+    "/assets/.htpasswd",
+    "/%2eenv",
+  ])
+  .concat([
+    "//evil.example",
+    "//docs",
+    "/docs//",
+    "/..%2fsecret.txt",
+    "/%2e%2e%2fsecret.txt",
+    "/..%5csecret.txt",
+  ])
+  .concat([
+    "/%252e%252e/secret.txt",
+    "/%252e%252e%252fsecret",
+    "/app.js%00",
+    "/app.js%00.html",
+    "/%00",
+  ])
+  .concat([
+    `/${"a".repeat(300)}`,
+    `/${"a".repeat(300)}.js`,
+    `/${"a/".repeat(3000)}`,
+    `/${"b/".repeat(2000)}x.js`,
+  ]);
 
 Deno.test("StaticContent responds with 404 for missing files and for files that must not be served", async () => {
   await using site = await serve(APP);
   for (const path of NOT_SERVED) {
-    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, {
+      path,
+      ...NOT_FOUND,
+    });
   }
 });
 
 Deno.test("StaticContent responds with 400 for a path that cannot be decoded", async () => {
   await using site = await serve(APP);
   for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
-    assertEquals({ path, status: await status(site.respond(get(path))) }, { path, status: 400 });
+    assertEquals({ path, status: await status(site.respond(get(path))) }, {
+      path,
+      status: 400,
+    });
   }
 });
 
 Deno.test("StaticContent responds with 404 at the root if there is no index", async () => {
-  await using site = await serve({ "app.js": SCRIPT, "index.html/app.js": SCRIPT });
+  await using site = await serve({
+    "app.js": SCRIPT,
+    "index.html/app.js": SCRIPT,
+  });
   for (const path of ["/", "/users", "/index.html/"]) {
-    assertEquals({ path, ...await outcome(site.respond(get(path))) }, { path, ...NOT_FOUND });
+    assertEquals({ path, ...await outcome(site.respond(get(path))) }, {
+      path,
+      ...NOT_FOUND,
+    });
   }
 });
 
@@ -262,7 +351,11 @@ Deno.test("StaticContent redirects a directory's path to the one with a slash, o
     const request = get(path);
     const { status, headers } = await outcome(site.respond(request));
     const url = new URL(headers.location ?? "", request.url).href;
-    assertEquals({ path, status, url }, { path, status: 308, url: HOST + target });
+    assertEquals({ path, status, url }, {
+      path,
+      status: 308,
+      url: HOST + target,
+    });
   }
 });
 
@@ -287,8 +380,16 @@ const PAGE_REQUESTS: Record<string, string>[] = [
 
 for (const headers of PAGE_REQUESTS) {
   Deno.test(`StaticContent sends a complete page for ${JSON.stringify(headers)}`, async () => {
-    await using site = await serve({ "index.html": PAGE, "index.html.br": "BR", "index.html.gz": "GZ" });
-    const complete = { status: 200, headers: await pageHeaders(PAGE), body: PAGE };
+    await using site = await serve({
+      "index.html": PAGE,
+      "index.html.br": "BR",
+      "index.html.gz": "GZ",
+    });
+    const complete = {
+      status: 200,
+      headers: await pageHeaders(PAGE),
+      body: PAGE,
+    };
     assertEquals(await outcome(site.respond(get("/", headers))), complete);
     assertEquals(await outcome(site.respond(get("/users", headers))), complete);
   });
@@ -301,10 +402,23 @@ Deno.test("StaticContent never makes a page immutable, even with a hash in its n
 });
 
 Deno.test("StaticContent makes files with a hash in their name immutable, and no others", async () => {
-  const names = ["index-BxY12_9a.js", "main.3f2a9c1d.css", "my-component.js", "jquery-3.7.1.min.js"];
-  await using site = await serve(Object.fromEntries(names.map((name) => [name, SCRIPT])));
-  const caching = async (name: string) => (await outcome(site.respond(get(`/${name}`)))).headers["cache-control"];
-  assertEquals(await Promise.all(names.map(caching)), [IMMUTABLE, IMMUTABLE, "no-cache", "no-cache"]);
+  const names = [
+    "index-BxY12_9a.js",
+    "main.3f2a9c1d.css",
+    "my-component.js",
+    "jquery-3.7.1.min.js",
+  ];
+  await using site = await serve(
+    Object.fromEntries(names.map((name) => [name, SCRIPT])),
+  );
+  const caching = async (name: string) =>
+    (await outcome(site.respond(get(`/${name}`)))).headers["cache-control"];
+  assertEquals(await Promise.all(names.map(caching)), [
+    IMMUTABLE,
+    IMMUTABLE,
+    "no-cache",
+    "no-cache",
+  ]);
 });
 
 Deno.test("StaticContent uses the requested name, not the one that a link leads to", async () => {
@@ -312,20 +426,34 @@ Deno.test("StaticContent uses the requested name, not the one that a link leads 
   await Deno.symlink("app-BxY12_9a.js", join(site.directory, "latest.css"));
   site.clock.pass(1_000);
   const { headers } = await outcome(site.respond(get("/latest.css")));
-  assertEquals(headers, { ...await scriptHeaders(SCRIPT), "content-type": "text/css; charset=UTF-8" });
+  assertEquals(headers, {
+    ...await scriptHeaders(SCRIPT),
+    "content-type": "text/css; charset=UTF-8",
+  });
 });
 
 Deno.test("StaticContent distinguishes two files with the same size and date", async () => {
-  await using one = await serve({ "sw.js": "import 'a.js'", "index.html": "<1>" });
-  await using two = await serve({ "sw.js": "import 'b.js'", "index.html": "<2>" });
+  await using one = await serve({
+    "sw.js": "import 'a.js'",
+    "index.html": "<1>",
+  });
+  await using two = await serve({
+    "sw.js": "import 'b.js'",
+    "index.html": "<2>",
+  });
   for (const path of ["/sw.js", "/"]) {
     const before = await outcome(one.respond(get(path)));
-    const after = await outcome(two.respond(get(path, { "if-none-match": before.headers.etag ?? "" })));
+    const after = await outcome(
+      two.respond(get(path, { "if-none-match": before.headers.etag ?? "" })),
+    );
     assertEquals(after.status, 200);
   }
 });
 
-const CONDITIONS: [headers: (etag: string) => Record<string, string>, status: number][] = [
+const CONDITIONS: [
+  headers: (etag: string) => Record<string, string>,
+  status: number,
+][] = [
   [(etag) => ({ "if-none-match": etag }), 304],
   [(etag) => ({ "if-none-match": `"x", W/${etag}` }), 304],
   [() => ({ "if-none-match": '"x"' }), 200],
@@ -338,12 +466,20 @@ const CONDITIONS: [headers: (etag: string) => Record<string, string>, status: nu
 ];
 
 Deno.test("StaticContent evaluates conditional requests for small and large files", async () => {
-  await using site = await serve({ "small.bin": "small", "large.bin": LARGE, "empty.bin": "" });
+  await using site = await serve({
+    "small.bin": "small",
+    "large.bin": LARGE,
+    "empty.bin": "",
+  });
   for (const path of ["/small.bin", "/large.bin", "/empty.bin"]) {
     const { headers: { etag = "" } } = await outcome(site.respond(head(path)));
     for (const [headers, expected] of CONDITIONS) {
       const sent = headers(etag);
-      assertEquals({ path, sent, status: await status(site.respond(get(path, sent))) }, {
+      assertEquals({
+        path,
+        sent,
+        status: await status(site.respond(get(path, sent))),
+      }, {
         path,
         sent,
         status: expected,
@@ -353,19 +489,27 @@ Deno.test("StaticContent evaluates conditional requests for small and large file
 });
 
 Deno.test("StaticContent sends the headers for caches with a 304", async () => {
-  await using site = await serve({ "index-BxY12_9a.js": SCRIPT, "index-BxY12_9a.js.gz": "GZ" });
-  const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
-  assertEquals(await outcome(site.respond(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" }))), {
-    status: 304,
-    headers: {
-      "cache-control": IMMUTABLE,
-      "etag": etag ?? "",
-      "last-modified": lastModified ?? "",
-      "vary": "Accept-Encoding",
-      "x-content-type-options": "nosniff",
-    },
-    body: "",
+  await using site = await serve({
+    "index-BxY12_9a.js": SCRIPT,
+    "index-BxY12_9a.js.gz": "GZ",
   });
+  const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
+  assertEquals(
+    await outcome(
+      site.respond(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" })),
+    ),
+    {
+      status: 304,
+      headers: {
+        "cache-control": IMMUTABLE,
+        "etag": etag ?? "",
+        "last-modified": lastModified ?? "",
+        "vary": "Accept-Encoding",
+        "x-content-type-options": "nosniff",
+      },
+      body: "",
+    },
+  );
 });
 
 Deno.test("StaticContent never sends a Last-Modified date in the future", async () => {
@@ -376,7 +520,12 @@ Deno.test("StaticContent never sends a Last-Modified date in the future", async 
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
-const RANGES: [headers: Record<string, string>, status: number, range: string | undefined, body: string][] = [
+const RANGES: [
+  headers: Record<string, string>,
+  status: number,
+  range: string | undefined,
+  body: string,
+][] = [
   [{ range: "bytes=0-0" }, 206, "bytes 0-0/10", "0"],
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
   [{ range: "bytes=7-" }, 206, "bytes 7-9/10", "789"],
@@ -385,8 +534,18 @@ const RANGES: [headers: Record<string, string>, status: number, range: string | 
   [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
   [{ range: "bytes=4-2" }, 200, undefined, "0123456789"],
   [{ range: "lines=1-2" }, 200, undefined, "0123456789"],
-  [{ range: "bytes=2-4", "if-range": LAST_MODIFIED }, 206, "bytes 2-4/10", "234"],
-  [{ range: "bytes=2-4", "if-range": "Sun, 06 Nov 1994 08:49:38 GMT" }, 200, undefined, "0123456789"],
+  [
+    { range: "bytes=2-4", "if-range": LAST_MODIFIED },
+    206,
+    "bytes 2-4/10",
+    "234",
+  ],
+  [
+    { range: "bytes=2-4", "if-range": "Sun, 06 Nov 1994 08:49:38 GMT" },
+    200,
+    undefined,
+    "0123456789",
+  ],
   [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
   [{ range: "bytes=10-", "if-range": '"x"' }, 200, undefined, "0123456789"],
 ];
@@ -395,8 +554,14 @@ for (const [headers, expected, range, body] of RANGES) {
   Deno.test(`StaticContent responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
     await using site = await serve({ "a.txt": "0123456789" });
     const actual = await outcome(site.respond(get("/a.txt", headers)));
-    const { "content-range": contentRange, "content-length": length } = actual.headers;
-    assertEquals({ status: actual.status, contentRange, length, body: actual.body }, {
+    const { "content-range": contentRange, "content-length": length } =
+      actual.headers;
+    assertEquals({
+      status: actual.status,
+      contentRange,
+      length,
+      body: actual.body,
+    }, {
       status: expected,
       contentRange: range,
       length: `${body.length}`,
@@ -408,27 +573,47 @@ for (const [headers, expected, range, body] of RANGES) {
 Deno.test("StaticContent continues a download with the same entity tag", async () => {
   await using site = await serve({ "a.txt": "0123456789" });
   const ifRange = await eTag("0123456789");
-  assertEquals((await outcome(site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })))).body, "89");
+  assertEquals(
+    (await outcome(
+      site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })),
+    )).body,
+    "89",
+  );
 });
 
 Deno.test("StaticContent responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
-    assertEquals(await outcome(site.respond(get(`${path}`, { range: "bytes=2000000-" }))), {
-      status: 416,
-      headers: { "content-range": `bytes */${size}` },
-      body: `Cannot send the range "bytes=2000000-": expected one within ${size} bytes`,
-    });
+    assertEquals(
+      await outcome(site.respond(get(`${path}`, { range: "bytes=2000000-" }))),
+      {
+        status: 416,
+        headers: { "content-range": `bytes */${size}` },
+        body:
+          `Cannot send the range "bytes=2000000-": expected one within ${size} bytes`,
+      },
+    );
   }
 });
 
 Deno.test("StaticContent ignores the range of a HEAD request", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const actual = await outcome(site.respond(head("/app.js", { range: "bytes=0-1" })));
-  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: "" });
+  const actual = await outcome(
+    site.respond(head("/app.js", { range: "bytes=0-1" })),
+  );
+  assertEquals(actual, {
+    status: 200,
+    headers: await scriptHeaders(SCRIPT),
+    body: "",
+  });
 });
 
-const COMPRESSED: [suffixes: string[], accepted: string | undefined, coding: string | undefined, body: string][] = [
+const COMPRESSED: [
+  suffixes: string[],
+  accepted: string | undefined,
+  coding: string | undefined,
+  body: string,
+][] = [
   [[".br", ".gz"], "gzip, deflate, br", "br", "AS BR"],
   [[".br", ".gz"], "gzip", "gzip", "AS GZ"],
   [[".gz"], "gzip, br", "gzip", "AS GZ"],
@@ -438,18 +623,32 @@ const COMPRESSED: [suffixes: string[], accepted: string | undefined, coding: str
 ];
 
 for (const [suffixes, accepted, coding, body] of COMPRESSED) {
-  const name = `StaticContent sends ${coding ?? "identity"} of ${suffixes} for Accept-Encoding: ${
-    accepted ?? "(none)"
-  }`;
+  const name = `StaticContent sends ${
+    coding ?? "identity"
+  } of ${suffixes} for Accept-Encoding: ${accepted ?? "(none)"}`;
   Deno.test(name, async () => {
-    const compressed = suffixes.map((suffix) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
-    await using site = await serve({ "app.js": SCRIPT, ...Object.fromEntries(compressed) });
+    const compressed = suffixes.map((
+      suffix,
+    ) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
+    await using site = await serve({
+      "app.js": SCRIPT,
+      ...Object.fromEntries(compressed),
+    });
     const headers = { ...await scriptHeaders(body), "vary": "Accept-Encoding" };
-    const etag = coding ? `${(await eTag(body)).slice(0, -1)}-${coding}"` : await eTag(body);
-    const request = get("/app.js", accepted === undefined ? {} : { "accept-encoding": accepted });
+    const etag = coding
+      ? `${(await eTag(body)).slice(0, -1)}-${coding}"`
+      : await eTag(body);
+    const request = get(
+      "/app.js",
+      accepted === undefined ? {} : { "accept-encoding": accepted },
+    );
     assertEquals(await outcome(site.respond(request)), {
       status: 200,
-      headers: { ...headers, etag, ...(coding ? { "content-encoding": coding } : {}) },
+      headers: {
+        ...headers,
+        etag,
+        ...(coding ? { "content-encoding": coding } : {}),
+      },
       body,
     });
   });
@@ -457,29 +656,65 @@ for (const [suffixes, accepted, coding, body] of COMPRESSED) {
 
 Deno.test("StaticContent sends no Vary if there are no variants", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const { headers } = await outcome(site.respond(get("/app.js", { "accept-encoding": "br, gzip" })));
+  const { headers } = await outcome(
+    site.respond(get("/app.js", { "accept-encoding": "br, gzip" })),
+  );
   assertEquals(headers, await scriptHeaders(SCRIPT));
 });
 
 Deno.test("StaticContent sends no compressed variant without the file itself", async () => {
   await using site = await serve({ "app.js.br": "BR" });
-  assertEquals(await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))), NOT_FOUND);
+  assertEquals(
+    await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))),
+    NOT_FOUND,
+  );
 });
 
 Deno.test("StaticContent applies a range to the bytes that are sent, and has an entity tag for each coding", async () => {
-  await using site = await serve({ "app.js": "0123456789", "app.js.gz": "abcdefghij" });
+  await using site = await serve({
+    "app.js": "0123456789",
+    "app.js.gz": "abcdefghij",
+  });
   const gzip = { "accept-encoding": "gzip", "range": "bytes=0-2" };
   const first = await outcome(site.respond(get("/app.js", gzip)));
   const etag = first.headers.etag ?? "";
   const { "content-encoding": coding, "content-range": range } = first.headers;
-  assertEquals([first.status, coding, range, first.body], [206, "gzip", "bytes 0-2/10", "abc"]);
-  assertEquals(await status(site.respond(get("/app.js", { ...gzip, "if-range": etag }))), 206);
-  assertEquals(await status(site.respond(get("/app.js", { "range": "bytes=0-2", "if-range": etag }))), 200);
-  assertEquals(await status(site.respond(get("/app.js", { "accept-encoding": "gzip", "if-none-match": etag }))), 304);
-  assertEquals(await status(site.respond(get("/app.js", { "if-none-match": etag }))), 200);
+  assertEquals([first.status, coding, range, first.body], [
+    206,
+    "gzip",
+    "bytes 0-2/10",
+    "abc",
+  ]);
+  assertEquals(
+    await status(site.respond(get("/app.js", { ...gzip, "if-range": etag }))),
+    206,
+  );
+  assertEquals(
+    await status(
+      site.respond(get("/app.js", { "range": "bytes=0-2", "if-range": etag })),
+    ),
+    200,
+  );
+  assertEquals(
+    await status(
+      site.respond(
+        get("/app.js", { "accept-encoding": "gzip", "if-none-match": etag }),
+      ),
+    ),
+    304,
+  );
+  assertEquals(
+    await status(site.respond(get("/app.js", { "if-none-match": etag }))),
+    200,
+  );
 });
 
-const LINKS: [link: string, to: string, path: string, body: string | undefined][] = [
+const LINKS: [
+  link: string,
+  to: string,
+  path: string,
+  body: string | undefined,
+][] = [
   ["link.js", "app.js", "/link.js", SCRIPT],
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
@@ -498,11 +733,18 @@ const LINKS: [link: string, to: string, path: string, body: string | undefined][
 
 for (const [link, to, path, body] of LINKS) {
   Deno.test(`StaticContent ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
-    await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT, "docs/index.html": "docs" });
+    await using site = await serve({
+      "index.html": PAGE,
+      "app.js": SCRIPT,
+      "docs/index.html": "docs",
+    });
     await Deno.symlink(to, join(site.directory, link));
     site.clock.pass(1_000);
     const found = await outcome(site.respond(get(path)));
-    assertEquals([found.status, found.body], body ? [200, body] : [404, NOT_FOUND.body]);
+    assertEquals(
+      [found.status, found.body],
+      body ? [200, body] : [404, NOT_FOUND.body],
+    );
   });
 }
 
@@ -510,35 +752,69 @@ Deno.test("StaticContent sends no compressed variant from outside the directory"
   await using site = await serve({ "app.js": SCRIPT });
   await Deno.symlink("../secret.txt", join(site.directory, "app.js.br"));
   site.clock.pass(1_000);
-  const actual = await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })));
-  assertEquals(actual, { status: 200, headers: await scriptHeaders(SCRIPT), body: SCRIPT });
+  const actual = await outcome(
+    site.respond(get("/app.js", { "accept-encoding": "br" })),
+  );
+  assertEquals(actual, {
+    status: 200,
+    headers: await scriptHeaders(SCRIPT),
+    body: SCRIPT,
+  });
 });
 
 Deno.test("StaticContent serves a mounted ConfigMap, and its new version after a swap", async () => {
-  await using site = await serve({ "..1/index.html": "one", "..2/index.html": "two" });
+  await using site = await serve({
+    "..1/index.html": "one",
+    "..2/index.html": "two",
+  });
   await Deno.symlink("..1", join(site.directory, "..data"));
   await Deno.symlink("..data/index.html", join(site.directory, "index.html"));
   site.clock.pass(1_000);
   assertEquals((await outcome(site.respond(get("/")))).body, "one");
   await Deno.symlink("..2", join(site.directory, "..data_tmp"));
-  await Deno.rename(join(site.directory, "..data_tmp"), join(site.directory, "..data"));
+  await Deno.rename(
+    join(site.directory, "..data_tmp"),
+    join(site.directory, "..data"),
+  );
   site.clock.pass(1_000);
   assertEquals((await outcome(site.respond(get("/")))).body, "two");
-  assertEquals(await outcome(site.respond(get("/..data%2findex.html"))), NOT_FOUND);
+  assertEquals(
+    await outcome(site.respond(get("/..data%2findex.html"))),
+    NOT_FOUND,
+  );
 });
 
 Deno.test("StaticContent finds every file while a ConfigMap is swapped", async () => {
-  await using site = await serve({ "..0/index.html": PAGE, "..0/app.js": SCRIPT, "..0/app.js.br": "BR" });
+  await using site = await serve({
+    "..0/index.html": PAGE,
+    "..0/app.js": SCRIPT,
+    "..0/app.js.br": "BR",
+  });
   const path = (name: string) => join(site.directory, name);
   await Deno.symlink("..0", path("..data"));
-  for (const name of ["index.html", "app.js", "app.js.br"]) await Deno.symlink(`..data/${name}`, path(name));
-  const files = await openContent({ directory: site.directory, clock: site.clock });
+  for (const name of ["index.html", "app.js", "app.js.br"]) {
+    await Deno.symlink(`..data/${name}`, path(name));
+  }
+  const files = await openContent({
+    directory: site.directory,
+    clock: site.clock,
+  });
   for (let next = 1; next <= 100; next++) {
     site.clock.pass(1_000);
-    await write(path(`..${next}`), { "index.html": PAGE, "app.js": SCRIPT, "app.js.br": "BR" });
+    await write(path(`..${next}`), {
+      "index.html": PAGE,
+      "app.js": SCRIPT,
+      "app.js.br": "BR",
+    });
     await Deno.symlink(`..${next}`, path("..data_tmp"));
-    const requests = [get("/"), get("/app.js"), get("/app.js", { "accept-encoding": "br" })];
-    const responses = requests.map((request) => outcome(respondWith(files, request)));
+    const requests = [
+      get("/"),
+      get("/app.js"),
+      get("/app.js", { "accept-encoding": "br" }),
+    ];
+    const responses = requests.map((request) =>
+      outcome(respondWith(files, request))
+    );
     await Deno.rename(path("..data_tmp"), path("..data"));
     await Deno.remove(path(`..${next - 1}`), { recursive: true });
     const statuses = (await Promise.all(responses)).map(({ status }) => status);
@@ -547,7 +823,10 @@ Deno.test("StaticContent finds every file while a ConfigMap is swapped", async (
 });
 
 Deno.test("StaticContent serves a link to a release, and the new release after a switch", async () => {
-  await using site = await serve({ "1/index.html": "one", "2/index.html": "two" });
+  await using site = await serve({
+    "1/index.html": "one",
+    "2/index.html": "two",
+  });
   const current = join(site.directory, "current");
   await Deno.symlink("1", current);
   const files = await openContent({ directory: current, clock: site.clock });
@@ -564,13 +843,20 @@ Deno.test({
   async fn() {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
     for (const name of ["pipe.js", "pipe", "app.js.br", "docs/index.html"]) {
-      await Deno.mkdir(dirname(join(site.directory, name)), { recursive: true });
-      await new Deno.Command("mkfifo", { args: [join(site.directory, name)] }).output();
+      await Deno.mkdir(dirname(join(site.directory, name)), {
+        recursive: true,
+      });
+      await new Deno.Command("mkfifo", { args: [join(site.directory, name)] })
+        .output();
     }
     site.clock.pass(1_000);
     assertEquals(await outcome(site.respond(get("/pipe.js"))), NOT_FOUND);
     assertEquals(await outcome(site.respond(get("/pipe"))), NOT_FOUND);
-    assertEquals((await outcome(site.respond(get("/app.js", { "accept-encoding": "br" })))).body, SCRIPT);
+    assertEquals(
+      (await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))))
+        .body,
+      SCRIPT,
+    );
     assertEquals((await outcome(site.respond(get("/docs/")))).body, PAGE);
   },
 });
@@ -583,16 +869,22 @@ Deno.test("StaticContent sends a large file and its ranges byte for byte", async
   await using site = await serve({ "large.bin": LARGE, "large.html": LARGE });
   assertEquals(await bytes(site.respond(get("/large.bin"))), LARGE);
   assertEquals(await bytes(site.respond(get("/large.html"))), LARGE);
-  const range = await bytes(site.respond(get("/large.bin", { range: "bytes=100000-499999" })));
+  const range = await bytes(
+    site.respond(get("/large.bin", { range: "bytes=100000-499999" })),
+  );
   assertEquals(range, LARGE.slice(100_000, 500_000));
-  assertEquals(await bytes(site.respond(get("/large.bin", { range: "bytes=-1" }))), LARGE.slice(-1));
+  assertEquals(
+    await bytes(site.respond(get("/large.bin", { range: "bytes=-1" }))),
+    LARGE.slice(-1),
+  );
 });
 
 Deno.test("StaticContent closes a file whose body is cancelled", async () => {
   await using site = await serve({ "large.bin": LARGE });
   const unread = await site.respond(get("/large.bin"));
   await unread.body?.cancel();
-  const begun = (await site.respond(get("/large.bin", { range: "bytes=5-" }))).body!.getReader();
+  const begun = (await site.respond(get("/large.bin", { range: "bytes=5-" })))
+    .body!.getReader();
   assertEquals((await begun.read()).value?.at(0), 5);
   await begun.cancel();
   const reading = (await site.respond(get("/large.bin"))).body!.getReader();
@@ -604,7 +896,10 @@ Deno.test("StaticContent closes a file whose body is cancelled", async () => {
 Deno.test("StaticContent sends the file that it opened, even if the file is replaced", async () => {
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
   const response = await site.respond(get("/large.bin"));
-  await Deno.rename(join(site.directory, "new.bin"), join(site.directory, "large.bin"));
+  await Deno.rename(
+    join(site.directory, "new.bin"),
+    join(site.directory, "large.bin"),
+  );
   site.clock.pass(1_000);
   assertEquals(await response.bytes(), LARGE);
   assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
@@ -613,7 +908,9 @@ Deno.test("StaticContent sends the file that it opened, even if the file is repl
 Deno.test("StaticContent sends no more than Content-Length of a file that grows", async () => {
   await using site = await serve({ "large.bin": LARGE });
   const response = await site.respond(get("/large.bin"));
-  await Deno.writeTextFile(join(site.directory, "large.bin"), "more", { append: true });
+  await Deno.writeTextFile(join(site.directory, "large.bin"), "more", {
+    append: true,
+  });
   assertEquals(await response.bytes(), LARGE);
 });
 
@@ -622,11 +919,16 @@ Deno.test("StaticContent ends the body in an error if the file is truncated, and
   const path = join(site.directory, "large.bin");
   const response = await site.respond(get("/large.bin"));
   await Deno.truncate(path, 100_000);
-  await assertRejects(() => response.bytes(), Error, `Cannot send all of "${path}": the file was truncated`);
+  await assertRejects(
+    () => response.bytes(),
+    Error,
+    `Cannot send all of "${path}": the file was truncated`,
+  );
 });
 
 Deno.test({
-  name: "StaticContent does not report a file without read permission as missing",
+  name:
+    "StaticContent does not report a file without read permission as missing",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
     await using site = await serve({ "app.js": SCRIPT, "large.bin": LARGE });
@@ -637,33 +939,55 @@ Deno.test({
   },
 });
 
-for (const [directory, reason] of [["missing", "NotFound"], ["app.js", "NotADirectory"], ["", "NotFound"]] as const) {
+for (
+  const [directory, reason] of [["missing", "NotFound"], [
+    "app.js",
+    "NotADirectory",
+  ], ["", "NotFound"]] as const
+) {
   Deno.test(`StaticContent.open() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && join(site.directory, directory);
-    const message = `Cannot serve staticDir "${path}": expected a readable directory, got ${reason}: `;
+    const message =
+      `Cannot serve staticDir "${path}": expected a readable directory, got ${reason}: `;
     await assertRejects(() => openContent({ directory: path }), Error, message);
   });
 }
 
 Deno.test({
-  name: "StaticContent.open() names the directory that it has no permission to read",
+  name:
+    "StaticContent.open() names the directory that it has no permission to read",
   permissions: { read: false },
   async fn() {
-    const message = `Cannot serve staticDir "site": expected a readable directory, got NotCapable: `;
-    await assertRejects(() => openContent({ directory: "site" }), Error, message);
+    const message =
+      `Cannot serve staticDir "site": expected a readable directory, got NotCapable: `;
+    await assertRejects(
+      () => openContent({ directory: "site" }),
+      Error,
+      message,
+    );
   },
 });
 
 Deno.test("StaticContent waits for the config script of a page, and asks for none for a fragment or another file", async () => {
   await using site = await serve({ "index.html": "<p></p>", "app.js": SCRIPT });
-  const content = await openContent({ directory: site.directory, clock: site.clock });
+  const content = await openContent({
+    directory: site.directory,
+    clock: site.clock,
+  });
   const script = { ...NO_SCRIPT, bytes: new TextEncoder().encode("<SCRIPT>") };
   const respond = (request: Request, getConfigScript: GetConfigScript) =>
     content.respond(request, contextOf(request), getConfigScript);
-  assertEquals(await (await respond(get("/"), () => Promise.resolve(script))).text(), "<SCRIPT><p></p>");
-  const never = () => Promise.reject(new Error("expected no request for the script"));
-  const fragment = get("/", { "sec-fetch-dest": "empty", "sec-fetch-mode": "cors" });
+  assertEquals(
+    await (await respond(get("/"), () => Promise.resolve(script))).text(),
+    "<SCRIPT><p></p>",
+  );
+  const never = () =>
+    Promise.reject(new Error("expected no request for the script"));
+  const fragment = get("/", {
+    "sec-fetch-dest": "empty",
+    "sec-fetch-mode": "cors",
+  });
   assertEquals(await (await respond(fragment, never)).text(), "<p></p>");
   assertEquals(await (await respond(get("/app.js"), never)).text(), SCRIPT);
 });

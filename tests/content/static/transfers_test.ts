@@ -13,16 +13,30 @@ function request(method = "GET", headers: HeadersInit = {}): Request {
 Deno.test("StaticContent streams at most maxTransfers files, half of them to one client, and forgets those that ended", async () => {
   await using directory = await TempDirectory.make();
   await Deno.writeFile(`${directory.path}/large.bin`, LARGE);
-  const content = await openContent({ directory: directory.path, maxTransfers: 4 });
+  const content = await openContent({
+    directory: directory.path,
+    maxTransfers: 4,
+  });
   for (let round = 0; round < 3; round++) {
-    const [first, second] = [await answerWith(content, request()), await answerWith(content, request())];
+    const [first, second] = [
+      await answerWith(content, request()),
+      await answerWith(content, request()),
+    ];
     const third = await answerWith(content, request());
-    assertEquals([first.status, second.status, third.status, third.headers.get("retry-after")], [200, 200, 429, "1"]);
+    assertEquals([
+      first.status,
+      second.status,
+      third.status,
+      third.headers.get("retry-after"),
+    ], [200, 200, 429, "1"]);
     await (await answerWith(content, request("HEAD"))).body?.cancel();
     assertEquals((await first.bytes()).length, LARGE.length);
     await second.body?.cancel();
     await third.body?.cancel();
-    const range = await answerWith(content, request("GET", { range: "bytes=1-3" }));
+    const range = await answerWith(
+      content,
+      request("GET", { range: "bytes=1-3" }),
+    );
     assertEquals([range.status, (await range.bytes()).length], [206, 3]);
   }
   content.close();
@@ -32,13 +46,21 @@ Deno.test("StaticContent ends a file that its client does not read for a minute,
   await using directory = await TempDirectory.make();
   await Deno.writeFile(`${directory.path}/large.bin`, LARGE);
   const clock = new FakeClock(Date.now());
-  const content = await openContent({ directory: directory.path, maxTransfers: 2, clock });
+  const content = await openContent({
+    directory: directory.path,
+    maxTransfers: 2,
+    clock,
+  });
   const stalled = await answerWith(content, request());
   const reader = stalled.body!.getReader();
   await reader.read();
   assertEquals((await answerWith(content, request())).status, 429);
   await clock.tick(60_000);
-  await assertRejects(() => reader.read(), Error, "The client has not read for a minute");
+  await assertRejects(
+    () => reader.read(),
+    Error,
+    "The client has not read for a minute",
+  );
   const next = await answerWith(content, request());
   assertEquals(next.status, 200);
   await next.body?.cancel();

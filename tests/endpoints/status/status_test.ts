@@ -1,9 +1,15 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { readCommand, type ServeCommand } from "../../../src/cli/options/command.ts";
+import {
+  readCommand,
+  type ServeCommand,
+} from "../../../src/cli/options/command.ts";
 import { nameFlags } from "../../../src/cli/options/name_flags.ts";
 import { Service } from "../../../src/cli/start/service.ts";
 import { ConfigurationError } from "../../../src/config/snapshot.ts";
-import { STATUS_PAGE, STATUS_POLICY } from "../../../src/endpoints/status/bundle.ts";
+import {
+  STATUS_PAGE,
+  STATUS_POLICY,
+} from "../../../src/endpoints/status/bundle.ts";
 import type { GatewayOptions } from "../../../src/gateway_options.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -16,7 +22,12 @@ import { countedStore, delegate, fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 const NO_REJECTIONS = {
-  ...{ not_configured: [0], origin_mismatch: [0], malformed: [0], expired: [0] },
+  ...{
+    not_configured: [0],
+    origin_mismatch: [0],
+    malformed: [0],
+    expired: [0],
+  },
   ...{ unknown_master_key: [0], rate_limited: [0], store_unavailable: [0] },
 };
 
@@ -24,19 +35,56 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
   const clock = new FakeClock(Date.UTC(2026, 0, 2, 3, 4, 5));
   const manifest =
     'version: "0.1.0"\nvariables:\n  N: { tier: public, type: number }\n  D: { tier: public, default: d }';
-  const options = { clock, manifest, instanceId: "host:8080", settings: { "--strict": "false" } };
-  await using test = await setUp({ REP_PUBLIC_N: "1", REP_SENSITIVE_S: "s3cret", REP_SERVER_T: "t0ken" }, options);
+  const options = {
+    clock,
+    manifest,
+    instanceId: "host:8080",
+    settings: { "--strict": "false" },
+  };
+  await using test = await setUp({
+    REP_PUBLIC_N: "1",
+    REP_SENSITIVE_S: "s3cret",
+    REP_SERVER_T: "t0ken",
+  }, options);
   await clock.tick(10_000);
-  const { configuration: { hash, ...configuration }, rollout, events, ...status } = await readStatus(test);
-  assertEquals(test.lines.find(({ msg }) => msg === "rep.config.loaded")?.configuration, hash);
-  assertEquals(configuration, { state: "active", active: hash, loaded: "2026-01-02T03:04:05.000Z" });
+  const {
+    configuration: { hash, ...configuration },
+    rollout,
+    events,
+    ...status
+  } = await readStatus(test);
+  assertEquals(
+    test.lines.find(({ msg }) => msg === "rep.config.loaded")?.configuration,
+    hash,
+  );
+  assertEquals(configuration, {
+    state: "active",
+    active: hash,
+    loaded: "2026-01-02T03:04:05.000Z",
+  });
   assertEquals(rollout, [{
-    ...{ hash, rank: 1, role: "active", place: "host:8080", state: "this process" },
+    ...{
+      hash,
+      rank: 1,
+      role: "active",
+      place: "host:8080",
+      state: "this process",
+    },
     heartbeat: "2026-01-02T03:04:10.000Z",
   }]);
   assertEquals(events, [
-    { time: "2026-01-02T03:04:05.001Z", id: 1_767_323_045_001_000, name: "N", action: "update" },
-    { time: "2026-01-02T03:04:05.000Z", id: 1_767_323_045_000_000, name: "D", action: "update" },
+    {
+      time: "2026-01-02T03:04:05.001Z",
+      id: 1_767_323_045_001_000,
+      name: "N",
+      action: "update",
+    },
+    {
+      time: "2026-01-02T03:04:05.000Z",
+      id: 1_767_323_045_000_000,
+      name: "D",
+      action: "update",
+    },
   ]);
   assertEquals(status as unknown, {
     status: "healthy",
@@ -48,12 +96,21 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     place: "host:8080",
     has_master_key: true,
     issues: [],
-    store: { engine: "memory", available: true, since: "2026-01-02T03:04:05.000Z" },
+    store: {
+      engine: "memory",
+      available: true,
+      since: "2026-01-02T03:04:05.000Z",
+    },
     hour: { streams: [0], keys: [0], rejected_keys: NO_REJECTIONS },
     sources: { "variables": 3, "default in the manifest": 1 },
     public: [
       { name: "N", value: "1", source: "variables", type: "number" },
-      { name: "D", value: "d", source: "default in the manifest", type: "string" },
+      {
+        name: "D",
+        value: "d",
+        source: "default in the manifest",
+        type: "string",
+      },
     ],
     sensitive: ["S"],
     warnings: [],
@@ -62,11 +119,20 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
 });
 
 Deno.test("GET /status is HTML for whoever does not ask for JSON alone, with the same data", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "the value", REP_SENSITIVE_B: "s3cret", REP_SERVER_C: "t0ken" });
-  for (const accept of ["text/html,application/xhtml+xml,application/json", "*/*"]) {
+  await using test = await setUp({
+    REP_PUBLIC_A: "the value",
+    REP_SENSITIVE_B: "s3cret",
+    REP_SERVER_C: "t0ken",
+  });
+  for (
+    const accept of ["text/html,application/xhtml+xml,application/json", "*/*"]
+  ) {
     const response = await askStatus(test, { headers: { accept } });
     const text = await response.text();
-    assertEquals([response.status, response.headers.get("content-type")], [200, "text/html; charset=utf-8"]);
+    assertEquals([response.status, response.headers.get("content-type")], [
+      200,
+      "text/html; charset=utf-8",
+    ]);
     const shown = [
       ">Healthy<",
       "<td>A</td><td>the value</td><td>variables</td><td>string</td>",
@@ -79,17 +145,29 @@ Deno.test("GET /status is HTML for whoever does not ask for JSON alone, with the
 });
 
 Deno.test("GET /status is served by fetchHealth() only, and only read", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { separateHealth: true });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    separateHealth: true,
+  });
   assertEquals((await test.ask("/status")).status, 404);
   const head = await askStatus(test, { method: "HEAD" });
-  assertEquals([head.status, head.headers.get("cache-control")], [200, "no-store"]);
+  assertEquals([head.status, head.headers.get("cache-control")], [
+    200,
+    "no-store",
+  ]);
   for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
     const response = await askStatus(test, { method });
-    assertEquals([response.status, response.headers.get("allow")], [405, "GET, HEAD"]);
+    assertEquals([response.status, response.headers.get("allow")], [
+      405,
+      "GET, HEAD",
+    ]);
   }
 });
 
-const HOSTS: readonly [host: string, status: number, allowedHosts?: string[]][] = [
+const HOSTS: readonly [
+  host: string,
+  status: number,
+  allowedHosts?: string[],
+][] = [
   ["127.0.0.1:9090", 200],
   ["10.2.3.4", 200, ["app.example.com"]],
   ["[::1]:9090", 200],
@@ -105,40 +183,66 @@ const HOSTS: readonly [host: string, status: number, allowedHosts?: string[]][] 
 Deno.test("GET /status is 421 for names that are not allowed", async () => {
   for (const [host, status, allowedHosts = []] of HOSTS) {
     await using test = await setUp({ REP_PUBLIC_A: "1" }, { allowedHosts });
-    const response = await askStatus(test, { headers: { "x-forwarded-host": "localhost" } }, host);
+    const response = await askStatus(test, {
+      headers: { "x-forwarded-host": "localhost" },
+    }, host);
     const isShown = (await response.text()).includes("Healthy");
-    assertEquals([host, response.status, isShown], [host, status, status === 200]);
+    assertEquals([host, response.status, isShown], [
+      host,
+      status,
+      status === 200,
+    ]);
   }
 });
 
 Deno.test("GET /status has a policy with the hashes of its own style and script, is not stored, and has no CORS header", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { allowedOrigins: ["https://app.example.com"] });
-  const response = await askStatus(test, { headers: { origin: "https://app.example.com" } });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    allowedOrigins: ["https://app.example.com"],
+  });
+  const response = await askStatus(test, {
+    headers: { origin: "https://app.example.com" },
+  });
   const text = await response.text();
   const [, style = ""] = /<style>([^]*?)<\/style>/.exec(text) ?? [];
-  const [, script = ""] = /<script type="module">([^]*?)<\/script>/.exec(text) ?? [];
+  const [, script = ""] =
+    /<script type="module">([^]*?)<\/script>/.exec(text) ?? [];
   assertEquals(Object.fromEntries(response.headers), {
     "cache-control": "no-store",
-    "content-security-policy": `default-src 'none'; style-src '${await sriHash(style)}'; ` +
-      `script-src '${await sriHash(script)}'; connect-src 'self'; base-uri 'none'; form-action 'none'; ` +
+    "content-security-policy":
+      `default-src 'none'; style-src '${await sriHash(style)}'; ` +
+      `script-src '${await sriHash(
+        script,
+      )}'; connect-src 'self'; base-uri 'none'; form-action 'none'; ` +
       "frame-ancestors 'none'",
     "content-type": "text/html; charset=utf-8",
     "vary": "accept",
     "x-content-type-options": "nosniff",
   });
-  assertEquals([script.includes("setTimeout"), /<\/script|<!--/i.test(script)], [true, false]);
+  assertEquals(
+    [script.includes("setTimeout"), /<\/script|<!--/i.test(script)],
+    [true, false],
+  );
   assertEquals(/https?:\/\/|@import|url\(|src=|href=/.test(STATUS_PAGE), false); // nothing from elsewhere
 });
 
 Deno.test("STATUS_PAGE and STATUS_POLICY are the current output of bundle_client.ts", async () => {
-  const hint = "tools/status_page or src/endpoints/status was changed: run `deno run -A tools/bundle_client.ts`";
-  assertEquals({ page: STATUS_PAGE, policy: STATUS_POLICY }, await bundleStatusPage(), hint);
+  const hint =
+    "tools/status_page or src/endpoints/status was changed: run `deno run -A tools/bundle_client.ts`";
+  assertEquals(
+    { page: STATUS_PAGE, policy: STATUS_POLICY },
+    await bundleStatusPage(),
+    hint,
+  );
 });
 
 /** Configurations that are rejected because of SENSITIVE and SERVER variables. */
 const REJECTED: readonly Record<string, string>[] = [
   { REP_SENSITIVE_URL: "s3cret", REP_SERVER_NUMBER: "s3cret" },
-  { REP_SENSITIVE_ENUM: "s3cret", REP_SERVER_PATTERN: "s3cret", REP_SERVER_JSON: "{s3cret" },
+  {
+    REP_SENSITIVE_ENUM: "s3cret",
+    REP_SERVER_PATTERN: "s3cret",
+    REP_SERVER_JSON: "{s3cret",
+  },
   { REP_SENSITIVE_A: "s3cret", REP_SERVER_A: "s3cret" },
   { REP_SENSITIVE_PUBLIC: "s3cret", REP_SERVER_: "s3cret" },
 ];
@@ -153,13 +257,22 @@ variables:
 
 for (const variables of REJECTED) {
   Deno.test(`GET /status names and explains what was rejected, without values: ${Object.keys(variables)}`, async () => {
-    await using test = await setUp({ REP_PUBLIC_A: "1" }, { manifest: MANIFEST, hotReload: false });
+    await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+      manifest: MANIFEST,
+      hotReload: false,
+    });
     await assertRejects(() => test.set(variables), ConfigurationError);
     const { status, problems, issues } = await readStatus(test);
     assertEquals([status, problems], ["degraded", ["config_rejected"]]);
-    assertEquals(issues, test.lines.find(({ msg }) => msg === "rep.config.rejected")?.issues as string[]);
+    assertEquals(
+      issues,
+      test.lines.find(({ msg }) => msg === "rep.config.rejected")
+        ?.issues as string[],
+    );
     const page = await (await askStatus(test)).text();
-    const names = Object.keys(variables).filter((name) => name !== "REP_SERVER_A");
+    const names = Object.keys(variables).filter((name) =>
+      name !== "REP_SERVER_A"
+    );
     assertEquals(names.filter((name) => !page.includes(name)), []);
     assertEquals((JSON.stringify(issues) + page).includes("s3cret"), false);
     await test.set({ REP_PUBLIC_A: "2" });
@@ -170,14 +283,22 @@ for (const variables of REJECTED) {
 Deno.test("GET /status has neither the credentials of a URL in an issue, nor the whole of a long one", async () => {
   let isBroken = false;
   const variables = () => {
-    if (isBroken) throw new Error(`https://user:pa55word@vault.example/ ${"a".repeat(10_000)}`);
+    if (isBroken) {
+      throw new Error(
+        `https://user:pa55word@vault.example/ ${"a".repeat(10_000)}`,
+      );
+    }
     return { REP_PUBLIC_A: "1" };
   };
   await using test = await setUp({}, { variables });
   isBroken = true;
   await assertRejects(() => test.gateway.reload());
   const [issue = ""] = (await readStatus(test)).issues;
-  assertEquals([issue.includes("://…@vault.example/"), issue.includes("pa55word"), issue.length < 400], [
+  assertEquals([
+    issue.includes("://…@vault.example/"),
+    issue.includes("pa55word"),
+    issue.length < 400,
+  ], [
     true,
     false,
     true,
@@ -186,23 +307,37 @@ Deno.test("GET /status has neither the credentials of a URL in an issue, nor the
 
 Deno.test("GET /status shows warnings of the guardrails, and when a reload has changed the configuration", async () => {
   const clock = new FakeClock(Date.UTC(2026, 0, 2));
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock, hotReload: false });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    clock,
+    hotReload: false,
+  });
   const before = await readStatus(test);
   await clock.tick(60_000);
   await test.set({ REP_PUBLIC_A: "1" });
   assertEquals((await readStatus(test)).configuration, before.configuration);
   await test.set({ REP_PUBLIC_TOKEN: "ghp_0123456789abcdefghij" });
   const { configuration, warnings, guardrails } = await readStatus(test);
-  assertEquals([configuration.loaded, guardrails.warnings], ["2026-01-02T00:01:00.000Z", 1]);
+  assertEquals([configuration.loaded, guardrails.warnings], [
+    "2026-01-02T00:01:00.000Z",
+    1,
+  ]);
   assertNotEquals(configuration.hash, before.configuration.hash);
-  assertEquals(warnings, [{ name: "TOKEN", detail: "the value looks like a GitHub token" }]);
+  assertEquals(warnings, [{
+    name: "TOKEN",
+    detail: "the value looks like a GitHub token",
+  }]);
 });
 
 Deno.test("GET /status has the sources of the configuration in use, also after a rejected reload", async () => {
   let source = "old.env";
-  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_B: "2" }, { sourceOf: () => source });
+  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_B: "2" }, {
+    sourceOf: () => source,
+  });
   source = "new.env";
-  await assertRejects(() => test.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }), ConfigurationError);
+  await assertRejects(
+    () => test.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "2" }),
+    ConfigurationError,
+  );
   const { public: shown, sources } = await readStatus(test);
   assertEquals([shown[0]?.source, sources], ["old.env", { "old.env": 2 }]);
 });
@@ -212,13 +347,22 @@ Deno.test("GET /status says since when reloads are rejected", async () => {
   await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock });
   const since = async () => (await readStatus(test)).rejected_since;
   const rejected = (name: string) =>
-    assertRejects(() => test.set({ [`REP_PUBLIC_${name}`]: "1", [`REP_SERVER_${name}`]: "1" }), ConfigurationError);
+    assertRejects(
+      () =>
+        test.set({ [`REP_PUBLIC_${name}`]: "1", [`REP_SERVER_${name}`]: "1" }),
+      ConfigurationError,
+    );
   assertEquals(await since(), undefined);
   await rejected("A");
   clock.pass(60_000);
   await rejected("B");
   assertEquals(await since(), "2026-01-02T00:00:00.000Z");
-  assertEquals((await (await askStatus(test)).text()).includes("<dt>Reloads rejected since</dt>"), true);
+  assertEquals(
+    (await (await askStatus(test)).text()).includes(
+      "<dt>Reloads rejected since</dt>",
+    ),
+    true,
+  );
   await test.set({ REP_PUBLIC_A: "1" });
   assertEquals(await since(), undefined);
 });
@@ -228,10 +372,20 @@ async function startRollout(options: GatewayOptions = {}) {
   const clock = new FakeClock();
   let isDown = false;
   const store = countedStore(memoryStore());
-  const common = { clock, store: fallibleStore(store, () => isDown), ...options };
-  const older = await setUp({ REP_PUBLIC_A: "1" }, { ...common, instanceId: "older:8080" });
+  const common = {
+    clock,
+    store: fallibleStore(store, () => isDown),
+    ...options,
+  };
+  const older = await setUp({ REP_PUBLIC_A: "1" }, {
+    ...common,
+    instanceId: "older:8080",
+  });
   await clock.tick(10_000);
-  const newer = await setUp({ REP_PUBLIC_A: "2" }, { ...common, instanceId: "newer:8080" });
+  const newer = await setUp({ REP_PUBLIC_A: "2" }, {
+    ...common,
+    instanceId: "newer:8080",
+  });
   await clock.tick(10_000);
   return {
     ...{ clock, store, older, newer },
@@ -244,20 +398,37 @@ async function startRollout(options: GatewayOptions = {}) {
 
 Deno.test("GET /status of a superseded replica names the active configuration, and who has it", async () => {
   await using test = await startRollout();
-  const [older, newer] = [await readStatus(test.older), await readStatus(test.newer)];
+  const [older, newer] = [
+    await readStatus(test.older),
+    await readStatus(test.newer),
+  ];
   const active = newer.configuration.hash;
-  assertEquals([older.status, older.configuration.state, older.configuration.active], [
+  assertEquals([
+    older.status,
+    older.configuration.state,
+    older.configuration.active,
+  ], [
     "healthy",
     "superseded",
     active,
   ]);
-  assertEquals([newer.configuration.state, newer.configuration.active], ["active", active]);
-  assertEquals(older.rollout.map(({ hash, rank, role, place, state }) => [hash, rank, role, place, state]), [
-    [active, 2, "active", "newer:8080", "living"],
-    [older.configuration.hash, 1, "superseded", "older:8080", "this process"],
+  assertEquals([newer.configuration.state, newer.configuration.active], [
+    "active",
+    active,
   ]);
   assertEquals(
-    (await (await askStatus(test.older)).text()).includes("Pages have the PUBLIC values of a newer configuration"),
+    older.rollout.map((
+      { hash, rank, role, place, state },
+    ) => [hash, rank, role, place, state]),
+    [
+      [active, 2, "active", "newer:8080", "living"],
+      [older.configuration.hash, 1, "superseded", "older:8080", "this process"],
+    ],
+  );
+  assertEquals(
+    (await (await askStatus(test.older)).text()).includes(
+      "Pages have the PUBLIC values of a newer configuration",
+    ),
     true,
   );
 });
@@ -266,11 +437,16 @@ Deno.test("GET /status says which representatives have left, or are late or dead
   await using test = await startRollout();
   await test.older.gateway.close();
   const heartbeatAt = test.clock.now();
-  await test.store.commit([], [{ key: ["member", "killed"], value: { hash: "sha256-killed", rank: 1, heartbeatAt } }]);
+  await test.store.commit([], [{
+    key: ["member", "killed"],
+    value: { hash: "sha256-killed", rank: 1, heartbeatAt },
+  }]);
   const states = new Set<string>();
   for (let second = 0; second < 40; second++) {
     await test.clock.tick(1_000);
-    for (const { place, state } of (await readStatus(test.newer)).rollout) states.add(`${place} ${state}`);
+    for (const { place, state } of (await readStatus(test.newer)).rollout) {
+      states.add(`${place} ${state}`);
+    }
   }
   assertEquals([...states], [
     "newer:8080 this process",
@@ -295,17 +471,29 @@ Deno.test("GET /status answers without the store: since when it is down, why, an
   test.setDown(true);
   await test.clock.tick(10_000);
   const { status, problems, store, rollout } = await readStatus(test.newer);
-  assertEquals([status, problems, store.available], ["degraded", ["store_unavailable"], false]);
-  assertEquals([store.failure, rollout.length], ["Cannot use the store: down", 2]);
+  assertEquals([status, problems, store.available], ["degraded", [
+    "store_unavailable",
+  ], false]);
+  assertEquals([store.failure, rollout.length], [
+    "Cannot use the store: down",
+    2,
+  ]);
   assertEquals(Date.parse(store.since) < test.clock.now(), true);
   await test.older.set({ REP_PUBLIC_A: "3" });
   const { configuration } = await readStatus(test.older);
   const active = (await readStatus(test.newer)).configuration.hash;
-  assertEquals([configuration.state, configuration.active], ["unannounced", active]);
+  assertEquals([configuration.state, configuration.active], [
+    "unannounced",
+    active,
+  ]);
   test.setDown(false);
   await test.clock.tick(60_000);
   const recovered = await readStatus(test.older);
-  assertEquals([recovered.status, recovered.configuration.state, recovered.store.failure], [
+  assertEquals([
+    recovered.status,
+    recovered.configuration.state,
+    recovered.store.failure,
+  ], [
     "healthy",
     "active",
     undefined,
@@ -313,24 +501,43 @@ Deno.test("GET /status answers without the store: since when it is down, why, an
 });
 
 Deno.test("GET /status answers although the store has never answered", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store: fallibleStore(memoryStore(), () => true) });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: fallibleStore(memoryStore(), () => true),
+  });
   const { problems, rollout, events, configuration } = await readStatus(test);
-  assertEquals([problems, rollout, events, configuration.state], [["store_unavailable"], [], [], "active"]);
+  assertEquals([problems, rollout, events, configuration.state], [
+    ["store_unavailable"],
+    [],
+    [],
+    "active",
+  ]);
 });
 
 Deno.test("GET /status names options as the caller does", async () => {
-  const get = () => Promise.reject(new Error('Cannot open storePath "postgres://a:b@storePath": refused'));
+  const get = () =>
+    Promise.reject(
+      new Error('Cannot open storePath "postgres://a:b@storePath": refused'),
+    );
   const store = { ...delegate(memoryStore()), get, getMany: get, commit: get };
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store, nameOptions: nameFlags });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    nameOptions: nameFlags,
+  });
   const { store: { failure } } = await readStatus(test);
-  assertEquals(failure, 'Cannot use the store: Cannot open --kv "postgres://…@storePath": refused');
+  assertEquals(
+    failure,
+    'Cannot use the store: Cannot open --kv "postgres://…@storePath": refused',
+  );
 });
 
 Deno.test("GET /status says that SENSITIVE values are missing as long as the master key is", async () => {
   let isDown = true;
   const clock = new FakeClock();
   const store = fallibleStore(memoryStore(), () => isDown);
-  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" }, { store, clock });
+  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" }, {
+    store,
+    clock,
+  });
   const isMissing = async () => [
     (await readStatus(test)).has_master_key,
     /<p>Pages have no SENSITIVE/.test(await (await askStatus(test)).text()),
@@ -361,39 +568,65 @@ Deno.test("GET /status says once what pages have, also with several problems at 
   await using test = await startRollout();
   test.setDown(true);
   await test.clock.tick(10_000);
-  await assertRejects(() => test.older.set({ REP_PUBLIC_A: "3", REP_SERVER_A: "3" }));
+  await assertRejects(() =>
+    test.older.set({ REP_PUBLIC_A: "3", REP_SERVER_A: "3" })
+  );
   const page = await (await askStatus(test.older)).text();
-  const [, box = ""] = /<section class="health[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
+  const [, box = ""] =
+    /<section class="health[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
   const { problems } = await readStatus(test.older);
   assertEquals(problems, ["config_rejected", "store_unavailable"]);
   assertEquals(box.match(/Pages have/g)?.length, 1);
-  assertEquals([/Do not restart: a start with it fails/.test(box), /restart no gateway/.test(box)], [true, true]);
+  assertEquals([
+    /Do not restart: a start with it fails/.test(box),
+    /restart no gateway/.test(box),
+  ], [true, true]);
 });
 
 Deno.test("GET /status has the last 50 events, the newest first", async () => {
-  await using test = await setUp(Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`REP_PUBLIC_V${n}`, "1"])));
+  await using test = await setUp(
+    Object.fromEntries(
+      Array.from({ length: 60 }, (_, n) => [`REP_PUBLIC_V${n}`, "1"]),
+    ),
+  );
   await test.set({ REP_PUBLIC_V0: "2" });
   const { events } = await readStatus(test);
   assertEquals([events.length, events[0]?.action], [50, "delete"]);
   await test.set({ REP_PUBLIC_V0: "3" });
   const [newest] = (await readStatus(test)).events;
-  assertEquals([newest?.name, newest?.action, newest?.id], ["V0", "update", test.lines.findLast(({ key }) => key)?.id]);
-  assertEquals(events.map(({ id }) => id), events.map(({ id }) => id).toSorted((a, b) => b - a));
+  assertEquals([newest?.name, newest?.action, newest?.id], [
+    "V0",
+    "update",
+    test.lines.findLast(({ key }) => key)?.id,
+  ]);
+  assertEquals(
+    events.map(({ id }) => id),
+    events.map(({ id }) => id).toSorted((a, b) => b - a),
+  );
 });
 
 Deno.test("GET /status has streams and session keys by minute", async () => {
   const clock = new FakeClock();
   await using test = await setUp({ REP_SENSITIVE_A: "1" }, { clock });
   const stream = await test.listen();
-  for (const path of ["", "", "?kid=x"]) await (await test.ask(`/rep/session-key${path}`)).text();
+  for (const path of ["", "", "?kid=x"]) {
+    await (await test.ask(`/rep/session-key${path}`)).text();
+  }
   await clock.tick(60_000);
   await stream.close();
   await (await test.ask("/rep/session-key")).text();
   const { hour } = await readStatus(test);
-  assertEquals([hour.streams, hour.keys, hour.rejected_keys["malformed"]], [[1, 0], [2, 1], [1, 0]]);
+  assertEquals([hour.streams, hour.keys, hour.rejected_keys["malformed"]], [
+    [1, 0],
+    [2, 1],
+    [1, 0],
+  ]);
   const page = await (await askStatus(test)).text();
   assertEquals(
-    ["Open streams at the minute marks: now 0; at most 1", "Session keys rejected: 1 malformed; at most 1"].filter((
+    [
+      "Open streams at the minute marks: now 0; at most 1",
+      "Session keys rejected: 1 malformed; at most 1",
+    ].filter((
       it,
     ) => !page.includes(it)),
     [],
@@ -403,50 +636,100 @@ Deno.test("GET /status has streams and session keys by minute", async () => {
 Deno.test("GET /status has the end of the certificate, and says if it has ended", async () => {
   const clock = new FakeClock(Date.UTC(2026, 0, 2));
   const certificateNotAfter = () => Date.UTC(2026, 0, 3) / 1_000;
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { clock, certificateNotAfter });
-  assertEquals((await readStatus(test)).certificate_end, "2026-01-03T00:00:00.000Z");
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    clock,
+    certificateNotAfter,
+  });
+  assertEquals(
+    (await readStatus(test)).certificate_end,
+    "2026-01-03T00:00:00.000Z",
+  );
   const before = await (await askStatus(test)).text();
-  assertEquals([before.includes(">until 2026-01-03<"), before.includes("<p>The TLS certificate has ended")], [
+  assertEquals([
+    before.includes(">until 2026-01-03<"),
+    before.includes("<p>The TLS certificate has ended"),
+  ], [
     true,
     false,
   ]);
   clock.pass(86_400_000);
-  assertEquals((await (await askStatus(test)).text()).includes("<p>The TLS certificate has ended"), true);
+  assertEquals(
+    (await (await askStatus(test)).text()).includes(
+      "<p>The TLS certificate has ended",
+    ),
+    true,
+  );
 });
 
 Deno.test("GET /status says when the gateway stops, and after an uncaught error", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, { failure: AbortSignal.abort() });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+    failure: AbortSignal.abort(),
+  });
   const page = await (await askStatus(test)).text();
-  assertEquals([page.includes("An error was not caught"), (await readStatus(test)).problems], [true, [
+  assertEquals([
+    page.includes("An error was not caught"),
+    (await readStatus(test)).problems,
+  ], [true, [
     "uncaught_error",
   ]]);
   test.gateway.beginShutdown();
-  assertEquals([(await readStatus(test)).status, (await askStatus(test)).status], ["stopping", 200]);
+  assertEquals([
+    (await readStatus(test)).status,
+    (await askStatus(test)).status,
+  ], ["stopping", 200]);
 });
 
 Deno.test("GET /status is bounded with ten thousand variables, warnings and long values", async () => {
   const names = Array.from({ length: 10_000 }, (_, index) => `V${index}`);
-  const tier = (prefix: string, value: string) => Object.fromEntries(names.map((name) => [prefix + name, value]));
+  const tier = (prefix: string, value: string) =>
+    Object.fromEntries(names.map((name) => [prefix + name, value]));
   const secret = `ghp_0123456789abcdefghij${"a".repeat(1_000)}`;
-  const variables = { ...tier("REP_PUBLIC_", secret), ...tier("REP_SENSITIVE_S", "s"), ...tier("REP_SERVER_T", "t") };
+  const variables = {
+    ...tier("REP_PUBLIC_", secret),
+    ...tier("REP_SENSITIVE_S", "s"),
+    ...tier("REP_SERVER_T", "t"),
+  };
   await using test = await setUp(variables, { hotReload: false });
   const status = await readStatus(test);
-  assertEquals([status.public.length, status.sensitive.length, status.warnings.length], [300, 300, 300]);
-  assertEquals(status.public[0]?.value, `${secret.slice(0, 300)}… (1024 characters)`);
+  assertEquals([
+    status.public.length,
+    status.sensitive.length,
+    status.warnings.length,
+  ], [300, 300, 300]);
+  assertEquals(
+    status.public[0]?.value,
+    `${secret.slice(0, 300)}… (1024 characters)`,
+  );
   assertEquals(status.sources, { variables: 30_000 });
   const page = await (await askStatus(test)).text();
-  assertEquals([page.includes("PUBLIC: the first 300 of 10000<"), page.length < 300_000], [true, true]);
+  assertEquals([
+    page.includes("PUBLIC: the first 300 of 10000<"),
+    page.length < 300_000,
+  ], [true, true]);
 });
 
 const HOSTILE = `"><img src=x onerror=alert(1)>'&amp;</script><!--\u202e\0`;
 
 Deno.test("GET /status escapes names, values and reasons, and shows characters that hide or reverse text", async () => {
-  const variables = { [`REP_PUBLIC_${HOSTILE}`]: HOSTILE, [`REP_SENSITIVE_S${HOSTILE}`]: "s" };
-  const options = { settings: { [HOSTILE]: HOSTILE }, instanceId: HOSTILE, sourceOf: () => HOSTILE };
+  const variables = {
+    [`REP_PUBLIC_${HOSTILE}`]: HOSTILE,
+    [`REP_SENSITIVE_S${HOSTILE}`]: "s",
+  };
+  const options = {
+    settings: { [HOSTILE]: HOSTILE },
+    instanceId: HOSTILE,
+    sourceOf: () => HOSTILE,
+  };
   await using test = await setUp(variables, options);
-  await assertRejects(() => test.set({ [`REP_PUBLIC_${HOSTILE}`]: "1", [`REP_SERVER_${HOSTILE}`]: "1" }));
+  await assertRejects(() =>
+    test.set({ [`REP_PUBLIC_${HOSTILE}`]: "1", [`REP_SERVER_${HOSTILE}`]: "1" })
+  );
   const text = await (await askStatus(test)).text();
-  assertEquals([text.includes("<img"), text.includes("\u202e"), text.includes("\0")], [false, false, false]);
+  assertEquals([
+    text.includes("<img"),
+    text.includes("\u202e"),
+    text.includes("\0"),
+  ], [false, false, false]);
   assertEquals(text.split("<script").length, 2);
   const escaped =
     "&#34;&#62;&#60;img src=x onerror=alert(1)&#62;&#39;&#38;amp;&#60;/script&#62;&#60;!--\\u{202e}\\u{0}";
@@ -455,23 +738,43 @@ Deno.test("GET /status escapes names, values and reasons, and shows characters t
 
 Deno.test("GET /status of the command has the sources of the variables, and the options without credentials", async () => {
   await using directory = await TempDirectory.make();
-  const [first, second] = [directory.at("first.env"), directory.at("second.env")];
+  const [first, second] = [
+    directory.at("first.env"),
+    directory.at("second.env"),
+  ];
   await Deno.writeTextFile(first, "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n");
   await Deno.writeTextFile(second, "REP_PUBLIC_B=2\nREP_PUBLIC_C=2\n");
   Deno.env.set("REP_PUBLIC_C", "3");
   try {
-    const args = ["--kv", ":memory:", "--env-file", `${first},${second}`, "--upstream", "http://127.0.0.1:9/"];
-    const context = { ...captureLog(), telemetry: undefined, clock: systemClock };
-    const service = new Service(await readCommand(args, {}) as ServeCommand, context);
+    const args = [
+      "--kv",
+      ":memory:",
+      "--env-file",
+      `${first},${second}`,
+      "--upstream",
+      "http://127.0.0.1:9/",
+    ];
+    const context = {
+      ...captureLog(),
+      telemetry: undefined,
+      clock: systemClock,
+    };
+    const service = new Service(
+      await readCommand(args, {}) as ServeCommand,
+      context,
+    );
     await service.start();
     const gate = { gateway: { fetchHealth: service.fetchHealth } };
     const { public: shown, sources, options } = await readStatus(gate);
     await service.stop();
-    assertEquals(shown.map(({ name, value, source }) => [name, value, source]), [
-      ["A", "1", first],
-      ["B", "2", second],
-      ["C", "3", "environment"],
-    ]);
+    assertEquals(
+      shown.map(({ name, value, source }) => [name, value, source]),
+      [
+        ["A", "1", first],
+        ["B", "2", second],
+        ["C", "3", "environment"],
+      ],
+    );
     assertEquals(sources, { [first]: 1, [second]: 1, environment: 1 });
     assertEquals([options["--kv"], options["--env-file"], options["--drain"]], [
       ":memory:",

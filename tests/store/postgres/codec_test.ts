@@ -1,13 +1,47 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { decodeName, decodeValue, encodeKey, encodeName, encodeValue } from "../../../src/store/postgres/codec.ts";
+import {
+  decodeName,
+  decodeValue,
+  encodeKey,
+  encodeName,
+  encodeValue,
+} from "../../../src/store/postgres/codec.ts";
 
 /** In the order of the contract: strings before numbers. */
-const NAMES = ["", "\0", "\0a", "\x01", "\x01\x01", "\x02", "A", "a", "a\0", "aa", "ä", "\u{1f600}"];
-const NUMBERS = [-Infinity, -1e300, -2, -1, -0.5, 0, 5e-324, 0.5, 1, 2, 1_700_000_000_000, Number.MAX_SAFE_INTEGER];
+const NAMES = [
+  "",
+  "\0",
+  "\0a",
+  "\x01",
+  "\x01\x01",
+  "\x02",
+  "A",
+  "a",
+  "a\0",
+  "aa",
+  "ä",
+  "\u{1f600}",
+];
+const NUMBERS = [
+  -Infinity,
+  -1e300,
+  -2,
+  -1,
+  -0.5,
+  0,
+  5e-324,
+  0.5,
+  1,
+  2,
+  1_700_000_000_000,
+  Number.MAX_SAFE_INTEGER,
+];
 
 /** PostgreSQL orders text with the collation "C" by its bytes. */
 function compareBytes(a: string, b: string): number {
-  const [left, right] = [a, b].map((text) => new TextEncoder().encode(text).toHex());
+  const [left, right] = [a, b].map((text) =>
+    new TextEncoder().encode(text).toHex()
+  );
   return left === right ? 0 : String(left) < String(right) ? -1 : 1;
 }
 
@@ -23,7 +57,10 @@ Deno.test("decodeName() returns what was encoded", () => {
 });
 
 Deno.test("encodeName() makes -0 the same as 0, and unpaired surrogates U+FFFD", () => {
-  assertEquals([encodeName(-0), encodeName("\ud800")], [encodeName(0), "-\ufffd"]);
+  assertEquals([encodeName(-0), encodeName("\ud800")], [
+    encodeName(0),
+    "-\ufffd",
+  ]);
 });
 
 Deno.test("encodeKey() separates the last part from the others", () => {
@@ -33,7 +70,9 @@ Deno.test("encodeKey() separates the last part from the others", () => {
 
 Deno.test("decodeValue() returns what was encoded, bytes and names with $ at any depth included", () => {
   const bytes = new Uint8Array([0, 1, 255]);
-  const values = [null, 0, "", "\0\ud800", [bytes], { a: { b: bytes } }, { $bytes: "x" }, {
+  const values = [null, 0, "", "\0\ud800", [bytes], { a: { b: bytes } }, {
+    $bytes: "x",
+  }, {
     $a: 1,
     $$b: { $bytes: 2 },
   }];
@@ -41,9 +80,14 @@ Deno.test("decodeValue() returns what was encoded, bytes and names with $ at any
 });
 
 Deno.test("encodeValue() is JSON that can be read", () => {
-  assertEquals(encodeValue({ value: new TextEncoder().encode("hi"), id: 1 }), '{"value":{"$bytes":"aGk="},"id":1}');
+  assertEquals(
+    encodeValue({ value: new TextEncoder().encode("hi"), id: 1 }),
+    '{"value":{"$bytes":"aGk="},"id":1}',
+  );
 });
 
 Deno.test("encodeValue() rejects what has no JSON", () => {
-  for (const value of [() => {}, 1n]) assertThrows(() => encodeValue(value), TypeError);
+  for (const value of [() => {}, 1n]) {
+    assertThrows(() => encodeValue(value), TypeError);
+  }
 });

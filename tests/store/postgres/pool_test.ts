@@ -10,7 +10,8 @@ class FakeServer {
 
   readonly open = (): Promise<PostgresConnection> => {
     this.opened++;
-    const query = () => new Promise<[]>((resolve) => this.answers.push(() => resolve([])));
+    const query = () =>
+      new Promise<[]>((resolve) => this.answers.push(() => resolve([])));
     const connection = { isOpen: true, query, close: () => void this.closed++ };
     return Promise.resolve(connection as unknown as PostgresConnection);
   };
@@ -23,7 +24,10 @@ async function runReactions(): Promise<void> {
 Deno.test("PostgresPool opens no more connections than its size, and queries wait for a free one", async () => {
   const server = new FakeServer();
   const pool = new PostgresPool(await server.open(), server.open, 3);
-  const queries = Array.from({ length: 8 }, () => pool.query({ text: "SELECT 1" } as never));
+  const queries = Array.from(
+    { length: 8 },
+    () => pool.query({ text: "SELECT 1" } as never),
+  );
   for (const inProgress of [3, 3, 2]) {
     await runReactions();
     assertEquals([server.opened, server.answers.length], [3, inProgress]);
@@ -39,7 +43,11 @@ Deno.test("PostgresPool closes every connection, and rejects queries from then o
   await runReactions();
   pool.close();
   assertEquals([server.opened, server.closed], [2, 2]);
-  await assertRejects(() => pool.query({ text: "SELECT 1" } as never), Error, "closed");
+  await assertRejects(
+    () => pool.query({ text: "SELECT 1" } as never),
+    Error,
+    "closed",
+  );
   for (const answer of server.answers) answer();
   await Promise.all(queries);
 });

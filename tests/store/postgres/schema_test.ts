@@ -7,9 +7,15 @@ Deno.test("ensureSchema() rejects if the transaction cannot be committed, and ro
   const query = (statement: string) => {
     statements.push(statement.trim().split(/\s/, 1)[0] ?? "");
     if (statement === "COMMIT") return Promise.reject(new Error("disk full"));
-    return Promise.resolve(statement.includes("server_encoding") ? [{ encoding: "UTF8" }] : []);
+    return Promise.resolve(
+      statement.includes("server_encoding") ? [{ encoding: "UTF8" }] : [],
+    );
   };
   const connection = { query } as unknown as PostgresConnection;
-  await assertRejects(() => ensureSchema(connection, "rep"), Error, "disk full");
+  await assertRejects(
+    () => ensureSchema(connection, "rep"),
+    Error,
+    "disk full",
+  );
   assertEquals(statements.slice(-2), ["COMMIT", "ROLLBACK"]);
 });

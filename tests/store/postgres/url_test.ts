@@ -1,33 +1,48 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { formatHosts, parsePostgresUrl } from "../../../src/store/postgres/url.ts";
+import {
+  formatHosts,
+  parsePostgresUrl,
+} from "../../../src/store/postgres/url.ts";
 
 Deno.test("parsePostgresUrl() returns every part, decoded, and the defaults", () => {
-  assertEquals(parsePostgresUrl("postgres://me:p%40ss%2Fw@db.example/my%20data"), {
-    hosts: [{ hostname: "db.example", port: 5432 }],
-    user: "me",
-    password: "p@ss/w",
-    passwordFile: undefined,
-    database: "my data",
-    schema: "rep_gateway",
-    isEncrypted: true,
-    caFile: undefined,
-    poolSize: 4,
-  });
+  assertEquals(
+    parsePostgresUrl("postgres://me:p%40ss%2Fw@db.example/my%20data"),
+    {
+      hosts: [{ hostname: "db.example", port: 5432 }],
+      user: "me",
+      password: "p@ss/w",
+      passwordFile: undefined,
+      database: "my data",
+      schema: "rep_gateway",
+      isEncrypted: true,
+      caFile: undefined,
+      poolSize: 4,
+    },
+  );
 });
 
 Deno.test("parsePostgresUrl() returns every parameter, and several hosts in their order", () => {
-  const parameters = "schema=shop_2&password_file=/run/secrets/pg&sslmode=disable&sslrootcert=/etc/ca.crt&pool=9";
-  assertEquals(parsePostgresUrl(`postgresql://me@a.example:5433,[::1],10.0.0.1:1/db?${parameters}`), {
-    hosts: [{ hostname: "a.example", port: 5433 }, { hostname: "::1", port: 5432 }, { hostname: "10.0.0.1", port: 1 }],
-    user: "me",
-    password: undefined,
-    passwordFile: "/run/secrets/pg",
-    database: "db",
-    schema: "shop_2",
-    isEncrypted: false,
-    caFile: "/etc/ca.crt",
-    poolSize: 9,
-  });
+  const parameters =
+    "schema=shop_2&password_file=/run/secrets/pg&sslmode=disable&sslrootcert=/etc/ca.crt&pool=9";
+  assertEquals(
+    parsePostgresUrl(
+      `postgresql://me@a.example:5433,[::1],10.0.0.1:1/db?${parameters}`,
+    ),
+    {
+      hosts: [{ hostname: "a.example", port: 5433 }, {
+        hostname: "::1",
+        port: 5432,
+      }, { hostname: "10.0.0.1", port: 1 }],
+      user: "me",
+      password: undefined,
+      passwordFile: "/run/secrets/pg",
+      database: "db",
+      schema: "shop_2",
+      isEncrypted: false,
+      caFile: "/etc/ca.crt",
+      poolSize: 9,
+    },
+  );
 });
 
 Deno.test("parsePostgresUrl() encrypts unless every host is a loopback address or sslmode disables it", () => {
@@ -38,33 +53,70 @@ Deno.test("parsePostgresUrl() encrypts unless every host is a loopback address o
     ["localhost", "?sslmode=verify-full", true],
     ["db.example", "?sslmode=disable", false],
   ];
-  const results = cases.map(([hosts, query]) => parsePostgresUrl(`postgres://me@${hosts}/db${query}`).isEncrypted);
+  const results = cases.map(([hosts, query]) =>
+    parsePostgresUrl(`postgres://me@${hosts}/db${query}`).isEncrypted
+  );
   assertEquals(results, cases.map(([, , isEncrypted]) => isEncrypted));
 });
 
 Deno.test("parsePostgresUrl() accepts a pool of 1 to 50 connections", () => {
-  const sizes = ["1", "50"].map((size) => parsePostgresUrl(`postgres://me@db.example/db?pool=${size}`).poolSize);
+  const sizes = ["1", "50"].map((size) =>
+    parsePostgresUrl(`postgres://me@db.example/db?pool=${size}`).poolSize
+  );
   assertEquals(sizes, [1, 50]);
 });
 
 const INVALID: readonly (readonly [url: string, message: string])[] = [
-  ["postgres://db.example/db", '"postgres://db.example/db": expected postgres://USER[:PASSWORD]@HOST'],
-  ["postgres://me:s3cret@db.example", '"postgres://…@db.example": expected postgres://USER'],
-  ["postgres://me:s3/cret@db.example/db", '"postgres://…@db.example/db": expected postgres://USER'],
-  ["postgres://me:s3@cret@db.example/db", '"postgres://…@db.example/db": expected postgres://USER'],
-  ["postgres://me:s3%zzcret@db.example/db", "expected special characters to be percent-encoded"],
-  ["postgres://me:s3cret@db.example:99999/db", 'expected HOST or HOST:PORT, got "db.example:99999"'],
+  [
+    "postgres://db.example/db",
+    '"postgres://db.example/db": expected postgres://USER[:PASSWORD]@HOST',
+  ],
+  [
+    "postgres://me:s3cret@db.example",
+    '"postgres://…@db.example": expected postgres://USER',
+  ],
+  [
+    "postgres://me:s3/cret@db.example/db",
+    '"postgres://…@db.example/db": expected postgres://USER',
+  ],
+  [
+    "postgres://me:s3@cret@db.example/db",
+    '"postgres://…@db.example/db": expected postgres://USER',
+  ],
+  [
+    "postgres://me:s3%zzcret@db.example/db",
+    "expected special characters to be percent-encoded",
+  ],
+  [
+    "postgres://me:s3cret@db.example:99999/db",
+    'expected HOST or HOST:PORT, got "db.example:99999"',
+  ],
   ["postgres://me:s3cret@a.example,/db", 'expected HOST or HOST:PORT, got ""'],
   ["postgres://me:s3cret@db.example/db?schema=Shop", 'underscores, got "Shop"'],
-  ["postgres://me:s3cret@db.example/db?schema=a;drop", 'underscores, got "a;drop"'],
-  ["postgres://me:s3cret@db.example/db?schema=pg_catalog", 'underscores, got "pg_catalog"'],
+  [
+    "postgres://me:s3cret@db.example/db?schema=a;drop",
+    'underscores, got "a;drop"',
+  ],
+  [
+    "postgres://me:s3cret@db.example/db?schema=pg_catalog",
+    'underscores, got "pg_catalog"',
+  ],
   [
     "postgres://me:s3cret@db.example/db?sslmode=require",
     'expected sslmode to be verify-full or disable, got "require"',
   ],
-  ["postgres://me:s3cret@db.example/db?pool=0", 'expected pool to be an integer from 1 to 50, got "0"'],
-  ["postgres://me:s3cret@db.example/db?pool=51", 'expected pool to be an integer from 1 to 50, got "51"'],
-  ["postgres://me@db.example/db?password=s3cret", 'sslrootcert, pool, got "password"'],
+  [
+    "postgres://me:s3cret@db.example/db?pool=0",
+    'expected pool to be an integer from 1 to 50, got "0"',
+  ],
+  [
+    "postgres://me:s3cret@db.example/db?pool=51",
+    'expected pool to be an integer from 1 to 50, got "51"',
+  ],
+  [
+    "postgres://me@db.example/db?password=s3cret",
+    'sslrootcert, pool, got "password"',
+  ],
 ];
 
 for (const [url, message] of INVALID) {
@@ -75,5 +127,8 @@ for (const [url, message] of INVALID) {
 }
 
 Deno.test("formatHosts() returns the hosts without credentials", () => {
-  assertEquals(formatHosts(parsePostgresUrl("postgres://me:s3cret@a.example,[::1]:1/db")), "a.example:5432,[::1]:1");
+  assertEquals(
+    formatHosts(parsePostgresUrl("postgres://me:s3cret@a.example,[::1]:1/db")),
+    "a.example:5432,[::1]:1",
+  );
 });

@@ -1,6 +1,6 @@
 /** An event; the same literal after one of these is the name of a metric. */
 const EVENT =
-  /(?<!count\(|record\(|observe\(|history\(|INSTRUMENTS\[)"(rep\.[a-z_.]+)"(?!:)/g;
+  /(?<!(?:count|record|observe|history)\(\s*|INSTRUMENTS\[)"(rep\.[a-z_.]+)"(?!:)/g;
 
 /** Returns the names of all events that the code may log. */
 export async function readLogEvents(): Promise<ReadonlySet<string>> {

@@ -28,34 +28,40 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
       places: [
-        ["README.md", /(?<=takes another\s+)\d+ KiB/],
+        ["README.md", /(?<=takes\s+another\s+)\d+\s+KiB/],
         [
           "docs/deploy.md",
-          /(?<=some )\d+ KiB(?=\s+for\s+each\s+open\s+stream)/,
+          /(?<=some\s+)\d+\s+KiB(?=\s+for\s+each\s+open\s+stream)/,
         ],
-        ["docs/operations.md", /(?<=add replicas or memory \()\d+ KiB/],
-        ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+ KiB/],
+        [
+          "docs/operations.md",
+          /(?<=add\s+replicas\s+or\s+memory\s+\()\d+\s+KiB/,
+        ],
+        ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+\s+KiB/],
         [
           "src/cli/options/option_table.ts",
-          /(?<=open streams; each takes )\d+ KiB/,
+          /(?<=open\s+streams;\s+each\s+takes\s+)\d+\s+KiB/,
         ],
       ],
     },
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
-        ["README.md", /(?<=A Deno process of about )\d+ MiB/],
-        ["docs/deploy.md", /(?<=\*\*Memory\*\*: some )\d+ MiB/],
-        ["docs/performance.md", /(?<=A process has some )\d+\s+MiB/],
+        ["README.md", /(?<=A\s+Deno\s+process\s+of\s+about\s+)\d+\s+MiB/],
+        ["docs/deploy.md", /(?<=\*\*Memory\*\*:\s+some\s+)\d+\s+MiB/],
+        ["docs/performance.md", /(?<=A\s+process\s+has\s+some\s+)\d+\s+MiB/],
       ],
     },
     {
       text: `${streamsIn(768, medianOf).toLocaleString("en")} open`,
-      places: [["docs/scale.md", /(?<=with 768 MiB, some )[\d,]+ open/]],
+      places: [[
+        "docs/scale.md",
+        /(?<=with\s+768\s+MiB,\s+some\s+)[\d,]+\s+open/,
+      ]],
     },
     {
       text: `${CLIENT_BR.length.toLocaleString("en")} bytes`,
-      places: [["README.md", /(?<=has\s+)[\d,]+ bytes(?= with Brotli)/]],
+      places: [["README.md", /(?<=has\s+)[\d,]+\s+bytes(?=\s+with\s+Brotli)/]],
     },
   ];
 }

@@ -21,35 +21,22 @@ declare module "@rep/gateway/client" {
 
   /** The value of a PUBLIC variable; `undefined` is possible only if it is neither required nor has a default. */
   type Value<K extends keyof PublicVariables> = PublicVariables[K];
-  type Defined<K extends keyof PublicVariables> = NonNullable<
-    PublicVariables[K]
-  >;
+  type Defined<K extends keyof PublicVariables> = NonNullable<PublicVariables[K]>;
 
   /** Returns the value of a PUBLIC variable, or the default if it is not set. */
-  export function get<K extends keyof PublicVariables, const D extends string>(
-    key: K,
-    defaultValue: D,
-  ): Defined<K> | D;
+  export function get<K extends keyof PublicVariables, const D extends string>(key: K, defaultValue: D): Defined<K> | D;
   /** Returns the value of a PUBLIC variable. */
-  export function get<K extends keyof PublicVariables>(
-    key: K,
-    defaultValue?: undefined,
-  ): Value<K>;
+  export function get<K extends keyof PublicVariables>(key: K, defaultValue?: undefined): Value<K>;
   /** Returns all PUBLIC variables. */
   export function getAll(): PublicVariables;
   /** Returns the value of a SENSITIVE variable. It rejects if the variable is not set. */
-  export function getSecure<K extends keyof SensitiveVariables>(
-    key: K,
-  ): Promise<NonNullable<SensitiveVariables[K]>>;
+  export function getSecure<K extends keyof SensitiveVariables>(key: K): Promise<NonNullable<SensitiveVariables[K]>>;
   export function verify(): boolean;
   export function meta(): REPMeta | null;
   /** Subscribes to changes of a PUBLIC variable, and returns a function that ends the subscription. */
   export function onChange<K extends keyof PublicVariables>(
     key: K,
-    callback: (
-      newValue: Defined<K> | undefined,
-      oldValue: Defined<K> | undefined,
-    ) => void,
+    callback: (newValue: Defined<K> | undefined, oldValue: Defined<K> | undefined) => void,
   ): () => void;
   /** Subscribes to changes of all PUBLIC variables, and returns a function that ends the subscription. */
   export function onAnyChange(
@@ -64,9 +51,7 @@ declare module "@rep/gateway/client" {
     readonly lastEventId: string | null;
   }
   export function status(): StreamStatus;
-  export function onStatus(
-    callback: (status: StreamStatus) => void,
-  ): () => void;
+  export function onStatus(callback: (status: StreamStatus) => void): () => void;
   export function listenInBackground(): void;
   export class REPError extends Error {}
   export type Client = typeof rep;
@@ -112,35 +97,22 @@ declare module "@rep-protocol/sdk" {
 
   /** The value of a PUBLIC variable; `undefined` is possible only if it is neither required nor has a default. */
   type Value<K extends keyof PublicVariables> = PublicVariables[K];
-  type Defined<K extends keyof PublicVariables> = NonNullable<
-    PublicVariables[K]
-  >;
+  type Defined<K extends keyof PublicVariables> = NonNullable<PublicVariables[K]>;
 
   /** Returns the value of a PUBLIC variable, or the default if it is not set. */
-  export function get<K extends keyof PublicVariables, const D extends string>(
-    key: K,
-    defaultValue: D,
-  ): Defined<K> | D;
+  export function get<K extends keyof PublicVariables, const D extends string>(key: K, defaultValue: D): Defined<K> | D;
   /** Returns the value of a PUBLIC variable. */
-  export function get<K extends keyof PublicVariables>(
-    key: K,
-    defaultValue?: undefined,
-  ): Value<K>;
+  export function get<K extends keyof PublicVariables>(key: K, defaultValue?: undefined): Value<K>;
   /** Returns all PUBLIC variables. */
   export function getAll(): PublicVariables;
   /** Returns the value of a SENSITIVE variable. It rejects if the variable is not set. */
-  export function getSecure<K extends keyof SensitiveVariables>(
-    key: K,
-  ): Promise<NonNullable<SensitiveVariables[K]>>;
+  export function getSecure<K extends keyof SensitiveVariables>(key: K): Promise<NonNullable<SensitiveVariables[K]>>;
   export function verify(): boolean;
   export function meta(): REPMeta | null;
   /** Subscribes to changes of a PUBLIC variable, and returns a function that ends the subscription. */
   export function onChange<K extends keyof PublicVariables>(
     key: K,
-    callback: (
-      newValue: Defined<K> | "",
-      oldValue: Defined<K> | undefined,
-    ) => void,
+    callback: (newValue: Defined<K> | "", oldValue: Defined<K> | undefined) => void,
   ): () => void;
   /** Subscribes to changes of all PUBLIC variables, and returns a function that ends the subscription. */
   export function onAnyChange(

@@ -42,6 +42,7 @@ export type { Environment } from "./src/config/classify.ts";
 export type { PatternLibrary } from "./src/config/patterns.ts";
 export type { ValueListener } from "./src/config/value_listeners.ts";
 export type { Clock } from "./src/values/clock.ts";
+export { OptionError } from "./src/values/option_error.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
 export type {
   GaugeValue,

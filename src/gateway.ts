@@ -144,7 +144,7 @@ export interface CloseOptions {
  * that changes at run time.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
- * @throws {RangeError} If an option is out of range.
+ * @throws {OptionError} If an option has an invalid value.
  *
  * @example Beside your own handler
  * ```ts
@@ -192,7 +192,7 @@ function warnAboutRebinding(
   if (allowedHosts.length > 0 || allowedOrigins.length > 0) return;
   const detail =
     "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
-    "expected allowedHosts or allowedOrigins";
+    "set the allowed hosts or the allowed origins";
   log.warn("rep.start.warning", { detail });
 }
 

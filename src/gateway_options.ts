@@ -21,6 +21,7 @@ import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
 import { type Clock, systemClock } from "./values/clock.ts";
+import { OptionError } from "./values/option_error.ts";
 import { redactUrl } from "./values/redact_url.ts";
 import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
 
@@ -155,8 +156,6 @@ export interface GatewayOptions {
   store?: Store;
   /** What `GET /status` shows as the options in effect. @default {{}} */
   settings?: Source<Readonly<Record<string, string>>> | undefined;
-  /** Names the options in what `GET /status` says about failures. @default {as in this interface} */
-  nameOptions?: ((message: string) => string) | undefined;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
   /** Whether to log every request. @default {false} */
@@ -222,7 +221,7 @@ export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
 /**
  * Validates the options and applies the defaults.
  *
- * @throws {RangeError} If an option has an invalid value.
+ * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveOptions(options: GatewayOptions) {
   requireRuntime();
@@ -255,7 +254,6 @@ export function resolveOptions(options: GatewayOptions) {
     registry,
     /** Returns what the status page shows as the options in effect. */
     settings: () => resolveSource(options.settings ?? {}),
-    nameOptions: options.nameOptions ?? ((message) => message),
     /** Receives measurements for both `registry` and `telemetry`. */
     metrics: combineMetrics(registry, telemetry.metrics),
     certificateNotAfter: options.certificateNotAfter ?? (() => undefined),
@@ -339,17 +337,19 @@ function resolveNumber(
     return value;
   }
   const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
-  throw new RangeError(
-    `Cannot use ${name}: expected ${expected} from ${min} to ${max}, got ${
-      formatValue(value)
-    }`,
+  throw new OptionError(
+    name,
+    `${expected} from ${min} to ${max}`,
+    formatValue(value),
   );
 }
 
 function checkMasterKey(masterKey: Uint8Array | undefined): void {
   if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) return;
-  throw new RangeError(
-    `Cannot use masterKey: expected ${MASTER_KEY_BYTES} bytes, got ${masterKey.length}`,
+  throw new OptionError(
+    "masterKey",
+    `${MASTER_KEY_BYTES} bytes`,
+    String(masterKey.length),
   );
 }
 
@@ -360,19 +360,17 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
     const expected =
       "origins such as https://app.example.com, without wildcards";
     const got = formatValue(redactUrl(origin));
-    throw new RangeError(
-      `Cannot use allowedOrigins: expected ${expected}, got ${got}`,
-    );
+    throw new OptionError("allowedOrigins", expected, got);
   });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
   const invalid = hosts.find((host) => !isHostPattern(host));
   if (invalid === undefined) return hosts;
-  throw new RangeError(
-    `Cannot use allowedHosts: expected hosts such as ${EXAMPLE_HOSTS}, got ${
-      formatValue(invalid)
-    }`,
+  throw new OptionError(
+    "allowedHosts",
+    `hosts such as ${EXAMPLE_HOSTS}`,
+    formatValue(invalid),
   );
 }
 
@@ -381,10 +379,10 @@ const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
 function checkBasePath(basePath: string): string {
   const path = parseBasePath(basePath);
   if (path !== undefined) return path;
-  throw new RangeError(
-    `Cannot use basePath: expected ${EXPECTED_BASE_PATH}, got ${
-      formatValue(basePath)
-    }`,
+  throw new OptionError(
+    "basePath",
+    EXPECTED_BASE_PATH,
+    formatValue(basePath),
   );
 }
 
@@ -392,9 +390,6 @@ function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;
   const url = parseUpstream(upstream);
   if (url) return url;
-  throw new RangeError(
-    `Cannot use upstream: expected ${EXPECTED_UPSTREAM}, got ${
-      formatValue(redactUrl(upstream))
-    }`,
-  );
+  const got = formatValue(redactUrl(upstream));
+  throw new OptionError("upstream", EXPECTED_UPSTREAM, got);
 }

@@ -14,7 +14,7 @@ export function postgres(bin: string): Engine {
     name: "a PostgreSQL server",
     createCounter: () => new PostgresRequestCounter(),
     rejection:
-      /^Cannot open --kv "postgres:\/\/…@127\.0\.0\.1:\d+\/postgres": password authentication failed /,
+      /^Cannot open the store "postgres:\/\/…@127\.0\.0\.1:\d+\/postgres": password authentication failed /,
     maxDenoLines: 0,
     async start() {
       const server = await PostgresServer.create(bin, FAST);

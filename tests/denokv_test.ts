@@ -15,7 +15,8 @@ function denokv(program: string): Engine {
   return {
     name: "a denokv server",
     createCounter: () => new Http2RequestCounter(),
-    rejection: /^Cannot open --kv "http:\/\/127\.0\.0\.1:\d+": .* status 401 /,
+    rejection:
+      /^Cannot open the store "http:\/\/127\.0\.0\.1:\d+": .* status 401 /,
     maxDenoLines: MAX_DENO_LINES,
     async start() {
       await using stack = new AsyncDisposableStack();

@@ -142,7 +142,6 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   instanceId: "host:8080",
   failure: AbortSignal.abort(),
   store: { ...memoryStore() },
-  nameOptions: () => "",
   log: { ...silentLog },
   accessLog: true,
   telemetry: { ...noTelemetry },

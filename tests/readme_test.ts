@@ -13,9 +13,12 @@ const README = await Deno.readTextFile("README.md");
 
 /** Returns the text of the code block after a heading or a sentence. */
 function codeAfter(text: string): string {
-  const [, code] =
-    /```[a-z ]+\n([^]*?)\n```/.exec(README.slice(README.indexOf(text))) ?? [];
-  if (!README.includes(text) || code === undefined) {
+  const words = text.split(" ").map(RegExp.escape);
+  const block = new RegExp(
+    `${words.join("\\s+")}[^]*?\`\`\`[a-z ]+\\n([^]*?)\\n\`\`\``,
+  );
+  const [, code] = block.exec(README) ?? [];
+  if (code === undefined) {
     throw new Error(`Cannot find a code block after "${text}"`);
   }
   return code;
@@ -257,7 +260,7 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
     "@rep/gateway",
   );
   const [, change = ""] =
-    /after `(variables\.[^`]+)` it publishes/.exec(README) ?? [];
+    /after\s+`(variables\.[^`]+)`\s+it\s+publishes/.exec(README) ?? [];
   await using server = await startProgram(
     `${example}\n${change};\nawait gateway.reload();`,
   );
@@ -267,11 +270,12 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
 
 Deno.test("README.md states the limits of session keys and of streams", () => {
   assertEquals([
-    /more than (\w+) session keys within a minute/.exec(README)?.[1],
+    /more\s+than\s+(\w+)\s+session\s+keys\s+within\s+a\s+minute/.exec(README)
+      ?.[1],
   ], ["ten"]);
   assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
   assertEquals(
-    /accepts ([\d,]+) of them by default/.exec(README)?.[1],
+    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/.exec(README)?.[1],
     NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
   );
 });

@@ -135,7 +135,8 @@ const FAILURES: readonly [
     "a directory that is not there",
     ({ directory }) => ["--port", "0", "--static-dir", directory.at("missing")],
     1,
-    ({ directory }) => `Cannot serve --static-dir "${directory.at("missing")}"`,
+    ({ directory }) =>
+      `Cannot serve the directory "${directory.at("missing")}"`,
   ],
 ];
 

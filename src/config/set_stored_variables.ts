@@ -20,7 +20,7 @@ export interface ValidationOptions {
   /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. @default {the environment of the process} */
   environment?: Environment;
   /** Whether values are accepted that look like secrets. @default {false} */
-  allowSecrets?: boolean;
+  force?: boolean;
 }
 
 /** Options of {@linkcode setStoredVariables}. */
@@ -74,7 +74,7 @@ export async function validateAssignments(
     manifest,
     manifestPath,
     environment: own = readEnvironment(),
-    allowSecrets = false,
+    force = false,
   }: ValidationOptions,
 ): Promise<string[]> {
   const environment = environmentOf(values, own);
@@ -88,8 +88,8 @@ export async function validateAssignments(
   });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
-  if (!allowSecrets && secrets.length > 0) {
-    const advice = "anyone could read it; use allowSecrets to set it anyway";
+  if (!force && secrets.length > 0) {
+    const advice = "anyone could read it; use force to set it anyway";
     throw new ConfigurationError(
       secrets.map((secret) => `Cannot set ${secret}; ${advice}`),
     );

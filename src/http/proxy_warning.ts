@@ -23,7 +23,7 @@ export function createProxyWarning(
     hasWarned = true;
     const detail =
       "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
-      "if it is your proxy, add it to trustedProxies";
+      "if it is your proxy, add it to the trusted proxies";
     log.warn("rep.proxy.untrusted", { peer, detail });
   };
 }

@@ -51,9 +51,7 @@ async function openDefault(log: Log): Promise<Store> {
   } catch (error) {
     return fallBackToMemory(
       log,
-      `no database could be opened (${
-        messageOf(error)
-      }); name one with storePath`,
+      `no database could be opened (${messageOf(error)}); name one`,
     );
   }
 }

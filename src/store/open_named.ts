@@ -150,7 +150,7 @@ async function orCannotOpen<T>(
 }
 
 function cannotOpen(path: string): string {
-  return `Cannot open storePath "${formatStorePath(path)}"`;
+  return `Cannot open the store "${formatStorePath(path)}"`;
 }
 
 /** Formats the path of a store for a message: a URL without credentials and query. */

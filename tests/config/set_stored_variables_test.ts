@@ -45,7 +45,7 @@ Deno.test("setStoredVariables() rejects what a gateway would, and writes none of
       .issues;
   const [secret = ""] = await issuesOf({ KEY: TOKEN });
   assertEquals([
-    secret.includes("use allowSecrets to set it anyway"),
+    secret.includes("use force to set it anyway"),
     secret.includes(TOKEN),
   ], [true, false]);
   assertEquals(
@@ -59,7 +59,7 @@ Deno.test("setStoredVariables() rejects what a gateway would, and writes none of
   );
   assertEquals(await listVariables(store), []);
   assertEquals(
-    (await setStoredVariables(store, { KEY: TOKEN }, { allowSecrets: true }))
+    (await setStoredVariables(store, { KEY: TOKEN }, { force: true }))
       .length,
     1,
   );

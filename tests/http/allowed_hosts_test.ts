@@ -308,7 +308,7 @@ for (const [kind, variables, options, isWarned] of WARNINGS) {
     );
     const detail =
       "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
-      "expected allowedHosts or allowedOrigins";
+      "set the allowed hosts or the allowed origins";
     assertEquals(
       warnings.map(({ level, detail }) => [level, detail]),
       isWarned ? [["WARN", detail]] : [],

@@ -31,7 +31,7 @@ Deno.test("createProxyWarning() warns once of X-Forwarded-For from a peer that i
   check(FORWARDED, { peer: "192.0.2.2" });
   const detail =
     "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
-    "if it is your proxy, add it to trustedProxies";
+    "if it is your proxy, add it to the trusted proxies";
   assertEquals(warnings, [["rep.proxy.untrusted", {
     peer: "192.0.2.1",
     detail,

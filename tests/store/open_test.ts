@@ -70,7 +70,7 @@ Deno.test("openStore() rejects a file that cannot be opened and names it", async
     await assertRejects(
       () => openStore(path, captureLog().log),
       TypeError,
-      `Cannot open storePath "${path}": `,
+      `Cannot open the store "${path}": `,
     );
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -102,7 +102,7 @@ Deno.test("openStore() rejects a file that is not a database and names it", asyn
     await assertRejects(
       () => openStore(path, captureLog().log),
       TypeError,
-      `Cannot open storePath "${path}": `,
+      `Cannot open the store "${path}": `,
     );
   } finally {
     await Deno.remove(path);
@@ -117,12 +117,12 @@ Deno.test({
     await assertRejects(
       () => openStore("other.sqlite3", log),
       TypeError,
-      'Cannot open storePath "other.sqlite3": expected --allow-read=other.sqlite3',
+      'Cannot open the store "other.sqlite3": expected --allow-read=other.sqlite3',
     );
     await assertRejects(
       () => openStore("kv.sqlite3", log),
       TypeError,
-      'Cannot open storePath "kv.sqlite3": expected --allow-write=kv.sqlite3',
+      'Cannot open the store "kv.sqlite3": expected --allow-write=kv.sqlite3',
     );
   },
 });
@@ -134,7 +134,7 @@ Deno.test({
     await assertRejects(
       () => openStore("https://kv.example.com", captureLog().log),
       TypeError,
-      'Cannot open storePath "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+      'Cannot open the store "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
     );
   },
 });
@@ -175,7 +175,7 @@ Deno.test("openStore() rejects a server that denies access or is not a KV server
     );
     assertMatch(
       error.message,
-      /^Cannot open storePath "http:\/\/127\.0\.0\.1:\d+": /,
+      /^Cannot open the store "http:\/\/127\.0\.0\.1:\d+": /,
     );
   }
 });
@@ -184,7 +184,7 @@ Deno.test("openStore() opens an unreachable server with a warning, and operation
   for (const status of [429, 500, 503]) {
     const { store, url, lines } = await openWithStatus(status);
     const reason =
-      `Cannot open storePath "${url}": Could not open Deno KV database: `;
+      `Cannot open the store "${url}": Could not open Deno KV database: `;
     assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
       "WARN",
       "rep.store.unreachable",
@@ -228,7 +228,7 @@ Deno.test("openStore() names no credentials and no query of a URL", async () => 
     }
     assertStringIncludes(
       Deno.inspect(text),
-      `Cannot open storePath "${url.slice(0, url.indexOf(":"))}://…@`,
+      `Cannot open the store "${url.slice(0, url.indexOf(":"))}://…@`,
     );
     assertEquals([url, /CAN|ARY/.test(Deno.inspect(text, { depth: 10 }))], [
       url,
@@ -245,7 +245,7 @@ Deno.test("openStore() names no credentials if a permission is missing", {
   );
   assertEquals(
     (error as Error).message,
-    'Cannot open storePath "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+    'Cannot open the store "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
   );
 });
 
@@ -273,7 +273,7 @@ Deno.test("openStore() falls back to memory without Deno KV and names the flag t
 
 Deno.test("openStore() does not fall back to memory for a named file", async () => {
   const message =
-    'Cannot open storePath "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
+    'Cannot open the store "kv.sqlite3": Deno KV is not available; enable it with --unstable-kv';
   assertEquals(await openInProcess("kv.sqlite3", ["-A"]), [[
     "TypeError",
     message,

@@ -1,5 +1,4 @@
 import { messageOf } from "../../observe/log.ts";
-import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import type { CommandIo, Run } from "./command_io.ts";
 import { parseCommandArguments } from "./command_line.ts";
@@ -39,7 +38,7 @@ export async function runCommand(
     return 0;
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
-    io.printError(nameFlags(messageOf(error)));
+    io.printError(messageOf(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }

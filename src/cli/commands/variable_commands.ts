@@ -20,7 +20,6 @@ import {
   withTimeout,
 } from "../../store/store.ts";
 import { sleep } from "../../values/clock.ts";
-import { nameFlags } from "../options/name_flags.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/sources.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -43,12 +42,12 @@ export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
 
 async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
-  const { manifest: manifestPath, force: allowSecrets } = line;
+  const { manifest: manifestPath, force } = line;
   const manifest = manifestPath && (await readManifest(manifestPath)).text;
   const warnings = await validateAssignments(values, {
     manifest,
     manifestPath,
-    allowSecrets,
+    force,
     ...io,
   });
   await write(values, line, io);
@@ -95,9 +94,7 @@ async function history(line: CommandArguments, io: CommandIo): Promise<void> {
 
 async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
   const onChange = (failure?: Error) =>
-    io.printError(
-      nameFlags(failure?.message ?? "The store is available again"),
-    );
+    io.printError(failure?.message ?? "The store is available again");
   const run = async (store: Store) => {
     const stop = new AbortController();
     void io.stopped().then(() => stop.abort());

@@ -3,9 +3,9 @@ import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import { nameFlags, withFlagNames } from "../options/name_flags.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
+import { OptionError } from "../../values/option_error.ts";
 
 /**
  * Logs why the gateway could not start, prints the same, and ends the process: with code 2 if the command was called
@@ -14,10 +14,23 @@ import { UsageError } from "../options/read_options.ts";
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
-  if (!isShownTwice) logStartError(error, withFlagNames(createLog({ format })));
+  if (!isShownTwice) logStartError(error, createLog({ format }));
   // deno-lint-ignore no-console -- people read standard error, programs the log
-  console.error(nameFlags(messageOf(error)));
+  console.error(startErrorMessage(error));
   Deno.exit(error instanceof UsageError ? 2 : 1);
+}
+
+/** Returns what the command says of an error: it names the flag of an option that the gateway rejects. */
+export function startErrorMessage(error: unknown): string {
+  if (!(error instanceof OptionError)) return messageOf(error);
+  const { option, expected, got } = error;
+  return `Cannot use ${flagOf(option)}: expected ${expected}, got ${got}`;
+}
+
+/** `sessionKeyTtlMs` is `--session-key-ttl`: a flag has no unit in its name, since its value has one. */
+function flagOf(option: string): string {
+  const name = option.replace(/(Ms|Bytes)$/, "");
+  return `--${name.replace(/[A-Z]/g, "-$&").toLowerCase()}`;
 }
 
 /**
@@ -30,7 +43,7 @@ function logStartError(error: unknown, log: Log): void {
     : undefined;
   const detail = issues
     ? `Cannot use the configuration: it has ${issues.length} issues`
-    : messageOf(error);
+    : startErrorMessage(error);
   log.error("rep.start.failed", { detail, issues });
 }
 

@@ -36,7 +36,6 @@ import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
 import { isOnDeploy, type ServeCommand } from "../options/command.ts";
-import { nameFlags, withFlagNames } from "../options/name_flags.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import { findDefaultManifest } from "../sources/sources.ts";
@@ -260,7 +259,6 @@ export class Service {
     const context = {
       ...this.#options,
       random: Math.random,
-      nameOptions: nameFlags,
     };
     const process = {
       masterKey,
@@ -350,9 +348,10 @@ function resolveInstanceId(
 
 /** Creates the log of a command, and writes the command's warnings to it. */
 export function openCommandLog({ options, warnings }: ServeCommand): Log {
-  const log = withFlagNames(
-    createLog({ format: options["log-format"], level: options["log-level"] }),
-  );
+  const log = createLog({
+    format: options["log-format"],
+    level: options["log-level"],
+  });
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;

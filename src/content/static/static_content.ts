@@ -259,7 +259,7 @@ async function assertReadable(directory: string): Promise<void> {
     for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
   } catch (cause) {
     const message =
-      `Cannot serve staticDir "${directory}": expected a readable directory, got ${cause}`;
+      `Cannot serve the directory "${directory}": expected a readable directory, got ${cause}`;
     throw new Error(message, { cause });
   }
 }

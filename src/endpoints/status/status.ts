@@ -23,8 +23,6 @@ export interface StatusParts {
   readonly clock: Clock;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
   readonly certificateNotAfter: () => number | undefined;
-  /** Names the options in a message. */
-  readonly nameOptions: (message: string) => string;
   /** Returns the options in effect. */
   readonly settings: () => Promise<Readonly<Record<string, string>>>;
 }
@@ -47,8 +45,7 @@ export async function createStatus(parts: StatusParts) {
     clock,
     settings,
   } = parts;
-  const redact = (message: string) =>
-    cut(redactCredentials(parts.nameOptions(message))); // it may contain a URL
+  const redact = (message: string) => cut(redactCredentials(message)); // it may contain a URL
   const notAfter = parts.certificateNotAfter();
   const { engine = "unknown", isAvailable: available, at, failure } =
     store.state;

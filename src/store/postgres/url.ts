@@ -70,7 +70,7 @@ export function parsePostgresUrl(url: string): PostgresTarget {
   const parts = URL_PARTS.exec(url)?.groups;
   if (parts === undefined) {
     throw new TypeError(
-      `Cannot open storePath "${redactUrl(url)}": expected ${EXPECTED}`,
+      `Cannot open the store "${redactUrl(url)}": expected ${EXPECTED}`,
     );
   }
   try {
@@ -79,7 +79,7 @@ export function parsePostgresUrl(url: string): PostgresTarget {
     const reason = error instanceof URIError
       ? "expected special characters to be percent-encoded"
       : messageOf(error);
-    throw new TypeError(`Cannot open storePath "${redactUrl(url)}": ${reason}`);
+    throw new TypeError(`Cannot open the store "${redactUrl(url)}": ${reason}`);
   }
 }
 

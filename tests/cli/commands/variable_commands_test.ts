@@ -331,7 +331,7 @@ Deno.test("set rejects a value that looks like a secret without printing it", as
     code: 1,
     out: [],
     err: [
-      "Cannot set REP_PUBLIC_A: the value looks like a GitHub token; anyone could read it; use --force to set it anyway",
+      "Cannot set REP_PUBLIC_A: the value looks like a GitHub token; anyone could read it; use force to set it anyway",
     ],
   });
   assertEquals(await values(), {});
@@ -836,6 +836,6 @@ Deno.test("the commands reject a store in memory, and name the missing flag", as
   assertEquals(named, {
     code: 1,
     out: [],
-    err: [`Cannot open --kv "kv.sqlite3": ${missing}`],
+    err: [`Cannot open the store "kv.sqlite3": ${missing}`],
   });
 });

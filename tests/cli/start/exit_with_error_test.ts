@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { isTextLog } from "../../../src/cli/start/exit_with_error.ts";
+import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
+import {
+  isTextLog,
+  startErrorMessage,
+} from "../../../src/cli/start/exit_with_error.ts";
+import { NUMBER_OPTIONS } from "../../../src/gateway_options.ts";
+import { OptionError } from "../../../src/values/option_error.ts";
 import { runCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -38,6 +44,31 @@ Deno.test("exitWithStartError() logs several issues as a list only", async () =>
     detail,
     issues: ISSUES,
   });
+});
+
+Deno.test("startErrorMessage() names the flag of an option that the gateway rejects", () => {
+  const error = new OptionError("sessionKeyTtlMs", "an integer", "0");
+  assertEquals([error.message, startErrorMessage(error)], [
+    "Cannot use sessionKeyTtlMs: expected an integer, got 0",
+    "Cannot use --session-key-ttl: expected an integer, got 0",
+  ]);
+  assertEquals(startErrorMessage(new Error("Cannot A")), "Cannot A");
+});
+
+Deno.test("startErrorMessage() names flags that exist, for every option that can be rejected", () => {
+  const options = [
+    ...Object.keys(NUMBER_OPTIONS),
+    "allowedHosts",
+    "allowedOrigins",
+    "basePath",
+    "upstream",
+    "staticDir",
+  ];
+  const flags = options.map((option) => {
+    const message = startErrorMessage(new OptionError(option, "", ""));
+    return /--([a-z-]+)/.exec(message)?.[1] as typeof OPTION_NAMES[number];
+  });
+  assertEquals(flags.filter((flag) => !OPTION_NAMES.includes(flag)), []);
 });
 
 Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {

@@ -65,7 +65,7 @@ Deno.test("Service answers 503 to the requests that waited if it cannot start", 
   await assertRejects(
     () => service.start(),
     TypeError,
-    'Cannot open storePath "/nowhere/kv.sqlite3"',
+    'Cannot open the store "/nowhere/kv.sqlite3"',
   );
   const { status, detail } = await (await waiting).json();
   assertEquals([status, detail], [503, "The gateway could not start"]);

@@ -949,7 +949,7 @@ for (
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && join(site.directory, directory);
     const message =
-      `Cannot serve staticDir "${path}": expected a readable directory, got ${reason}: `;
+      `Cannot serve the directory "${path}": expected a readable directory, got ${reason}: `;
     await assertRejects(() => openContent({ directory: path }), Error, message);
   });
 }
@@ -960,7 +960,7 @@ Deno.test({
   permissions: { read: false },
   async fn() {
     const message =
-      `Cannot serve staticDir "site": expected a readable directory, got NotCapable: `;
+      `Cannot serve the directory "site": expected a readable directory, got NotCapable: `;
     await assertRejects(
       () => openContent({ directory: "site" }),
       Error,

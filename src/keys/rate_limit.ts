@@ -31,6 +31,8 @@ interface RateLimitOptions {
 /** A request that waits for the store. */
 interface WaitingRequest {
   readonly clientKey: string;
+  /** Since when, on the monotonic clock. */
+  readonly since: number;
   /**
    * When it arrived, then when it was last tried to count it: milliseconds since the Unix epoch. If it waits for too long
    * and is counted in memory, while its commit succeeds after all, it counts once: it has the same time in both.
@@ -57,6 +59,11 @@ interface WindowUpdate {
 const MAX_CLIENTS_IN_MEMORY = 10_000;
 /** How long a request waits for the store: a page that waits for its key is worse than a limit that is late. */
 const MAX_WAIT_MS = 1_000;
+/**
+ * If the oldest request has waited for so long, further ones are counted in memory at once. Without this, a store that
+ * gets more requests than it can count would count nearly all of them too late, and each would have waited in vain.
+ */
+const MAX_LAG_MS = 500;
 /** A commit of Deno KV accepts 800 KiB, and a time takes nine bytes. */
 const MAX_TIMES_IN_COMMIT = 50_000;
 
@@ -100,7 +107,8 @@ export class RateLimit {
     if (!known.isAllowed) return known;
     if (this.#isStoreBehind()) return this.#takeFromMemory(clientKey, at);
     const outcome = Promise.withResolvers<RateDecision>();
-    const request = { clientKey, at, outcome };
+    const since = this.#clock.monotonic();
+    const request = { clientKey, since, at, outcome };
     try {
       return await this.#takeFromStore(request);
     } catch (error) {
@@ -154,10 +162,11 @@ export class RateLimit {
     }
   }
 
-  /** Whether the batch under way takes so long that a further request would wait in vain. */
+  /** Whether the oldest request, or the batch under way, whose requests may have given up, waits for too long. */
   #isStoreBehind(): boolean {
-    const startedAt = this.#batchStartedAt ?? Infinity;
-    return this.#clock.monotonic() - startedAt >= MAX_WAIT_MS;
+    const [oldest] = this.#waiting;
+    const since = oldest?.since ?? this.#batchStartedAt ?? Infinity;
+    return this.#clock.monotonic() - since >= MAX_LAG_MS;
   }
 
   /** Counts the waiting requests, one batch after the other, unless that is under way already. It never rejects. */

@@ -21,7 +21,7 @@ const GOALS: Readonly<Record<string, readonly Goal[]>> = {
     atLeast: 2,
   }],
   limited_key: [{ by: "floor", atLeast: 0.8 }],
-  distinct_keys: [{ atLeast: 10_000 }],
+  distinct_keys: [{ atLeast: 3_000 }],
   stored_keys: [{ atLeast: 99 }],
   proxied_page: [{ by: "floor", atLeast: 0.9 }, {
     by: "Go gateway",

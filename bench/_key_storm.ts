@@ -46,18 +46,16 @@ function reconnectMs(random: Random): number {
 
 /** One in this many latencies is recorded. */
 const SAMPLE = 100;
-/** When the store counts as behind: `src/keys/rate_limit.ts`. */
-const MAX_WAITING = 32;
-const MAX_WAIT_MS = 250;
-/** How many batches a process has in flight: `src/keys/batch_queue.ts`. */
-const MAX_RUNNING = 4;
+/** How long a request waits for the store, and when that is behind: `src/keys/rate_limit.ts`. */
+const MAX_WAIT_MS = 1_000;
+const MAX_LAG_MS = 500;
 
 /** What one process has to do with the store. */
 interface Process {
   /** When the requests were made that are not in a batch yet, the oldest first. */
   waiting: number[];
-  /** The batches under way: when the first request of each was made, and how many it has. */
-  readonly batches: Set<{ readonly since: number; readonly size: number }>;
+  /** When the oldest request of the batch under way was made. */
+  batchSince: number | undefined;
   /** How many clients are counted in memory only. */
   unsaved: number;
   isSaving: boolean;
@@ -65,10 +63,7 @@ interface Process {
   openUntil: number;
 }
 
-/**
- * One commit for each batch of keys, through the circuit breaker of each process: every client is new, and not read
- * first.
- */
+/** A read and a commit for each batch of keys, one batch at a time, through the circuit breaker of each process. */
 class KeyStorm {
   readonly latencies: number[] = [];
   inMemory = 0;
@@ -110,29 +105,48 @@ class KeyStorm {
       return this.#issueFromMemory(process, at, at);
     }
     process.waiting.push(at);
-    this.#startBatches(process, at);
-  }
-
-  #startBatches(process: Process, at: number): void {
-    const { batch } = this.#world;
-    while (process.waiting.length > 0 && process.batches.size < MAX_RUNNING) {
-      if (process.batches.size > 0 && process.waiting.length < batch) return;
-      this.#startBatch(process, at);
-    }
+    this.#startBatch(process, at);
   }
 
   #startBatch(process: Process, at: number): void {
+    if (process.batchSince !== undefined) return;
+    this.#giveUpWaiting(process, at);
     const requests = process.waiting.splice(0, this.#world.batch);
-    const batch = { since: requests[0] ?? at, size: requests.length };
-    process.batches.add(batch);
-    this.#commit(requests.length, at, (done, isInTime) => {
-      process.batches.delete(batch);
+    if (requests.length === 0) return;
+    process.batchSince = requests[0];
+    this.#readAndCommit(requests.length, at, (done, isInTime) => {
+      process.batchSince = undefined;
       for (const since of requests) {
-        if (isInTime) this.#issueFromStore(since, done);
-        else this.#issueFromMemory(process, since, done);
+        if (!isInTime) this.#issueFromMemory(process, since, done);
+        else if (done - since > MAX_WAIT_MS) this.#issueLate();
+        else this.#issueFromStore(since, done);
       }
       if (!isInTime) this.#open(process, done);
-      this.#startBatches(process, done);
+      this.#startBatch(process, done);
+    });
+  }
+
+  /** Counts the requests in memory that have waited for too long. */
+  #giveUpWaiting(process: Process, at: number): void {
+    while (at - (process.waiting[0] ?? at) >= MAX_WAIT_MS) {
+      const since = process.waiting.shift() ?? at;
+      this.#issueFromMemory(process, since, since + MAX_WAIT_MS);
+    }
+  }
+
+  /** @param then Called when the process knows the outcome: when the response comes, or the timeout. */
+  #readAndCommit(
+    size: number,
+    at: number,
+    then: (at: number, isInTime: boolean) => void,
+  ): void {
+    const { rttMs } = this.#world;
+    this.#queue.add(at + rttMs / 2, (arrival) => {
+      const read = this.#store.get(arrival, size) + rttMs / 2;
+      this.#queue.add(Math.min(read, at + TIMEOUT_MS), (next) => {
+        if (next < read) then(next, false);
+        else this.#commit(size, next, then);
+      });
     });
   }
 
@@ -163,6 +177,12 @@ class KeyStorm {
     }
   }
 
+  /** Counted in memory after the wait, and nevertheless by the store. */
+  #issueLate(): void {
+    this.inMemory++;
+    this.#issue(MAX_WAIT_MS);
+  }
+
   #issueFromStore(since: number, at: number): void {
     this.endMs = Math.max(this.endMs, at);
     this.#issue(at - since);
@@ -187,17 +207,11 @@ class KeyStorm {
     const again = (next: number) =>
       this.#queue.add(next, (then) => this.#save(process, then));
     if (at < process.openUntil) return again(at + POLL_MS);
-    this.#queue.add(at + this.#world.rttMs / 2, (arrival) => {
-      const read = this.#store.get(arrival, size) + this.#world.rttMs / 2;
-      this.#queue.add(Math.min(read, at + TIMEOUT_MS), (next) => {
-        if (next < read) return this.#failSave(process, next, again);
-        this.#commit(size, next, (done, isInTime) => {
-          if (!isInTime) return this.#failSave(process, done, again);
-          process.unsaved -= size;
-          this.endMs = Math.max(this.endMs, done);
-          again(done);
-        });
-      });
+    this.#readAndCommit(size, at, (done, isInTime) => {
+      if (!isInTime) return this.#failSave(process, done, again);
+      process.unsaved -= size;
+      this.endMs = Math.max(this.endMs, done);
+      again(done);
     });
   }
 
@@ -214,19 +228,13 @@ class KeyStorm {
 function createProcess(): Process {
   return {
     waiting: [],
-    batches: new Set(),
+    batchSince: undefined,
     unsaved: 0,
     isSaving: false,
     openUntil: 0,
   };
 }
 
-function isBehind({ waiting, batches }: Process, at: number): boolean {
-  let count = waiting.length;
-  let oldest = waiting[0] ?? at;
-  for (const { since, size } of batches) {
-    count += size;
-    oldest = Math.min(oldest, since);
-  }
-  return count >= MAX_WAITING && at - oldest >= MAX_WAIT_MS;
+function isBehind({ batchSince, waiting }: Process, at: number): boolean {
+  return at - (batchSince ?? waiting[0] ?? at) >= MAX_LAG_MS;
 }

@@ -74,10 +74,10 @@ function sweepLimit(
  * in batches.
  */
 function keyLimit(
-  { clients, keyEveryS, commitUs, writeUs, batch }: World,
+  { clients, keyEveryS, getUs, commitUs, writeUs, batch }: World,
 ): Limit {
   const keys = clients / keyEveryS;
   const removalUs = (commitUs + (batch - 1) * writeUs) / batch;
-  const used = keys * (commitUs + removalUs) / 1e6;
+  const used = keys * (getUs + commitUs + removalUs) / 1e6;
   return { name: "store, keys", used, unit: "keys/s", now: keys };
 }

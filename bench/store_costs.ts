@@ -8,7 +8,6 @@
  * it, without round trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is
  * reported as well. Every window is new, and every commit checks that it does not exist.
  */
-import { packWindow } from "../src/keys/sliding_window.ts";
 import { windowKey } from "../src/keys/sweep_windows.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
@@ -92,7 +91,7 @@ function newKeys(count: number): Key[] {
 }
 
 async function commit(store: Store, keys: readonly Key[]): Promise<void> {
-  const value = packWindow([Date.now()]);
+  const value = [Date.now()];
   const version = await store.commit(
     keys.map((key) => ({ key, version: null })),
     keys.map((key) => ({ key, value })),

@@ -71,7 +71,7 @@ export interface GatewayOptions {
   /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
   /**
-   * Maximum number of session keys per client address in any 60 s: 1 to 10_000. IPv6 addresses of one /64 count as one
+   * Maximum number of session keys per client address in any 60 s: 1 to 5_000. IPv6 addresses of one /64 count as one
    * client.
    *
    * @default {10}
@@ -201,7 +201,7 @@ type NumberOptionName = {
 export const NUMBER_OPTIONS = {
   // The maximum is REP's (endpoint specification, Limits).
   sessionKeyTtlMs: { default: 30_000, min: 1_000, max: 30_000 },
-  sessionKeyMaxRate: { default: 10, min: 1, max: 10_000 },
+  sessionKeyMaxRate: { default: 10, min: 1, max: 5_000 }, // a window of more does not fit into a value of Deno KV
   keyRotationMs: { default: 600_000, min: 1_000, max: 86_400_000, step: 1_000 }, // a `kid` is in seconds
   keyRetentionMs: { default: 86_400_000, min: 0, max: 2_592_000_000 },
   maxStreams: { default: 5_000, min: 1, max: 1_000_000 },

@@ -173,6 +173,7 @@ Deno.test("store_load counts the figures in docs/development/scale.md", async ()
     "a reload that finds nothing new: 1 commits",
     "a reload that finds nothing new: 1 entries written",
     "a stream that is opened: 0 operations",
+    "a session key: 1 gets",
     "a session key: 1 commits",
     "a session key: 1 entries written",
     "a variable written to the store, a process alone: 4 gets",

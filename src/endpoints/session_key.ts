@@ -74,11 +74,11 @@ export class SessionKeyEndpoint {
    * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410
    * if the `?kid=` is of another master key.
    */
-  respond(
+  async respond(
     { method }: Request,
     context: RouteContext,
     sensitiveCount: number,
-  ): Response | Promise<Response> {
+  ): Promise<Response> {
     if (sensitiveCount === 0) {
       throw this.#problem("not_configured", 404, NOT_CONFIGURED, context);
     }
@@ -87,15 +87,11 @@ export class SessionKeyEndpoint {
     const { search } = context.url;
     const kid = search === "" ? null : new URLSearchParams(search).get("kid");
     if (kid !== null) this.#requireValidKid(kid, context);
-    const respond = (decision: RateDecision) =>
-      decision.isAllowed
-        ? this.#issue(kid, context)
-        : this.#tooManyRequests(decision, context);
-    const decision = this.#options.rateLimit.take(context.client.clientKey);
-    // Clients over their limit may be many and fast: their response takes neither a promise nor an error.
-    return decision instanceof Promise
-      ? decision.then(respond)
-      : respond(decision);
+    const { clientKey } = context.client;
+    const decision = await this.#options.rateLimit.take(clientKey);
+    return decision.isAllowed
+      ? await this.#issue(kid, context)
+      : this.#tooManyRequests(decision, context);
   }
 
   /** Logs the rejections that have only been counted so far. */

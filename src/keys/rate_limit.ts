@@ -1,99 +1,120 @@
-import type { RetryOptions } from "../store/retry.ts";
-import { type Store, StoreUnavailableError } from "../store/store.ts";
-import { type EntryUpdate, updateEntries } from "../store/update_entries.ts";
+import { retryConflicts } from "../store/retry.ts";
+import {
+  type Entry,
+  type Store,
+  StoreUnavailableError,
+  withTimeout,
+} from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import { slices } from "../values/slices.ts";
-import { BatchQueue } from "./batch_queue.ts";
 import {
-  addRequest,
+  add,
   decide,
-  keepRecent,
-  mergeWindows,
-  type PackedWindow,
-  packWindow,
+  merge,
   type RateDecision,
-  unpackWindow,
+  recent,
   type Window,
 } from "./sliding_window.ts";
 import { sweepWindows, windowKey } from "./sweep_windows.ts";
 
 /** Options of {@linkcode RateLimit}. */
-interface RateLimitOptions extends RetryOptions {
+interface RateLimitOptions {
   store: Store;
-  /** How many requests per client are allowed in any window. */
+  clock: Clock;
+  /** Returns a number in [0, 1), for the pauses between attempts. */
+  random: () => number;
+  /** How many requests of a client are allowed in any window. */
   limit: number;
 }
 
 /** A request that waits for the store. */
-interface PendingRequest {
+interface WaitingRequest {
+  readonly clientKey: string;
+  /** Since when, on the monotonic clock. */
   readonly since: number;
-  readonly resolve: (decision: RateDecision) => void;
-  readonly reject: (error: unknown) => void;
+  /**
+   * When it arrived, then when it was last tried to count it: milliseconds since the Unix epoch. If it waits for too long
+   * and is counted in memory, while its commit succeeds after all, it counts once: it has the same time in both.
+   */
+  at: number;
+  readonly outcome: PromiseWithResolvers<RateDecision>;
 }
 
-/** The requests of each client that are counted in one commit. */
-type Batch = ReadonlyMap<string, readonly PendingRequest[]>;
+/** Clients to be counted in one commit, each with its requests, or with none if only its window is to be stored. */
+type Batch = ReadonlyMap<string, readonly WaitingRequest[]>;
 
-/** The window of one client, and what becomes of it. */
-interface WindowUpdate extends EntryUpdate<PackedWindow> {
+/** What becomes of one client's window in a commit. */
+interface WindowUpdate {
   readonly clientKey: string;
-  /** To be called once it is stored. */
-  readonly onStored: () => void;
+  /** The version of the stored window; `null` if there is none. */
+  readonly version: string | null;
+  /** Whether the store lacks a request. */
+  readonly isChanged: boolean;
+  readonly window: Window;
+  readonly decisions: ReadonlyMap<WaitingRequest, RateDecision>;
 }
 
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS_IN_MEMORY = 10_000;
+/** How long a request waits for the store: a page that waits for its key is worse than a limit that is late. */
+const MAX_WAIT_MS = 1_000;
 /**
- * The store is behind if so many requests wait for it and the oldest has waited for so long. Further ones are counted
- * in memory at once: they would wait for the timeout, and then be counted in memory all the same.
+ * If the oldest request has waited for so long, further ones are counted in memory at once. Without this, a store that
+ * gets more requests than it can count would count nearly all of them too late, and each would have waited in vain.
  */
-const MAX_WAITING = 32;
-const MAX_WAIT_MS = 250;
-/** A commit of Deno KV accepts 800 KiB. A window takes less than this for each request, and for its key. */
-const MAX_COMMIT_BYTES = 600_000;
-const REQUEST_BYTES = 6;
-const KEY_BYTES = 100;
+const MAX_LAG_MS = 500;
+/** A commit of Deno KV accepts 800 KiB, and a time takes nine bytes. */
+const MAX_TIMES_IN_COMMIT = 50_000;
 
 /**
- * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store: the
- * limit is exact across all processes and survives a restart. While the store is unavailable or behind, each process
- * counts in memory.
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store, and a
+ * commit checks that nobody else has written the ones it changes: so the limit is exact across all processes, and
+ * survives a restart.
  *
- * Requests that arrive while a commit is under way are counted together in the next one. The windows of clients that
- * this process does not know are read first only if the last ones had been known to other processes.
+ * A process has one commit under way at a time. Requests that arrive meanwhile are counted together in the next one, so
+ * that neither those of one client compete for its window, nor those of many clients for the disk.
+ *
+ * Memory has a copy of the windows. A client that it shows to be over the limit is rejected without the store. If the
+ * store fails or takes too long, the request is counted in memory, and {@linkcode save} tells the store later: meanwhile
+ * each process allows as many requests as the limit.
  */
 export class RateLimit {
-  readonly #options: RateLimitOptions;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #limit: number;
   readonly #windows = new SizeBoundedCache<Window>(MAX_CLIENTS_IN_MEMORY);
-  readonly #queue: BatchQueue<PendingRequest>;
-  /** Clients with requests that are counted in memory only. */
+  /** Clients with requests that are counted in memory, but not in the store. */
   readonly #unsaved = new Set<string>();
-  /** The requests that wait for the store, the oldest first. */
-  readonly #waiting = new Set<PendingRequest>();
-  /** Whether the last clients that were not in memory had no window in the store either. */
-  #areClientsNew = true;
+  /** In order of arrival. A request leaves when it is decided, or has waited for too long. */
+  readonly #waiting = new Set<WaitingRequest>();
+  /** Since when the batch under way is, or waits for its turn, on the monotonic clock. */
+  #batchStartedAt: number | undefined;
+  #lastBatch: Promise<void> = Promise.resolve();
 
-  constructor(options: RateLimitOptions) {
-    this.#options = options;
-    this.#queue = new BatchQueue({
-      maxSize: () => this.#maxClients,
-      run: (batch) => this.#countBatch(batch),
-    });
+  constructor({ store, clock, random, limit }: RateLimitOptions) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#random = random;
+    this.#limit = limit;
   }
 
-  /**
-   * Counts a request of a client if it is within the limit.
-   *
-   * @returns The decision without a promise if it does not depend on the store: this process knows that the client is
-   * over the limit, or the store is behind.
-   */
-  take(clientKey: string): RateDecision | Promise<RateDecision> {
-    const window = this.#known(clientKey);
-    const decision = this.#decide(window);
-    if (!decision.isAllowed) return decision;
-    if (!this.#isStoreBehind()) return this.#takeFromStore(clientKey);
-    this.#countInMemory(clientKey, window);
-    return decision;
+  /** Counts a request of a client if it is within the limit. Takes about a second at most. */
+  async take(clientKey: string): Promise<RateDecision> {
+    const at = this.#clock.now();
+    const known = decide(this.#known(clientKey), at, this.#limit);
+    if (!known.isAllowed) return known;
+    if (this.#isStoreBehind()) return this.#takeFromMemory(clientKey, at);
+    const outcome = Promise.withResolvers<RateDecision>();
+    const since = this.#clock.monotonic();
+    const request = { clientKey, since, at, outcome };
+    try {
+      return await this.#takeFromStore(request);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      return this.#takeFromMemory(clientKey, request.at);
+    }
   }
 
   /**
@@ -104,8 +125,8 @@ export class RateLimit {
    */
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
-    for (const slice of slices(clients, this.#maxClients)) {
-      await this.#saveBatch(slice);
+    for (const slice of slices(clients, this.#batchSize)) {
+      await this.#countInStore(new Map(slice.map((client) => [client, []])));
     }
     return clients.length;
   }
@@ -115,188 +136,134 @@ export class RateLimit {
    *
    * @throws {StoreUnavailableError} If the store is unavailable.
    */
-  sweep(): Promise<void> {
-    return sweepWindows(this.#options.store, this.#options.clock);
+  async sweep(): Promise<void> {
+    await sweepWindows(this.#store, this.#clock);
   }
 
-  #takeFromStore(clientKey: string): Promise<RateDecision> {
-    const { promise, resolve, reject } = Promise.withResolvers<RateDecision>();
-    const request = { since: this.#options.clock.monotonic(), resolve, reject };
-    this.#waiting.add(request);
-    this.#queue.add(clientKey, request);
-    return promise;
-  }
-
-  #takeFromMemory(clientKey: string): RateDecision {
+  #takeFromMemory(clientKey: string, at: number): RateDecision {
     const window = this.#known(clientKey);
-    const decision = this.#decide(window);
-    if (decision.isAllowed) this.#countInMemory(clientKey, window);
-    return decision;
-  }
-
-  #countInMemory(clientKey: string, window: Window): void {
+    const decision = decide(window, at, this.#limit);
+    if (!decision.isAllowed) return decision;
+    this.#windows.set(clientKey, add(window, at).slice(-this.#limit));
     if (this.#unsaved.size < MAX_CLIENTS_IN_MEMORY) {
       this.#unsaved.add(clientKey);
     }
-    this.#windows.set(clientKey, addRequest(window, this.#options.clock.now()));
+    return decision;
   }
 
-  /** How many clients are counted in one commit. */
-  get #maxClients(): number {
-    const { store, limit } = this.#options;
-    return Math.min(
-      store.maxChecks,
-      Math.max(
-        1,
-        Math.floor(MAX_COMMIT_BYTES / (limit * REQUEST_BYTES + KEY_BYTES)),
-      ),
-    );
-  }
-
-  #isStoreBehind(): boolean {
-    if (this.#waiting.size < MAX_WAITING) return false;
-    const [oldest] = this.#waiting;
-    return oldest !== undefined &&
-      this.#options.clock.monotonic() - oldest.since >= MAX_WAIT_MS;
-  }
-
-  /**
-   * Counts a batch in one commit. A client for which that is not possible is counted alone: an error concerns only its
-   * own requests.
-   */
-  async #countBatch(batch: Batch): Promise<void> {
+  async #takeFromStore(request: WaitingRequest): Promise<RateDecision> {
+    const { promise } = request.outcome;
+    this.#waiting.add(request);
+    void this.#countWaiting();
     try {
-      const areUnknown = batch.keys().every((clientKey) =>
-        this.#windows.get(clientKey) === undefined
-      );
-      const found = new Set<string>();
-      const updates = [...batch].map(([clientKey, requests]) =>
-        this.#counting(clientKey, requests, found)
-      );
-      const contended = await this.#store(
-        updates,
-        areUnknown && this.#areClientsNew,
-      );
-      if (areUnknown) this.#areClientsNew = found.size === 0;
-      await Promise.all(
-        contended.map(({ clientKey }) => this.#countAlone(clientKey, batch)),
-      );
-    } catch (error) {
-      if (error instanceof StoreUnavailableError) {
-        this.#settle(
-          batch,
-          ({ resolve }, clientKey) => resolve(this.#takeFromMemory(clientKey)),
-        );
-      } else if (batch.size > 1) {
-        await Promise.all(
-          batch.keys().map((clientKey) => this.#countAlone(clientKey, batch)),
-        );
-      } else this.#settle(batch, ({ reject }) => reject(error));
+      return await withTimeout(promise, MAX_WAIT_MS, this.#clock);
+    } finally {
+      this.#waiting.delete(request);
     }
   }
 
-  #countAlone(clientKey: string, batch: Batch): Promise<void> {
-    return this.#countBatch(new Map([[clientKey, batch.get(clientKey) ?? []]]));
+  /** Whether the oldest request, or the batch under way, whose requests may have given up, waits for too long. */
+  #isStoreBehind(): boolean {
+    const [oldest] = this.#waiting;
+    const since = oldest?.since ?? this.#batchStartedAt ?? Infinity;
+    return this.#clock.monotonic() - since >= MAX_LAG_MS;
   }
 
-  /** @returns The updates that have to be stored one by one, since other processes write the same windows. */
-  async #store(
-    updates: readonly WindowUpdate[],
-    areNew: boolean,
-  ): Promise<readonly WindowUpdate[]> {
-    const { store, clock, random } = this.#options;
-    const contended = await updateEntries<PackedWindow, WindowUpdate>(
-      store,
-      updates,
-      { clock, random, areNew },
-    );
-    for (const update of updates) {
-      if (!contended.includes(update)) update.onStored();
+  /** Counts the waiting requests, one batch after the other, unless that is under way already. It never rejects. */
+  async #countWaiting(): Promise<void> {
+    if (this.#batchStartedAt !== undefined) return;
+    while (this.#waiting.size > 0) {
+      this.#batchStartedAt = this.#clock.monotonic();
+      const requests = [...this.#waiting.values().take(this.#batchSize)];
+      try {
+        await this.#countInStore(
+          Map.groupBy(requests, ({ clientKey }) => clientKey),
+        );
+      } catch (error) {
+        for (const { outcome } of requests) outcome.reject(error);
+      }
+      for (const request of requests) this.#waiting.delete(request);
     }
-    return contended;
+    this.#batchStartedAt = undefined;
   }
 
-  /** @param found Collects the clients that have a window in the store. */
-  #counting(
-    clientKey: string,
-    requests: readonly PendingRequest[],
-    found: Set<string>,
-  ): WindowUpdate {
-    let decisions: RateDecision[] = [];
-    let window: Window = [];
-    const update = (stored?: PackedWindow) => {
-      if (stored !== undefined) found.add(clientKey);
-      const before = window = this.#merge(clientKey, stored ?? []);
-      if (before.length > 0) this.#windows.set(clientKey, before); // if the commit fails, counting in memory starts from here
-      decisions = requests.map(() => {
-        const decision = this.#decide(window);
-        if (decision.isAllowed) {
-          window = addRequest(window, this.#options.clock.now());
-        }
-        return decision;
-      });
-      return window === before ? undefined : packWindow(window);
-    };
-    const onStored = () => {
-      this.#windows.set(clientKey, window);
-      this.#settle(
-        new Map([[clientKey, requests]]),
-        ({ resolve }) => resolve(decisions.shift()!),
-      );
-    };
-    return { clientKey, key: windowKey(clientKey), update, onStored };
+  get #batchSize(): number {
+    const fitting = Math.floor(MAX_TIMES_IN_COMMIT / this.#limit);
+    return Math.min(this.#store.maxChecks, fitting);
   }
 
-  async #saveBatch(clients: readonly string[]): Promise<void> {
-    const contended = await this.#store(
-      clients.map((clientKey) => this.#saving(clientKey)),
-      false,
+  /** Waits for its turn, after the last batch: two at a time could compete for the same window. */
+  async #countInStore(batch: Batch): Promise<void> {
+    const counting = this.#lastBatch.then(() => this.#countBatch(batch));
+    this.#lastBatch = counting.catch(() => {}); // the caller of that batch handles the error
+    await counting;
+  }
+
+  async #countBatch(batch: Batch): Promise<void> {
+    const updates = await retryConflicts(
+      () => this.#tryToCount(batch),
+      { clock: this.#clock, random: this.#random },
     );
-    for (const update of contended) await this.#store([update], false);
-  }
-
-  #saving(clientKey: string): WindowUpdate {
-    const update = (stored: PackedWindow = []) => {
-      const window = this.#merge(clientKey, stored);
-      return window.length === 0 ? undefined : packWindow(window);
-    };
-    return {
-      clientKey,
-      key: windowKey(clientKey),
-      update,
-      onStored: () => void this.#unsaved.delete(clientKey),
-    };
-  }
-
-  #settle(
-    batch: Batch,
-    settle: (request: PendingRequest, clientKey: string) => void,
-  ): void {
-    for (const [clientKey, requests] of batch) {
-      for (const request of requests) {
-        this.#waiting.delete(request);
-        settle(request, clientKey);
+    for (const { clientKey, window, decisions } of updates) {
+      this.#rememberStored(clientKey, window);
+      for (const [{ outcome }, decision] of decisions) {
+        outcome.resolve(decision);
       }
     }
   }
 
-  /** What this process knows of a client's window. */
+  /** @returns What was committed, or `undefined` after a conflict with another process. */
+  async #tryToCount(batch: Batch): Promise<WindowUpdate[] | undefined> {
+    const clients = [...batch.keys()];
+    const entries = await this.#store.getMany<Window>(clients.map(windowKey));
+    const updates = clients.map((clientKey, index) =>
+      this.#update(clientKey, batch.get(clientKey) ?? [], entries[index])
+    );
+    const changed = updates.filter(({ isChanged }) => isChanged);
+    if (changed.length === 0) return updates;
+    const checks = changed.map(({ clientKey, version }) => {
+      return { key: windowKey(clientKey), version };
+    });
+    const writes = changed.map(({ clientKey, window }) => {
+      return { key: windowKey(clientKey), value: window.slice(-this.#limit) };
+    });
+    const version = await this.#store.commit(checks, writes);
+    return version === undefined ? undefined : updates;
+  }
+
+  /** Decides about those requests of a client that still wait, with what both the store and memory know of it. */
+  #update(
+    clientKey: string,
+    requests: readonly WaitingRequest[],
+    entry: Entry<Window> | undefined,
+  ): WindowUpdate {
+    const now = this.#clock.now();
+    const stored = recent(entry?.value ?? [], now);
+    let window = merge(this.#known(clientKey), stored);
+    // If the commit fails, counting in memory goes on from here.
+    this.#windows.set(clientKey, window.slice(-this.#limit));
+    const decisions = new Map<WaitingRequest, RateDecision>();
+    for (const request of requests) {
+      if (!this.#waiting.has(request)) continue;
+      request.at = now;
+      const decision = decide(window, now, this.#limit);
+      if (decision.isAllowed) window = add(window, now);
+      decisions.set(request, decision);
+    }
+    const isChanged = window.length > stored.length;
+    const version = entry?.version ?? null;
+    return { clientKey, version, isChanged, window, decisions };
+  }
+
+  /** Adds a stored window to the one in memory, where further requests may have been counted meanwhile. */
+  #rememberStored(clientKey: string, stored: Window): void {
+    const window = merge(this.#known(clientKey), stored);
+    this.#windows.set(clientKey, window.slice(-this.#limit));
+    if (window.length === stored.length) this.#unsaved.delete(clientKey);
+  }
+
+  /** What memory knows of a client's window. */
   #known(clientKey: string): Window {
-    return keepRecent(
-      this.#windows.get(clientKey) ?? [],
-      this.#options.clock.now(),
-    );
-  }
-
-  /** Adds what this process has counted to the stored window. */
-  #merge(clientKey: string, stored: PackedWindow): Window {
-    return mergeWindows(
-      this.#known(clientKey),
-      keepRecent(unpackWindow(stored), this.#options.clock.now()),
-    );
-  }
-
-  #decide(window: Window): RateDecision {
-    return decide(window, this.#options.clock.now(), this.#options.limit);
+    return recent(this.#windows.get(clientKey) ?? [], this.#clock.now());
   }
 }

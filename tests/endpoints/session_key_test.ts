@@ -242,7 +242,7 @@ Deno.test("createGateway() throws for a master key that is not 32 bytes long, wi
 Deno.test("createGateway() throws for invalid numbers with the name of the option", async () => {
   const wrong: [keyof GatewayOptions, readonly number[]][] = [
     ["sessionKeyTtlMs", [NaN, 0, 999, 30_001, Infinity, -1, 1_000.5]],
-    ["sessionKeyMaxRate", [NaN, 0, -1, 1.5, 10_001, Infinity]],
+    ["sessionKeyMaxRate", [NaN, 0, -1, 1.5, 5_001, Infinity]],
     ["keyRotationMs", [NaN, 0, 999, 1_001, -1_000, Infinity]],
     ["keyRetentionMs", [NaN, -1, Infinity]],
     ["maxStreams", [NaN, 0, -1, 1.5]],
@@ -406,7 +406,7 @@ Deno.test("GET /rep/session-key returns keys to the permitted origins of the tab
   for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
     await using gate = await setUp({
       allowedOrigins: allowed,
-      sessionKeyMaxRate: 10_000,
+      sessionKeyMaxRate: 5_000,
     });
     for (const given of ORIGIN_CASES.filter((it) => it.allowed === allowed)) {
       const { status, headers } = await gate.ask({ headers: headersOf(given) });
@@ -678,17 +678,13 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
   ]);
 });
 
-Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests, with few store operations", async () => {
-  const store = countedStore(memoryStore());
-  await using gate = await setUp({ store });
-  await settle();
-  store.reset(); // discards the reads of the start
+Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests", async () => {
+  await using gate = await setUp();
   const answers = await Promise.all(
     Array.from({ length: 200 }, () => gate.ask()),
   );
   assertEquals(answers.filter(({ status }) => status === 200).length, 10);
   assertEquals(answers.filter(({ status }) => status === 429).length, 190);
-  assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 2 });
 });
 
 for (
@@ -854,31 +850,20 @@ Deno.test("GET /rep/session-key counts in memory while the store is unavailable,
   }]);
 });
 
-Deno.test("GET /rep/session-key waits at most 5 s for a store that does not answer, and the next request not at all", async () => {
+Deno.test("GET /rep/session-key waits at most a second for a store that does not answer, and the next request not at all", async () => {
   const silent = () => new Promise<never>(() => {});
   await using gate = await setUp({
     store: { ...brokenStore(), get: silent, getMany: silent },
   });
   const first = gate.ask();
   await settle();
-  await gate.clock.tick(5_000);
+  await gate.clock.tick(1_000);
   assertEquals((await first).status, 200);
   assertEquals((await gate.ask()).status, 200);
   const closed = gate.gateway.close(); // waits for the store for at most a second
   await settle();
   await gate.clock.tick(1_000);
   await closed;
-});
-
-Deno.test("GET /rep/session-key waits at most 5 s if neither commits nor reads are answered", async () => {
-  const silent = () => new Promise<never>(() => {});
-  await using gate = await setUp({
-    store: { ...brokenStore(), getMany: silent, commit: silent },
-  });
-  const first = gate.ask();
-  await settle();
-  await gate.clock.tick(5_000);
-  assertEquals((await first).status, 200);
 });
 
 Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded from the store", async () => {

@@ -1,50 +1,90 @@
-import {
-  assert,
-  assertEquals,
-  assertInstanceOf,
-  assertRejects,
-} from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RateLimit } from "../../src/keys/rate_limit.ts";
-import { packWindow, unpackWindow } from "../../src/keys/sliding_window.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import {
-  type Key,
-  type Store,
-  StoreUnavailableError,
-} from "../../src/store/store.ts";
-import { type Clock, systemClock } from "../../src/values/clock.ts";
+import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
-import { type CountedStore, countedStore, delegate } from "../_store.ts";
+import { countedStore, delegate } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 
-/** A clock that tests set directly. It has no timers. */
-class ManualClock implements Clock {
-  constructor(public time = START) {}
-  now = () => this.time;
-  monotonic = () => this.time;
-  after = (): never => {
-    throw new Error("Expected no timer to be started");
+type Operation = "read" | "commit";
+
+/** A process. Each has a rate limit of its own, and a connection to the store that a test can disturb. */
+interface Process {
+  readonly limit: RateLimit;
+  /** The operations that fail. */
+  readonly fails: Set<Operation>;
+  /** What the process has asked the store for. */
+  readonly counts: { getMany: number; commit: number; list: number };
+  /** The store answers when this is resolved. */
+  delay: Promise<unknown>;
+  /** Called before each commit, which other processes may precede. */
+  beforeCommit: () => Promise<unknown>;
+  /** Sends requests one after the other, and returns how many are allowed. */
+  take(client: string, count: number): Promise<number>;
+}
+
+/** Returns a function that starts processes on one store, all with the same clock. */
+function setUp(
+  { max = 10, store = memoryStore(), clock = new FakeClock(START) } = {},
+) {
+  const start = (): Process => {
+    const counted = countedStore(store);
+    const fails = new Set<Operation>();
+    const answer = async (operation: Operation) => {
+      await process.delay;
+      if (!fails.has(operation)) return;
+      throw new StoreUnavailableError("Cannot use the store: a test");
+    };
+    const connection: Store = {
+      ...delegate(counted),
+      async getMany(keys) {
+        await answer("read");
+        return await counted.getMany(keys);
+      },
+      async commit(checks, writes) {
+        await answer("commit");
+        await process.beforeCommit();
+        return await counted.commit(checks, writes);
+      },
+    };
+    const random = seededRandom(1);
+    const limit = new RateLimit({
+      store: connection,
+      clock,
+      random,
+      limit: max,
+    });
+    const process: Process = {
+      limit,
+      fails,
+      counts: counted.counts,
+      delay: Promise.resolve(),
+      beforeCommit: () => Promise.resolve(),
+      async take(client, count) {
+        let allowed = 0;
+        for (let index = 0; index < count; index++) {
+          const { isAllowed } = await limit.take(client);
+          if (isAllowed) allowed++;
+        }
+        return allowed;
+      },
+    };
+    return process;
   };
+  const storedClients = async () => {
+    const entries = await store.list(["rate"]);
+    return entries.map(({ key }) => key.at(-1));
+  };
+  return { clock, store, start, storedClients };
 }
 
-function createLimit(store: Store, clock: Clock, limit = 10): RateLimit {
-  return new RateLimit({ store, clock, random: () => 0.5, limit });
-}
-
-/** Sends requests one after the other, and returns how many are allowed. */
-async function takeMany(
-  limit: RateLimit,
-  client: string,
-  count: number,
-): Promise<number> {
-  let allowed = 0;
-  for (let index = 0; index < count; index++) {
-    allowed += Number((await limit.take(client)).isAllowed);
-  }
-  return allowed;
+/** Names of clients. */
+function clientNames(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `client ${index}`);
 }
 
 /** Advances the clock until a promise is settled. */
@@ -53,20 +93,23 @@ async function tickUntilSettled<T>(
   work: Promise<T>,
 ): Promise<T> {
   let isSettled = false;
-  const settle = () => void (isSettled = true);
-  work.then(settle, settle);
+  const end = () => void (isSettled = true);
+  work.then(end, end);
   while (!isSettled) await clock.tick(1);
   return await work;
 }
 
-Deno.test("RateLimit.take() allows requests up to the limit", async () => {
-  const clock = new ManualClock();
-  const limit = createLimit(memoryStore(), clock, 2);
+// ---- the limit
+
+Deno.test("RateLimit.take() allows requests up to the limit, and says when the next one is allowed", async () => {
+  const { clock, start } = setUp({ max: 2 });
+  const { limit } = start();
   const first = await limit.take("a");
-  clock.time += 20_000;
+  clock.pass(20_000);
   const second = await limit.take("a");
-  clock.time += 1;
-  assertEquals([first, second, await limit.take("a")], [
+  clock.pass(1);
+  const third = await limit.take("a");
+  assertEquals([first, second, third], [
     { isAllowed: true, used: 1, retryAfterMs: 0 },
     { isAllowed: true, used: 2, retryAfterMs: 0 },
     { isAllowed: false, used: 2, retryAfterMs: 39_999 },
@@ -74,16 +117,16 @@ Deno.test("RateLimit.take() allows requests up to the limit", async () => {
 });
 
 Deno.test("RateLimit.take() allows the next request exactly 60 s after the first one", async () => {
-  const clock = new ManualClock();
-  const limit = createLimit(memoryStore(), clock);
-  await takeMany(limit, "a", 10);
-  clock.time = START + 59_999;
+  const { clock, start } = setUp();
+  const { limit, take } = start();
+  await take("a", 10);
+  clock.pass(59_999);
   assertEquals(await limit.take("a"), {
     isAllowed: false,
     used: 10,
     retryAfterMs: 1,
   });
-  clock.time = START + 60_000;
+  clock.pass(1);
   assertEquals(await limit.take("a"), {
     isAllowed: true,
     used: 1,
@@ -92,409 +135,378 @@ Deno.test("RateLimit.take() allows the next request exactly 60 s after the first
 });
 
 Deno.test("RateLimit.take() does not count rejected requests", async () => {
-  const clock = new ManualClock();
-  const limit = createLimit(memoryStore(), clock, 1);
-  await limit.take("a");
-  for (clock.time = START; clock.time < START + 60_000; clock.time += 500) {
-    assertEquals((await limit.take("a")).isAllowed, false);
+  const { clock, start } = setUp({ max: 1 });
+  const { take } = start();
+  await take("a", 1);
+  for (let seconds = 0; seconds < 60; seconds++) {
+    assertEquals(await take("a", 1), 0);
+    clock.pass(1_000);
   }
-  assertEquals((await limit.take("a")).isAllowed, true);
+  assertEquals(await take("a", 1), 1);
 });
 
 Deno.test("RateLimit.take() counts each client separately", async () => {
-  const limit = createLimit(memoryStore(), new ManualClock());
-  assertEquals(await takeMany(limit, "a", 12), 10);
-  assertEquals(await takeMany(limit, "b", 12), 10);
-  assertEquals(await takeMany(limit, "__proto__", 12), 10);
+  const { take } = setUp().start();
+  for (const client of ["a", "b", "__proto__"]) {
+    assertEquals(await take(client, 12), 10);
+  }
 });
 
-/** A model of the limit: every request is compared with all requests allowed before it. */
-function bruteForce(limit: number): (client: string, now: number) => boolean {
-  const allowed: { client: string; at: number }[] = [];
-  return (client, now) => {
-    const used =
-      allowed.filter((it) =>
-        it.client === client && it.at > now - 60_000 && it.at <= now
-      ).length;
-    if (used >= limit) return false;
-    allowed.push({ client, at: now });
-    return true;
-  };
-}
-
 for (const seed of [1, 2, 3]) {
-  Deno.test(`RateLimit.take() agrees with a brute-force model over 3,000 requests, on two processes, seed ${seed}`, async () => {
+  Deno.test(`RateLimit.take() agrees with a model that compares each request with all before, in two processes, seed ${seed}`, async () => {
     const random = seededRandom(seed);
-    const clock = new ManualClock();
-    const store = memoryStore();
-    const processes = [createLimit(store, clock), createLimit(store, clock)];
-    const model = bruteForce(10);
+    const { clock, store, start } = setUp();
+    const processes = [start(), start()];
+    const allowed: Record<string, number[]> = { a: [], b: [] };
     const tally = { allowed: 0, rejected: 0 };
     for (let step = 0; step < 3_000; step++) {
-      clock.time += [
-        0,
-        1,
-        Math.floor(random() * 500),
-        Math.floor(random() * 15_000),
-      ][Math.floor(random() * 4)] ?? 0;
+      const pauses = [0, 1, random() * 500, random() * 15_000];
+      clock.pass(Math.floor(pauses[step % 7 % 4] ?? 0));
       const client = random() < 0.8 ? "a" : "b";
-      const decision = await processes[Math.floor(random() * 2)]?.take(client);
-      assertEquals([step, decision?.isAllowed], [
-        step,
-        model(client, clock.time),
-      ]);
-      tally[decision?.isAllowed ? "allowed" : "rejected"]++;
-      if (!decision?.isAllowed) {
-        await checkRetryAfter(clock, {
-          client,
-          retryAfterMs: decision?.retryAfterMs ?? 0,
-        });
-      }
+      const times = allowed[client] ?? [];
+      const used = times.filter((at) => at > clock.now() - 60_000).length;
+      const { limit } = processes[Math.floor(random() * 2)]!;
+      const { isAllowed, retryAfterMs } = await limit.take(client);
+      assertEquals([step, isAllowed], [step, used < 10]);
+      tally[isAllowed ? "allowed" : "rejected"]++;
+      if (isAllowed) times.push(clock.now());
+      else await checkRetryAfter(store, client, clock.now() + retryAfterMs);
     }
-    assert(
-      tally.allowed > 500 && tally.rejected > 500,
-      `Expected both outcomes: ${JSON.stringify(tally)}`,
-    );
-
-    /** Checks retryAfterMs with new processes on copies of the store. */
-    async function checkRetryAfter(
-      { time }: ManualClock,
-      { client, retryAfterMs }: { client: string; retryAfterMs: number },
-    ) {
-      const copy = memoryStore();
-      for (const { key, value } of await store.list(["rate"])) {
-        await copy.commit([], [{ key, value }]);
-      }
-      const before = await createLimit(
-        copy,
-        new ManualClock(time + retryAfterMs - 1),
-      ).take(client);
-      const after = await createLimit(
-        copy,
-        new ManualClock(time + retryAfterMs),
-      ).take(client);
-      assertEquals([before.isAllowed, after.isAllowed], [false, true]);
-    }
+    assert(tally.allowed > 500, `Expected more of both: ${tally.allowed}`);
+    assert(tally.rejected > 500, `Expected more of both: ${tally.rejected}`);
   });
 }
 
-Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with two commits", async () => {
-  const store = countedStore(memoryStore());
-  const limit = createLimit(store, new ManualClock());
-  const decisions = await Promise.all(
-    Array.from({ length: 200 }, () => limit.take("a")),
-  );
-  assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
-  assertEquals(
-    decisions.map(({ used }) => used),
-    [...Array(10).keys(), ...Array(190).fill(9)].map((used) => used + 1),
-  );
-  assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 2 }); // those of the first, and of all that came meanwhile
+/** Checks with new processes on copies of the store that a time is the first at which a request is allowed. */
+async function checkRetryAfter(store: Store, client: string, at: number) {
+  const entries = await store.list(["rate"]);
+  const allowed: number[] = [];
+  for (const time of [at - 1, at]) {
+    const { store, start } = setUp({ clock: new FakeClock(time) });
+    await store.commit([], entries);
+    allowed.push(await start().take(client, 1));
+  }
+  assertEquals(allowed, [0, 1]);
+}
+
+// ---- concurrent requests, and several processes
+
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests, with few commits", async () => {
+  const { limit, counts } = setUp().start();
+  const requests = Array.from({ length: 200 }, () => limit.take("a"));
+  const decisions = await Promise.all(requests);
+  const allowed = decisions.filter(({ isAllowed }) => isAllowed);
+  assertEquals(allowed.map(({ used }) => used), [
+    ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+  ]);
+  assert(counts.commit <= 3, `${counts.commit} commits for 10 requests`);
 });
 
-Deno.test("RateLimit.take() counts the clients that arrive during a commit together, up to 100", async () => {
-  const store = countedStore(memoryStore());
-  const limit = createLimit(store, new ManualClock());
-  const clients = Array.from({ length: 200 }, (_, index) => `client ${index}`);
-  const decisions = await Promise.all(
-    clients.map((client) => limit.take(client)),
-  );
-  assertEquals(
-    decisions.every(({ isAllowed, used }) => isAllowed && used === 1),
-    true,
-  );
-  assertEquals(store.counts, { get: 0, getMany: 0, list: 0, commit: 3 }); // of 1, 100 and 99
-});
-
-Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two processes, with few conflicts", async () => {
-  const clock = new FakeClock();
-  const store = countedStore(memoryStore());
-  const processes = [createLimit(store, clock), createLimit(store, clock)];
+Deno.test("RateLimit.take() allows exactly 10 of 200 concurrent requests to two processes, with few commits", async () => {
+  const { clock, start } = setUp();
+  const processes = [start(), start()];
   const requests = Array.from(
     { length: 200 },
-    (_, index) => processes[index % 2]?.take("a"),
+    (_, index) => processes[index % 2]!.limit.take("a"),
   );
   const decisions = await tickUntilSettled(clock, Promise.all(requests));
-  assertEquals(decisions.filter((decision) => decision?.isAllowed).length, 10);
-  assert(
-    store.counts.commit <= 40,
-    `${store.counts.commit} commits for 10 requests`,
-  );
-  assert(
-    store.counts.getMany <= 60,
-    `${store.counts.getMany} reads for 10 requests`,
-  );
+  assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
+  const commits = processes.map(({ counts }) => counts.commit);
+  assert(Math.max(...commits) <= 20, `${commits} commits for 10 requests`);
 });
 
 Deno.test("RateLimit.take() continues the count of other processes in one that starts later", async () => {
-  const clock = new ManualClock();
-  const store = memoryStore();
-  assertEquals(await takeMany(createLimit(store, clock), "a", 7), 7);
-  clock.time += 59_999;
-  assertEquals(await takeMany(createLimit(store, clock), "a", 7), 3);
+  const { clock, start } = setUp();
+  assertEquals(await start().take("a", 7), 7);
+  clock.pass(59_999);
+  assertEquals(await start().take("a", 7), 3);
 });
 
-Deno.test("RateLimit.take() rejects a client known to be over the limit without a request to the store", async () => {
-  const store = countedStore(memoryStore());
-  const clock = new ManualClock();
-  const [counting, rejecting] = [
-    createLimit(store, clock),
-    createLimit(store, clock),
-  ];
-  await takeMany(counting, "a", 10);
-  store.reset();
-  assertEquals(await takeMany(counting, "a", 50), 0);
-  assertEquals(store.counts, { get: 0, getMany: 0, list: 0, commit: 0 });
-  assertEquals(await takeMany(rejecting, "a", 50), 0); // this process reads the store once
-  assertEquals(store.counts, { get: 0, getMany: 1, list: 0, commit: 1 }); // a client that it does not know might be new
+Deno.test("RateLimit.take() counts the clients that arrive during a commit in the next one", async () => {
+  const { limit, counts } = setUp().start();
+  const requests = clientNames(101).map((client) => limit.take(client));
+  const decisions = await Promise.all(requests);
+  assertEquals(decisions.every(({ used }) => used === 1), true);
+  assertEquals(counts.commit, 2);
 });
 
-Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () => {
-  const store = countedStore(memoryStore());
-  const limit = createLimit(store, new ManualClock(), 1);
-  await limit.take("first");
-  for (let index = 0; index < 9_999; index++) {
-    await limit.take(`other ${index}`);
-  }
-  store.reset();
-  assertEquals((await limit.take("first")).isAllowed, false);
-  assertEquals(store.counts.getMany, 0);
-  await limit.take("one more");
-  store.reset();
-  assertEquals((await limit.take("first")).isAllowed, false);
-  assertEquals(store.counts.getMany, 1); // no longer in memory, but in the store
-});
-
-/** A store whose reads, commits or both reject, as `fails` says. */
-function failingStore(
-  store: Store,
-): Store & { fails: "" | "read" | "commit" | "all" } {
-  const fail = () =>
-    Promise.reject(
-      new StoreUnavailableError("Cannot use the store: a test made it fail"),
-    );
-  const failing = {
-    ...countedStore(store),
-    fails: "" as "" | "read" | "commit" | "all",
-    getMany: <T>(keys: readonly Key[]) =>
-      isAny("read") ? fail() : store.getMany<T>(keys),
-    commit: (...args: Parameters<Store["commit"]>) =>
-      isAny("commit") ? fail() : store.commit(...args),
+Deno.test("RateLimit.take() counts exactly if another process is the first to count a client of the same commit", async () => {
+  const { clock, start } = setUp({ max: 3 });
+  const [here, other] = [start(), start()];
+  let times = 2;
+  here.beforeCommit = async () => {
+    if (times-- > 0) await other.take("b", 1);
   };
-  const isAny = (what: string) =>
-    failing.fails === what || failing.fails === "all";
-  return failing;
-}
-
-for (const fails of ["read", "commit", "all"] as const) {
-  Deno.test(`RateLimit.take() counts in memory while the store fails at ${fails}`, async () => {
-    const clock = new ManualClock();
-    const store = failingStore(memoryStore());
-    const limit = createLimit(store, clock);
-    store.fails = fails;
-    assertEquals(await takeMany(limit, "a", 20), 10);
-    clock.time += 60_000;
-    assertEquals(await takeMany(limit, "a", 20), 10);
-  });
-
-  Deno.test(`RateLimit.take() continues the count in memory when the store fails at ${fails}`, async () => {
-    const store = failingStore(memoryStore());
-    const limit = createLimit(store, new ManualClock());
-    assertEquals(await takeMany(limit, "a", 4), 4);
-    store.fails = fails;
-    assertEquals(await takeMany(limit, "a", 20), 6);
-  });
-
-  Deno.test(`RateLimit.take() keeps the requests counted while the store failed at ${fails}`, async () => {
-    const clock = new ManualClock();
-    const store = failingStore(memoryStore());
-    const limit = createLimit(store, clock);
-    assertEquals(await takeMany(limit, "a", 2), 2);
-    store.fails = fails;
-    clock.time += 1_000;
-    assertEquals(await takeMany(limit, "a", 5), 5);
-    store.fails = "";
-    clock.time += 1_000;
-    assertEquals(await takeMany(limit, "a", 20), 3);
-    assertEquals(await takeMany(createLimit(store, clock), "a", 20), 0); // other processes count them, too
-  });
-}
-
-Deno.test("RateLimit.save() stores what was counted while the store was unavailable", async () => {
-  const clock = new ManualClock();
-  const store = failingStore(memoryStore());
-  const limit = createLimit(store, clock);
-  const other = createLimit(store, clock);
-  await takeMany(other, "a", 2);
-  await takeMany(limit, "a", 2);
-  store.fails = "all";
-  clock.time += 1_000;
-  assertEquals(
-    [await takeMany(limit, "a", 20), await takeMany(limit, "b", 3)],
-    [6, 3],
-  );
-  assertEquals(await takeMany(other, "c", 1), 1);
-  store.fails = "";
-  clock.time += 1_000;
-  assertEquals([await limit.save(), await other.save(), await limit.save()], [
-    2,
-    1,
-    0,
+  const requests = ["a", "b", "c", "b"].map((name) => here.limit.take(name));
+  const decisions = await tickUntilSettled(clock, Promise.all(requests));
+  assertEquals(decisions.map(({ isAllowed }) => isAllowed), [
+    ...[true, true, true, false],
   ]);
-  const third = createLimit(store, clock);
-  assertEquals(
-    await Promise.all(
-      ["a", "b", "c"].map((client) => takeMany(third, client, 20)),
-    ),
-    [0, 7, 9],
-  );
+  assertEquals(await other.take("a", 5), 2);
+  assertEquals(await other.take("b", 5), 0);
+  assertEquals(await other.take("c", 5), 2);
 });
 
-Deno.test("RateLimit.save() retries clients that it could not store", async () => {
-  const store = failingStore(memoryStore());
-  const limit = createLimit(store, new ManualClock());
-  store.fails = "all";
-  await takeMany(limit, "a", 10);
-  await assertRejects(() => limit.save(), StoreUnavailableError);
-  store.fails = "";
-  assertEquals(await limit.save(), 1);
-  assertEquals(
-    await takeMany(createLimit(store, new ManualClock()), "a", 20),
-    0,
-  );
-});
-
-Deno.test("RateLimit.take() counts the requests of other processes when only commits fail", async () => {
-  const clock = new ManualClock();
-  const store = failingStore(memoryStore());
-  await takeMany(createLimit(store, clock), "a", 8);
-  store.fails = "commit";
-  assertEquals(await takeMany(createLimit(store, clock), "a", 20), 2);
-});
-
-Deno.test("RateLimit.take() rejects with an unexpected error for the affected request only", async () => {
-  const store = memoryStore();
-  let isFirst = true;
-  const broken: Store = {
-    ...countedStore(store),
-    getMany: <T>(keys: readonly Key[]) => {
-      if (!isFirst) return store.getMany<T>(keys);
-      isFirst = false;
-      return Promise.reject(new TypeError("a bug"));
-    },
-  };
-  const limit = createLimit(broken, new ManualClock());
-  await limit.take("a"); // it is not read as long as it might be new
-  await settle(); // requests that arrive before a commit has ended are counted together
-  const [first, second, third] = [
-    limit.take("a"),
-    limit.take("a"),
-    limit.take("a"),
-  ];
-  await assertRejects(async () => await first, TypeError, "a bug");
-  assertEquals([(await second).used, (await third).used], [2, 3]);
+Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients in two processes on one file", async () => {
+  const directory = await Deno.makeTempDir();
+  const open = async () =>
+    kvStore(await Deno.openKv(`${directory}/kv.sqlite3`), { maxChecks: 100 });
+  const stores = [await open(), await open()];
+  try {
+    const random = seededRandom(7);
+    const limits = stores.map((store) =>
+      new RateLimit({ store, clock: systemClock, random, limit: 3 })
+    );
+    const clients = clientNames(60);
+    const allowed: Record<string, number> = {};
+    const request = async (client: string, limit: RateLimit) => {
+      const { isAllowed } = await limit.take(client);
+      allowed[client] = (allowed[client] ?? 0) + Number(isAllowed);
+    };
+    const requests = clients.flatMap((client) =>
+      limits.flatMap((limit) => [1, 2, 3, 4].map(() => request(client, limit)))
+    );
+    await Promise.all(requests);
+    assertEquals(allowed, Object.fromEntries(clients.map((it) => [it, 3])));
+  } finally {
+    for (const store of stores) store.close();
+    await Deno.remove(directory, { recursive: true });
+  }
 });
 
 Deno.test("RateLimit.take() counts requests recorded by a process whose clock is ahead", async () => {
-  const store = memoryStore();
-  assertEquals(
-    await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 4),
-    4,
-  );
-  assertEquals(
-    await takeMany(createLimit(store, new ManualClock(START)), "a", 20),
-    6,
-  );
-  assertEquals(
-    await takeMany(createLimit(store, new ManualClock(START + 5_000)), "a", 20),
-    0,
-  );
+  const { store, start } = setUp();
+  const ahead = setUp({ store, clock: new FakeClock(START + 5_000) });
+  assertEquals(await ahead.start().take("a", 4), 4);
+  assertEquals(await start().take("a", 20), 6);
+  assertEquals(await ahead.start().take("a", 20), 0);
 });
 
 Deno.test("RateLimit.take() ignores requests recorded before the clock was set back", async () => {
-  const store = memoryStore();
-  const clock = new ManualClock(START + 3_600_000);
-  const limit = createLimit(store, clock);
-  await takeMany(limit, "a", 10);
-  clock.time = START;
-  assertEquals(await limit.take("a"), {
-    isAllowed: true,
-    used: 1,
-    retryAfterMs: 0,
-  });
-  assertEquals(await takeMany(createLimit(store, clock), "a", 20), 9);
+  const { clock, start } = setUp();
+  const { take } = start();
+  await take("a", 10);
+  clock.jump(-3_600_000);
+  assertEquals(await take("a", 1), 1);
+  assertEquals(await start().take("a", 20), 9);
 });
 
-Deno.test("packWindow() packs a window of 10,000 requests into a Deno KV value", async () => {
-  const window = Array.from(
-    { length: 10_000 },
-    (_, index) => START + index * 6,
-  );
-  using kv = await Deno.openKv(":memory:");
-  await kv.set(["window"], packWindow(window));
-  assertEquals(
-    unpackWindow((await kv.get<number[]>(["window"])).value ?? []),
-    window,
-  );
-  assertEquals(packWindow([]), []);
-});
-
-Deno.test("RateLimit.take() packs more requests into a Deno KV value than would fit as plain times", async () => {
-  const memory = memoryStore();
-  const clock = new ManualClock();
-  const limit = createLimit(memory, clock, 8_001);
-  for (let round = 0; round < 2_000; round++, clock.time += round % 3 * 20) {
-    await Promise.all(Array.from({ length: 4 }, () => limit.take("a")));
-  }
-  const kv = kvStore(await Deno.openKv(":memory:"));
+Deno.test("RateLimit.take() counts as many requests as the highest limit in one commit of Deno KV", async () => {
+  const max = 5_000;
+  const store = kvStore(await Deno.openKv(":memory:"), { maxChecks: 100 });
   try {
-    for (const { key, value } of await memory.list(["rate"])) {
-      await kv.commit([], [{ key, value }]);
+    const { limit } = setUp({ max, store }).start();
+    const clients = clientNames(40);
+    const value = Array.from({ length: max - 1 }, (_, index) => START + index);
+    for (const client of clients) {
+      await store.commit([], [{ key: ["rate", client], value }]);
     }
-    const onKv = createLimit(kv, clock, 8_001);
-    assertEquals(await onKv.take("a"), {
-      isAllowed: true,
-      used: 8_001,
-      retryAfterMs: 0,
-    });
-    assertEquals((await onKv.take("a")).isAllowed, false);
+    const requests = clients.map((client) => limit.take(client));
+    const decisions = await Promise.all(requests);
+    assertEquals(decisions.every(({ used }) => used === max), true);
+    assertEquals((await limit.take("client 0")).isAllowed, false);
   } finally {
-    kv.close();
+    store.close();
   }
 });
 
-/** Both kinds of store. */
-for (
-  const open of [
-    memoryStore,
-    async () => kvStore(await Deno.openKv(":memory:")),
-  ]
-) {
-  Deno.test(`RateLimit.sweep() removes exactly the clients without requests for 60 s, across pages (${open.name || "kvStore"})`, async () => {
-    const store: CountedStore = countedStore(await open());
+// ---- memory
+
+Deno.test("RateLimit.take() rejects a client known to be over the limit without the store", async () => {
+  const { start } = setUp();
+  const [counting, other] = [start(), start()];
+  await counting.take("a", 10);
+  const { getMany, commit } = counting.counts;
+  assertEquals(await counting.take("a", 50), 0);
+  assertEquals([counting.counts.getMany, counting.counts.commit], [
+    getMany,
+    commit,
+  ]);
+  assertEquals(await other.take("a", 50), 0);
+  assertEquals([other.counts.getMany, other.counts.commit], [1, 0]); // it asks once
+});
+
+Deno.test("RateLimit.take() keeps at most 10,000 clients in memory", async () => {
+  const { limit, take, counts } = setUp({ max: 1 }).start();
+  await take("first", 1);
+  await Promise.all(clientNames(9_999).map((client) => limit.take(client)));
+  const before = counts.getMany;
+  assertEquals(await take("first", 1), 0);
+  assertEquals(counts.getMany, before);
+  await take("one more", 1);
+  assertEquals(await take("first", 1), 0);
+  assertEquals(counts.getMany, before + 2); // it had to be read
+});
+
+// ---- a store that fails
+
+for (const fails of [["read"], ["commit"], ["read", "commit"]] as const) {
+  Deno.test(`RateLimit.take() counts in memory while the store fails to ${fails}`, async () => {
+    const { clock, start } = setUp();
+    const process = start();
+    for (const operation of fails) process.fails.add(operation);
+    assertEquals(await process.take("a", 20), 10);
+    clock.pass(60_000);
+    assertEquals(await process.take("a", 20), 10);
+  });
+
+  Deno.test(`RateLimit.take() continues the count when the store fails to ${fails}, and when it returns`, async () => {
+    const { clock, start } = setUp();
+    const process = start();
+    assertEquals(await process.take("a", 2), 2);
+    for (const operation of fails) process.fails.add(operation);
+    clock.pass(1_000);
+    assertEquals(await process.take("a", 5), 5);
+    process.fails.clear();
+    clock.pass(1_000);
+    assertEquals(await process.take("a", 20), 3);
+    assertEquals(await start().take("a", 20), 0); // other processes count all of them
+  });
+}
+
+Deno.test("RateLimit.take() counts the requests of other processes when only commits fail", async () => {
+  const { start } = setUp();
+  await start().take("a", 8);
+  const process = start();
+  process.fails.add("commit");
+  assertEquals(await process.take("a", 20), 2);
+});
+
+Deno.test("RateLimit.save() stores what processes have counted in memory", async () => {
+  const { clock, start } = setUp();
+  const [one, two] = [start(), start()];
+  await two.take("a", 2);
+  await one.take("a", 2);
+  one.fails.add("read");
+  two.fails.add("commit");
+  clock.pass(1_000);
+  assertEquals(await one.take("a", 20), 6); // two of them twice: the limit is per process meanwhile
+  assertEquals(await one.take("b", 3), 3);
+  assertEquals(await two.take("c", 1), 1);
+  one.fails.clear();
+  two.fails.clear();
+  assertEquals([await one.limit.save(), await two.limit.save()], [2, 1]);
+  assertEquals([await one.limit.save(), await two.limit.save()], [0, 0]);
+  const three = start();
+  assertEquals(await three.take("a", 20), 0);
+  assertEquals(await three.take("b", 20), 7);
+  assertEquals(await three.take("c", 20), 9);
+});
+
+Deno.test("RateLimit.save() tries again with what it could not store", async () => {
+  const { start } = setUp();
+  const process = start();
+  process.fails.add("commit");
+  await process.take("a", 10);
+  await assertRejects(() => process.limit.save(), StoreUnavailableError);
+  process.fails.clear();
+  assertEquals(await process.limit.save(), 1);
+  assertEquals(await start().take("a", 20), 0);
+});
+
+Deno.test("RateLimit.save() does not compete with requests of the same client", async () => {
+  const { start } = setUp();
+  const process = start();
+  process.fails.add("commit");
+  await process.take("a", 3);
+  process.fails.clear();
+  await Promise.all([process.limit.save(), process.take("a", 2)]);
+  assertEquals(await start().take("a", 20), 5);
+});
+
+Deno.test("RateLimit.save() stores 250 clients in three commits", async () => {
+  const { start } = setUp({ max: 1 });
+  const process = start();
+  process.fails.add("commit");
+  const clients = clientNames(250);
+  await Promise.all(clients.map((client) => process.limit.take(client)));
+  process.fails.clear();
+  assertEquals(await process.limit.save(), 250);
+  assertEquals(process.counts.commit, 3);
+  const other = start().limit;
+  const later = await Promise.all(clients.map((client) => other.take(client)));
+  assertEquals(later.some(({ isAllowed }) => isAllowed), false);
+});
+
+Deno.test("RateLimit.take() rejects with an unexpected error, and goes on with the next request", async () => {
+  const broken = setUp().start();
+  broken.beforeCommit = () => Promise.reject(new TypeError("a bug"));
+  await assertRejects(() => broken.limit.take("a"), TypeError, "a bug");
+  broken.beforeCommit = () => Promise.resolve();
+  assertEquals(await broken.take("a", 1), 1);
+});
+
+// ---- a store that is slow
+
+Deno.test("RateLimit.take() waits for the store for a second, then counts in memory, and further requests at once", async () => {
+  const { clock, start } = setUp({ max: 3 });
+  const process = start();
+  const slow = Promise.withResolvers<void>();
+  process.delay = slow.promise;
+  let isDecided = false;
+  const first = process.limit.take("a").finally(() => isDecided = true);
+  await clock.tick(999);
+  assertEquals(isDecided, false);
+  await clock.tick(1);
+  assertEquals((await first).used, 1);
+  assertEquals(await process.take("a", 5), 2);
+  assertEquals(await process.take("b", 5), 3);
+  slow.resolve();
+  await settle();
+  await process.limit.save();
+  assertEquals(await start().take("a", 1), 0);
+  assertEquals(await start().take("b", 1), 0);
+  assertEquals(await process.take("c", 1), 1);
+  assertEquals(await process.limit.save(), 0); // the store has counted it
+});
+
+Deno.test("RateLimit.take() counts a request once whose commit succeeds after it was counted in memory", async () => {
+  const { clock, start } = setUp();
+  const process = start();
+  const slow = Promise.withResolvers<void>();
+  process.beforeCommit = () => slow.promise;
+  const first = process.limit.take("a");
+  await clock.tick(1_500);
+  assertEquals((await first).isAllowed, true);
+  slow.resolve();
+  await settle();
+  assertEquals(await process.take("a", 20), 9);
+  assertEquals(await start().take("a", 20), 0);
+});
+
+Deno.test("RateLimit.take() rejects from memory after a second whose requests waited for a slow store", async () => {
+  const { clock, start } = setUp();
+  const process = start();
+  process.delay = new Promise(() => {});
+  const requests = Array.from({ length: 20 }, () => process.limit.take("a"));
+  await clock.tick(1_000);
+  const decisions = await Promise.all(requests);
+  assertEquals(decisions.filter(({ isAllowed }) => isAllowed).length, 10);
+});
+
+// ---- the sweep
+
+for (const name of ["memory", "Deno KV"]) {
+  Deno.test(`RateLimit.sweep() removes exactly the clients without requests for 60 s, across pages (${name})`, async () => {
+    const store = name === "memory"
+      ? memoryStore()
+      : kvStore(await Deno.openKv(":memory:"));
     try {
-      const clock = new ManualClock();
-      const limit = createLimit(store, clock);
-      const clients = Array.from(
-        { length: 1_200 },
-        (_, index) => `192.0.${index >> 8}.${index & 255}`,
-      );
-      const stays = (_: string, index: number) => index % 100 === 7;
+      const { clock, start, storedClients } = setUp({ store });
+      const { limit } = start();
+      const clients = clientNames(1_200);
+      const staying = clients.filter((_, index) => index % 100 === 7);
       await Promise.all(clients.map((client) => limit.take(client)));
       await limit.sweep();
-      assertEquals((await store.list(["rate"])).length, 1_200);
-      clock.time += 30_000;
-      await Promise.all(
-        clients.filter(stays).map((client) => limit.take(client)),
-      );
-      clock.time += 30_000;
+      assertEquals((await storedClients()).length, 1_200);
+      clock.pass(30_000);
+      await Promise.all(staying.map((client) => limit.take(client)));
+      clock.pass(30_000);
       await limit.sweep();
-      const left = (await store.list(["rate"])).map(({ key }) => key.at(-1));
-      assertEquals(left, clients.filter(stays).sort());
-      assertEquals((await limit.take(clients[7] ?? "")).used, 2);
-      clock.time += 60_000;
+      assertEquals(await storedClients(), staying.sort());
+      clock.pass(60_000);
       await limit.sweep();
-      assertEquals(await store.list(["rate"]), []);
+      assertEquals(await storedClients(), []);
     } finally {
       store.close();
     }
@@ -502,274 +514,41 @@ for (
 }
 
 Deno.test("RateLimit.sweep() keeps a client that sends a request meanwhile", async () => {
-  const clock = new ManualClock();
-  const store = memoryStore();
-  const limit = createLimit(store, clock);
-  await limit.take("a");
-  clock.time += 60_000;
-  const sweeping = createLimit({
-    ...countedStore(store),
-    commit: async (checks, writes) => {
-      await limit.take("a"); // between listing and removing
-      return await store.commit(checks, writes);
-    },
-  }, clock);
-  await sweeping.sweep();
-  assertEquals((await limit.take("a")).used, 2);
+  const { clock, start } = setUp();
+  const [process, sweeping] = [start(), start()];
+  await process.take("a", 1);
+  clock.pass(60_000);
+  sweeping.beforeCommit = async () => {
+    if (sweeping.counts.list === 1) await process.take("a", 1); // between listing and removing
+  };
+  await sweeping.limit.sweep();
+  assertEquals(await start().take("a", 20), 9);
 });
 
 Deno.test("RateLimit.sweep() is done by one process, once a minute", async () => {
-  const clock = new ManualClock();
-  const store = countedStore(memoryStore());
-  const processes = Array.from({ length: 10 }, () => createLimit(store, clock));
-  const lists = async () => {
-    const before = store.counts.list;
-    await Promise.all(processes.map((limit) => limit.sweep()));
-    return store.counts.list - before;
+  const { clock, start } = setUp();
+  const processes = Array.from({ length: 10 }, start);
+  const sweeps = async () => {
+    await Promise.all(processes.map(({ limit }) => limit.sweep()));
+    return processes.reduce((sum, { counts }) => sum + counts.list, 0);
   };
-  assertEquals(await lists(), 1);
-  clock.time += 59_999;
-  assertEquals(await lists(), 0);
-  clock.time += 1;
-  assertEquals(await lists(), 1);
-  clock.time -= 3_600_000; // a clock that was an hour ahead does not stop it
-  assertEquals(await lists(), 1);
+  assertEquals(await sweeps(), 1);
+  clock.pass(59_999);
+  assertEquals(await sweeps(), 1);
+  clock.pass(1);
+  assertEquals(await sweeps(), 2);
+  clock.jump(-3_600_000); // a clock that was an hour ahead does not stop it
+  assertEquals(await sweeps(), 3);
 });
 
 Deno.test("RateLimit.sweep() removes no other entries", async () => {
-  const clock = new ManualClock();
-  const store = memoryStore();
-  await store.commit([], [{ key: ["master-key"], value: 1 }, {
+  const { store, start } = setUp();
+  const others = [{ key: ["master-key"], value: 1 }, {
     key: ["rates", "a"],
     value: [],
-  }]);
-  await createLimit(store, clock).sweep();
+  }];
+  await store.commit([], others);
+  await start().limit.sweep();
   assertEquals((await store.get(["master-key"]))?.value, 1);
   assertEquals((await store.get(["rates", "a"]))?.value, []);
-});
-
-Deno.test("RateLimit.take() counts in memory at once while the store is behind, and save() stores it", async () => {
-  const clock = new ManualClock();
-  const inner = memoryStore();
-  const gate = Promise.withResolvers<void>();
-  const store = {
-    ...countedStore(inner),
-    getMany: <T>(keys: readonly Key[]) =>
-      gate.promise.then(() => inner.getMany<T>(keys)),
-  };
-  const limit = createLimit(store, clock, 2);
-  const waiting = Array.from(
-    { length: 32 },
-    (_, index) => limit.take(`waiting ${index}`),
-  );
-  clock.time += 249;
-  waiting.push(limit.take("the last to wait"));
-  clock.time += 1;
-  assertEquals(await takeMany(limit, "a", 3), 2);
-  gate.resolve();
-  await Promise.all(waiting);
-  assertEquals([await limit.save(), await limit.save()], [1, 0]);
-  assertEquals(await takeMany(createLimit(inner, clock, 2), "a", 1), 0);
-  assertEquals([await takeMany(limit, "b", 1), await limit.save()], [1, 0]); // waited for the store again
-});
-
-/** Requests of clients that are counted in one commit: the first one starts a batch of its own. */
-async function takeTogether(
-  limit: RateLimit,
-  clients: readonly string[],
-): Promise<(boolean | undefined)[]> {
-  const first = limit.take("the first");
-  const decisions = await Promise.all(
-    clients.map((client) => limit.take(client)),
-  );
-  await first;
-  return decisions.map(({ isAllowed }) => isAllowed);
-}
-
-Deno.test("RateLimit.take() counts exactly if another process counts a client of a batch before it is committed", async () => {
-  const clock = new ManualClock();
-  const inner = memoryStore();
-  const other = createLimit(inner, clock, 3);
-  const store = countedStore(inner);
-  let batches = 0;
-  const contended: Store = {
-    ...store,
-    commit: async (checks, writes) => {
-      if (checks.length > 1 && ++batches <= 2) await takeMany(other, "b", 1);
-      return await store.commit(checks, writes);
-    },
-  };
-  const limit = createLimit(contended, {
-    ...clock,
-    after: (_ms, callback) => (queueMicrotask(callback), () => {}),
-  }, 3);
-  assertEquals(await takeTogether(limit, ["a", "b", "c", "b"]), [
-    true,
-    true,
-    true,
-    false,
-  ]);
-  assertEquals([
-    await takeMany(other, "a", 5),
-    await takeMany(other, "b", 5),
-    await takeMany(other, "c", 5),
-  ], [
-    2,
-    0,
-    2,
-  ]);
-  assertEquals(store.counts.commit, 5); // the first, the batch as if it were new, after a read, without b, b
-});
-
-Deno.test("RateLimit.take() reads the windows of unknown clients first while other processes know such clients", async () => {
-  const clock = new ManualClock();
-  const inner = memoryStore();
-  const other = createLimit(inner, clock);
-  for (const client of ["b", "c"]) await other.take(client);
-  const store = countedStore(inner);
-  const limit = createLimit(store, clock);
-  const counts = async (client: string) => {
-    store.reset();
-    await limit.take(client);
-    return [store.counts.getMany, store.counts.commit];
-  };
-  assertEquals(await counts("a"), [0, 1]); // new
-  assertEquals(await counts("a"), [1, 1]); // known to this process
-  assertEquals(await counts("b"), [1, 2]); // expected to be new
-  assertEquals(await counts("c"), [1, 1]); // not expected any more
-  assertEquals(await counts("d"), [1, 1]);
-  assertEquals(await counts("e"), [0, 1]); // expected again
-  assertEquals(await takeMany(other, "b", 10), 8);
-});
-
-Deno.test("RateLimit.take() commits a batch without the clients in it that are over the limit", async () => {
-  const clock = new ManualClock();
-  const inner = memoryStore();
-  await takeMany(createLimit(inner, clock, 2), "b", 2);
-  const writes: unknown[] = [];
-  const store: Store = {
-    ...delegate(inner),
-    commit: (checks, all) => {
-      writes.push(all.map(({ key }) => key[1]));
-      return inner.commit(checks, all);
-    },
-  };
-  const limit = createLimit(store, clock, 2);
-  assertEquals(await takeTogether(limit, ["a", "b", "c", "a", "a"]), [
-    true,
-    false,
-    true,
-    true,
-    false,
-  ]);
-  assertEquals(writes, [["the first"], ["a", "b", "c"], ["a", "c"]]); // they are expected to be new first
-});
-
-Deno.test("RateLimit.take() rejects only the requests of a batch whose client causes an unexpected error", async () => {
-  const clock = new ManualClock();
-  const store = memoryStore();
-  await store.commit([], [{ key: ["rate", "b"], value: "not a window" }]);
-  const limit = createLimit(store, clock, 1);
-  const settled = await Promise.allSettled(
-    ["the first", "a", "b", "c", "b"].map((client) => limit.take(client)),
-  );
-  assertEquals(settled.map(({ status }) => status), [
-    ...["fulfilled", "fulfilled", "rejected", "fulfilled", "rejected"],
-  ]);
-  const other = createLimit(store, clock, 1);
-  assertEquals([await takeMany(other, "a", 1), await takeMany(other, "c", 1)], [
-    0,
-    0,
-  ]);
-});
-
-Deno.test("RateLimit.take() counts a whole batch in memory while the store fails, and save() stores it together", async () => {
-  const clock = new ManualClock();
-  const inner = countedStore(memoryStore());
-  const store = failingStore(inner);
-  store.fails = "commit";
-  const limit = createLimit(store, clock, 1);
-  const clients = Array.from({ length: 99 }, (_, index) => `client ${index}`);
-  assertEquals(await takeTogether(limit, clients), clients.map(() => true));
-  assertEquals(await takeTogether(limit, clients), clients.map(() => false));
-  store.fails = "";
-  inner.reset();
-  assertEquals(await limit.save(), 100);
-  assertEquals(inner.counts, { get: 0, getMany: 1, list: 0, commit: 1 });
-  const other = createLimit(inner, clock, 1);
-  assertEquals(await takeTogether(other, clients), clients.map(() => false));
-});
-
-Deno.test("RateLimit.take() limits batches of large windows to what fits into a commit of Deno KV", async () => {
-  const clock = new ManualClock();
-  const kv = kvStore(await Deno.openKv(":memory:"), { maxChecks: 100 });
-  const sizes: number[] = [];
-  const commit: Store["commit"] = (checks, writes) => {
-    sizes.push(checks.length);
-    return kv.commit(checks, writes);
-  };
-  const store = { ...delegate(kv), commit };
-  try {
-    const limit = createLimit(store, clock, 10_000);
-    const clients = Array.from({ length: 40 }, (_, index) => `client ${index}`);
-    const value = packWindow(
-      Array.from({ length: 9_990 }, (_, index) => START + index * 3),
-    );
-    for (const client of clients) {
-      await kv.commit([], [{ key: ["rate", client], value }]);
-    }
-    assertEquals(await takeTogether(limit, clients), clients.map(() => true));
-    assertEquals(Math.max(...sizes), 9);
-  } finally {
-    store.close();
-  }
-});
-
-Deno.test("RateLimit.take() rejects the clients that it knows to be over the limit without a promise", async () => {
-  const clock = new ManualClock();
-  const limit = createLimit(memoryStore(), clock, 1);
-  assertEquals(await limit.take("a"), {
-    isAllowed: true,
-    used: 1,
-    retryAfterMs: 0,
-  });
-  clock.time += 1_000;
-  assertEquals(limit.take("a"), {
-    isAllowed: false,
-    used: 1,
-    retryAfterMs: 59_000,
-  });
-  clock.time += 59_000;
-  const next = limit.take("a");
-  assertInstanceOf(next, Promise);
-  assertEquals(await next, { isAllowed: true, used: 1, retryAfterMs: 0 });
-});
-
-Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients of two connections to one file", async () => {
-  const directory = await Deno.makeTempDir();
-  const open = async () =>
-    kvStore(await Deno.openKv(`${directory}/kv.sqlite3`), { maxChecks: 100 });
-  const stores = await Promise.all([open(), open()]);
-  try {
-    const random = seededRandom(7);
-    const limits = stores.map((store) =>
-      new RateLimit({ store, clock: systemClock, random, limit: 3 })
-    );
-    const clients = Array.from({ length: 60 }, (_, index) => `client ${index}`);
-    const requests = clients.flatMap((client) =>
-      Array.from({ length: 8 }, (_, index) => ({ client, index }))
-    );
-    const allowed = await Promise.all(
-      requests.map(async ({ client, index }) => {
-        return (await limits[index % 2]!.take(client)).isAllowed ? client : "";
-      }),
-    );
-    const counts = clients.map((client) =>
-      allowed.filter((it) => it === client).length
-    );
-    assertEquals(counts, clients.map(() => 3));
-  } finally {
-    for (const store of stores) store.close();
-    await Deno.remove(directory, { recursive: true });
-  }
 });

@@ -180,7 +180,7 @@ const INVALID_SETTINGS: readonly (readonly [
   ],
   [
     "session_key_max_rate",
-    "an integer from 1 to 10000",
+    "an integer from 1 to 5000",
     "10",
     0,
     1.5,
@@ -222,7 +222,7 @@ Deno.test("parseCommandManifest() reports the value of an invalid setting", () =
   assertEquals(issuesOf(withSettings(settings)), [
     'settings.allowed_origins: expected origins such as https://app.example.com, without wildcards, got "https://a.example/x"',
     'settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "31s"',
-    "settings.session_key_max_rate: expected an integer from 1 to 10000, got 0",
+    "settings.session_key_max_rate: expected an integer from 1 to 5000, got 0",
   ]);
 });
 

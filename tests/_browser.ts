@@ -1,5 +1,6 @@
 import {
   type Browser,
+  type BrowserContext,
   type BrowserContextOptions,
   chromium,
   type Page,
@@ -68,20 +69,21 @@ function startBrowser(
 /** The pages of one test. */
 class TestPages implements TestBrowser, AsyncDisposable {
   readonly #browser: Browser;
-  readonly #pages: Page[] = [];
+  readonly #contexts: BrowserContext[] = [];
 
   constructor(browser: Browser) {
     this.#browser = browser;
   }
 
   async open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await this.#browser.newPage(options);
-    this.#pages.push(page);
+    const context = await this.#browser.newContext(options);
+    this.#contexts.push(context);
+    const page = await context.newPage();
     await page.goto(url);
     return page;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const page of this.#pages) await page.context().close();
+    for (const context of this.#contexts) await context.close();
   }
 }

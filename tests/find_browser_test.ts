@@ -10,111 +10,72 @@ const FROM_NPM = {
 interface FakeMachine {
   os?: Machine["os"];
   arch?: Machine["arch"];
-  env?: Record<string, string>;
-  files?: readonly string[];
+  chromePath?: string;
 }
 
-/** Finds a browser on a machine that has only these files. */
-function find(
-  { os = "linux", arch = "x86_64", env = {}, files = [] }: FakeMachine,
+/** Finds a browser on a machine where every path names a file, and returns what was looked at as well. */
+async function find(
+  { os = "linux", arch = "x86_64", chromePath }: FakeMachine,
   unpack = () => Promise.resolve(FROM_NPM),
 ) {
-  const machine = {
+  const looks: string[] = [];
+  const machine: Machine = {
     os,
     arch,
-    env: (name: string) => env[name],
-    isFile: (path: string) => Promise.resolve(files.includes(path)),
+    env(name) {
+      looks.push(name);
+      return name === "CHROME_PATH" ? chromePath : "/usr/bin";
+    },
+    isFile(path) {
+      looks.push(path);
+      return Promise.resolve(path !== "/opt/none");
+    },
   };
-  return findBrowser({ machine, unpack });
+  return { found: await findBrowser({ machine, unpack }), looks };
 }
 
-const PATH = { PATH: "/usr/local/bin:/usr/bin" };
-
-Deno.test("findBrowser() prefers CHROME_PATH to an installed browser", async () => {
-  const env = { ...PATH, CHROME_PATH: "/opt/mine" };
-  assertEquals(await find({ env, files: ["/opt/mine", "/usr/bin/chromium"] }), {
-    path: "/opt/mine",
-    env: {},
+Deno.test("findBrowser() returns npm's Chromium on Linux x64, and looks for no installed browser, neither on the PATH nor at any path", async () => {
+  assertEquals(await find({}), { found: FROM_NPM, looks: ["CHROME_PATH"] });
+  assertEquals(await find({ chromePath: "" }), {
+    found: FROM_NPM,
+    looks: ["CHROME_PATH"],
   });
 });
 
-Deno.test("findBrowser() rejects a CHROME_PATH that names no file, and ignores an empty one", async () => {
-  const files = ["/usr/bin/chromium"];
+Deno.test("findBrowser() returns the browser that CHROME_PATH names on every system, and looks at nothing else", async () => {
+  for (const os of ["linux", "darwin", "windows"] as const) {
+    assertEquals(await find({ os, chromePath: "/opt/mine" }), {
+      found: { path: "/opt/mine", env: {} },
+      looks: ["CHROME_PATH", "/opt/mine"],
+    });
+  }
+});
+
+Deno.test("findBrowser() rejects a CHROME_PATH that names no file", async () => {
   await assertRejects(
-    () => find({ env: { ...PATH, CHROME_PATH: "/opt/none" }, files }),
+    () => find({ chromePath: "/opt/none" }),
     Error,
     'Cannot use CHROME_PATH: expected the path of a browser, got "/opt/none"',
   );
-  assertEquals(await find({ env: { ...PATH, CHROME_PATH: "" }, files }), {
-    path: "/usr/bin/chromium",
-    env: {},
-  });
-});
-
-Deno.test("findBrowser() prefers Chromium to Chrome, Chrome to Edge, and any of them to the one from npm", async () => {
-  const files = [
-    "/usr/bin/chromium",
-    "/usr/bin/google-chrome",
-    "/usr/local/bin/microsoft-edge",
-  ];
-  for (let first = 0; first < files.length; first++) {
-    assertEquals(await find({ env: PATH, files: files.slice(first) }), {
-      path: files[first] ?? "",
-      env: {},
-    });
-  }
-  assertEquals(await find({ env: PATH }), FROM_NPM);
-});
-
-Deno.test("findBrowser() knows where installers put browsers that are not on the PATH", async () => {
-  const machines: FakeMachine[] = [
-    { os: "linux", files: ["/opt/google/chrome/chrome"] },
-    {
-      os: "darwin",
-      files: ["/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"],
-    },
-    {
-      os: "darwin",
-      files: ["/home/Applications/Chromium.app/Contents/MacOS/Chromium"],
-    },
-    {
-      os: "windows",
-      files: ["C:\\Programs\\Google\\Chrome\\Application\\chrome.exe"],
-    },
-    {
-      os: "windows",
-      files: ["C:\\Programs (x86)\\Microsoft\\Edge\\Application\\msedge.exe"],
-    },
-    { os: "windows", files: ["D:\\tools\\chrome.exe"] },
-  ];
-  const env = {
-    HOME: "/home",
-    "PROGRAMFILES": "C:\\Programs",
-    "PROGRAMFILES(X86)": "C:\\Programs (x86)",
-  };
-  for (const { os = "linux", files = [] } of machines) {
-    const path = os === "windows" ? "C:\\Windows;D:\\tools" : "/bin";
-    assertEquals(await find({ os, env: { ...env, PATH: path }, files }), {
-      path: files[0] ?? "",
-      env: {},
-    });
-  }
 });
 
 Deno.test("findBrowser() returns the reason where npm has no browser, or unpacking it fails", async () => {
-  const none = "no CHROME_PATH and no installed Chromium, Chrome or Edge";
-  for (
-    const machine of [{ os: "darwin" }, { os: "windows" }, {
-      arch: "aarch64",
-    }] as const
-  ) {
+  const machines: FakeMachine[] = [
+    { os: "darwin" },
+    { os: "windows" },
+    { arch: "aarch64" },
+  ];
+  for (const machine of machines) {
     assertEquals(await find(machine), {
-      reason: `${none}; the one on npm is for Linux on x64`,
+      found: {
+        reason: "no CHROME_PATH; the Chromium on npm is for Linux on x64",
+      },
+      looks: ["CHROME_PATH"],
     });
   }
   const fail = () =>
     Promise.reject(new Error("Cannot unpack Chromium from npm: offline"));
-  assertEquals(await find({}, fail), {
-    reason: `${none}; Cannot unpack Chromium from npm: offline`,
+  assertEquals((await find({}, fail)).found, {
+    reason: "no CHROME_PATH; Cannot unpack Chromium from npm: offline",
   });
 });

@@ -15,12 +15,19 @@ import { resolve } from "node:path";
 import { requireRuntime } from "../config/require_runtime.ts";
 import { checkBuild } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
+import {
+  denialsOf,
+  denyFiles,
+  rejectModule,
+  rejectPublicFiles,
+} from "./own_files.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
 import type {
   ViteConfig,
   ViteDevServer,
   ViteOutput,
   VitePreviewServer,
+  ViteUserConfig,
 } from "./vite.ts";
 
 export type {
@@ -31,6 +38,7 @@ export type {
   ViteMiddlewares,
   ViteOutput,
   VitePreviewServer,
+  ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
 export type {
@@ -48,7 +56,7 @@ export interface RepOptions {
   envFile?: string | readonly string[];
   /** Where the types of the variables are written, if there is a manifest; `false` writes none. @default {"src/rep.d.ts"} */
   types?: string | false;
-  /** Whether a build fails that contains a secret. @default {true} */
+  /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
 }
 
@@ -56,6 +64,10 @@ export interface RepOptions {
 export interface RepPlugin {
   /** The name, for Vite's messages. */
   name: string;
+  /** Has Vite deny the files that the plugin reads. */
+  config(
+    config: ViteUserConfig,
+  ): { server: { fs: { deny: string[] } } };
   /** Remembers Vite's configuration. */
   configResolved(config: ViteConfig): void;
   /** Starts the gateway beside the development server. */
@@ -64,6 +76,10 @@ export interface RepPlugin {
   configurePreviewServer(server: VitePreviewServer): Promise<void>;
   /** Inserts the configuration into the pages of the development server. */
   transformIndexHtml: { order: "post"; handler(html: string): Promise<string> };
+  /** Fails a build that would copy a file that the plugin reads. */
+  buildStart(): Promise<void>;
+  /** Rejects a module that is a file that the plugin reads. */
+  load: { order: "pre"; handler(id: string): Promise<void> };
   /** Fails a build that contains a secret. */
   generateBundle: {
     order: "post";
@@ -95,8 +111,14 @@ export function rep(
     envFiles: [envFile].flat().map((path) => resolve(config.root, path)),
     types: types === false ? undefined : resolve(config.root, types),
   });
+  const filesRead = (root: string) =>
+    [envFile, manifest ?? []].flat().map((path) => resolve(root, path));
   return {
     name: "rep",
+    config({ root = "", server }) {
+      const deny = denialsOf(filesRead(resolve(root)), server?.fs?.deny);
+      return { server: { fs: { deny } } };
+    },
     configResolved(resolved) {
       config = resolved;
     },
@@ -108,6 +130,8 @@ export function rep(
         allowedHosts,
         pages: ws,
       });
+      const { root, publicDir } = config;
+      middlewares.use(denyFiles(filesRead(root), config, [root, publicDir]));
       middlewares.use(gateway.handler);
     },
     async configurePreviewServer({ config, middlewares, httpServer }) {
@@ -116,6 +140,9 @@ export function rep(
         config,
         allowedHosts: config.preview.allowedHosts,
       });
+      const { root, build } = config;
+      const folders = [resolve(root, build.outDir)];
+      middlewares.use(denyFiles(filesRead(root), config, folders));
       middlewares.use(started.handler);
       middlewares.use(
         insertIntoBuiltPages(config, (page) => started.insert(page)),
@@ -126,6 +153,14 @@ export function rep(
       order: "post",
       // In a build there is no gateway: the one that serves the build inserts the configuration.
       handler: async (html) => await gateway?.insert(html) ?? html,
+    },
+    async buildStart() {
+      if (config.command !== "build" || !lint) return;
+      await rejectPublicFiles(filesRead(config.root), config);
+    },
+    load: {
+      order: "pre",
+      handler: (id) => rejectModule(id, filesRead(config.root), config),
     },
     generateBundle: {
       order: "post",

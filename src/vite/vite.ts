@@ -14,16 +14,33 @@ export interface ViteLogger {
   error(message: string, options?: { timestamp?: boolean }): void;
 }
 
+/** Vite's configuration as the user has written it. */
+export interface ViteUserConfig {
+  /** The folder of the project; by default, the current one. */
+  readonly root?: string | undefined;
+  /** Options of the development server. */
+  readonly server?: {
+    readonly fs?: { readonly deny?: readonly string[] | undefined } | undefined;
+  } | undefined;
+}
+
 /** Vite's configuration after all plugins have seen it. */
 export interface ViteConfig {
+  /** `build` in a build, and `serve` in both servers. */
+  readonly command: string;
   /** The folder of the project. */
   readonly root: string;
   /** The public base path, such as `/app/`. */
   readonly base: string;
   /** Whether unknown paths lead to `index.html`: only in a single-page app. */
   readonly appType: string;
-  /** Where a build is. */
-  readonly build: { readonly outDir: string };
+  /** The folder of the files that a build contains as they are; empty if there is none. */
+  readonly publicDir: string;
+  /** Where a build is, and whether it contains the public files. */
+  readonly build: {
+    readonly outDir: string;
+    readonly copyPublicDir?: boolean | undefined;
+  };
   /** Options of the development server. */
   readonly server: {
     readonly allowedHosts?: readonly string[] | true | undefined;

@@ -51,7 +51,9 @@ class Project implements AsyncDisposable {
     const print = (message: string) =>
       void this.printed.push(message.replaceAll(this.#directory.path, "ROOT"));
     return {
+      command: "serve",
       root: this.#directory.path,
+      publicDir: "",
       base: "/",
       appType: "spa",
       build: { outDir: "dist" },
@@ -457,4 +459,102 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
   silent.configResolved(project.config());
   await silent.generateBundle.handler({}, chunk('key="secret-key"'));
   assertEquals(await plugin.transformIndexHtml.handler(PAGE), PAGE);
+});
+
+Deno.test("neither server of Vite serves what the plugin reads, by whatever name or link", async () => {
+  await using project = await Project.make({
+    ...FILES,
+    "src/main.js": "",
+    "src/app.env": "not read",
+  });
+  await Deno.mkdir(project.at("public"));
+  await Deno.mkdir(project.at("dist"));
+  await Deno.symlink(project.at("app.env"), project.at("src/link.txt"));
+  await Deno.link(project.at("app.env"), project.at("public/same.txt"));
+  await Deno.link(project.at(".rep.yaml"), project.at("dist/copy.yaml"));
+  const statusesOf = async (paths: string[]) => {
+    const statuses = paths.map(async (path) =>
+      (await project.request(path)).status
+    );
+    return await Promise.all(statuses);
+  };
+  const config = { base: "/a%20b/", publicDir: project.at("public") };
+  {
+    await using _vite = await project.startVite(OPTIONS, config);
+    const denied = [
+      "/app.env",
+      "/a%20b/app.env",
+      "/a%20b/%61pp.env?raw",
+      "/a%20b/%2561pp.env",
+      "/a b/app.env%3Fraw#x",
+      "/a%20b/@id/file://" + project.at("app.env"),
+      "/a%20b/@fs/" + project.at("app.env") + "/?import",
+      "/a%20b/src/link.txt",
+      "/a%20b/same.txt",
+      "/.rep.yaml. .",
+    ];
+    assertEquals(await statusesOf(denied), denied.map(() => 403));
+    const others = ["/src/main.js", "/src/app.env", "/none", "/%", "/%00"];
+    assertEquals(await statusesOf(others), others.map(() => 404));
+    await Deno.remove(project.at("app.env")); // an editor may be about to write it
+    assertEquals(await statusesOf(["/app.env", "/.rep.yaml"]), [404, 403]);
+  }
+  project.handlers.splice(0);
+  const close = await project.startPreview(OPTIONS, config);
+  assertEquals(await statusesOf(["/copy.yaml", "/a%20b/copy.yaml?x"]), [
+    403,
+    403,
+  ]);
+  close();
+});
+
+Deno.test("config() denies the files that the plugin reads, and repeats what Vite denies unless the user has a list", () => {
+  const plugin = rep({ manifest: ".rep.yaml", envFile: ["a.env", "[b].env"] });
+  const own = ["/no/project/a.env", "/no/project/\\[b\\].env"]
+    .concat("/no/project/.rep.yaml")
+    .flatMap((pattern) => [pattern, pattern]); // the path, and its real path
+  const denialsOf = (deny?: string[]) => {
+    const server = { fs: { deny } };
+    return plugin.config({ root: "/no/project", server }).server.fs.deny;
+  };
+  assertEquals(denialsOf(["mine"]), own);
+  assertEquals(denialsOf().slice(-own.length), own);
+  assertEquals(denialsOf().includes(".env"), true);
+});
+
+Deno.test("a build fails if the folder of public files has what the plugin reads, and if it is imported", async () => {
+  await using project = await Project.make(FILES);
+  await Deno.mkdir(project.at("public/deep"), { recursive: true });
+  const publicDir = project.at("public");
+  const start = (
+    options: RepOptions,
+    build: Partial<ViteConfig["build"]> = {},
+    command = "build",
+  ) => {
+    const plugin = rep({ ...OPTIONS, ...options });
+    plugin.configResolved(
+      project.config({
+        command,
+        publicDir,
+        build: { outDir: "dist", ...build },
+      }),
+    );
+    return plugin;
+  };
+  await start({}).buildStart();
+  await start({}).load.handler(project.at("src/main.js"));
+  await assertRejects(
+    () => start({}).load.handler(project.at("app.env?raw")),
+    Error,
+    "Cannot import app.env: what the plugin reads is for no page",
+  );
+  await Deno.link(project.at("app.env"), project.at("public/deep/b.txt"));
+  await assertRejects(
+    () => start({}).buildStart(),
+    Error,
+    "Cannot build: public/deep/b.txt would be part of the build, for everyone to read; expected it outside of public",
+  );
+  await start({ lint: false }).buildStart();
+  await start({}, { copyPublicDir: false }).buildStart();
+  await start({}, {}, "serve").buildStart();
 });

@@ -71,7 +71,181 @@ function requestsTo(url: string) {
     });
 }
 
+/** Returns the paths of those requests, and their statuses, that got something else than 403, or the secret. */
+async function served(url: string, paths: string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const path of paths) {
+    const { status, body } = await rawRequest(new URL(url), path);
+    if (status !== 403 || body.includes("never-served")) {
+      found.push(`${path}: ${status}`);
+    }
+  }
+  return found;
+}
+
+/** Requests a path as it is written, which a client would normalize. */
+async function rawRequest(
+  { hostname, port }: URL,
+  path: string,
+): Promise<{ status: number; body: string }> {
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  const head = `GET ${path} HTTP/1.1\r\nhost: ${hostname}:${port}\r\n`;
+  const request = `${head}connection: close\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(request));
+  const body = await new Response(connection.readable).text();
+  return { status: Number(body.split(" ")[1]), body };
+}
+
+/** Prints which denials of Vite itself the plugin has removed, and which of its files Vite may load. */
+const SHOW_DENIALS =
+  `import { isFileLoadingAllowed, resolveConfig } from "vite";
+const own = await resolveConfig({ configFile: false }, "serve");
+const config = await resolveConfig({}, "serve");
+const missing = own.server.fs.deny.filter((pattern) => !config.server.fs.deny.includes(pattern));
+const files = ["config (1)/[a]/app.env", ".rep.yaml", "src/main.js"];
+const allowed = files.filter((file) => isFileLoadingAllowed(config, config.root + "/" + file));
+console.log("Local: http://" + JSON.stringify([missing, allowed]).replaceAll(" ", "_"));
+setInterval(() => {}, 1000);
+`;
+
 for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
+  testNpmExample(
+    `${version}: the development server serves nothing that the plugin reads, however it is asked`,
+    async () => {
+      await using project = await NpmExample.make(version, {
+        ...filesOf(),
+        "app.env": "REP_PUBLIC_TITLE=Hello\nREP_SERVER_TOKEN=never-served\n",
+        "other.env": "not read",
+      });
+      await Deno.symlink(project.at("app.env"), project.at("src/link.txt"));
+      await Deno.link(project.at("app.env"), project.at("src/same.txt"));
+      const root = await Deno.realPath(project.path);
+      await using vite = await project.startVite();
+      const paths = [
+        "/app.env",
+        "/app.env?raw",
+        "/app.env?url",
+        "/app.env?import",
+        "/app.env?import&raw",
+        "/app.env?import&url&inline",
+        "/app.env?raw??",
+        "/%61pp.env",
+        "/%61pp.env?raw",
+        "//app.env",
+        "///app.env?raw",
+        "/./app.env",
+        "/src/../app.env",
+        "/src\\..\\app.env",
+        "http://localhost/app.env",
+        "/src/%2e%2e/app.env?raw",
+        "/app.env/",
+        `/@fs${root}/app.env`,
+        `/@fs/${root}/app.env`,
+        `//@fs${root}/app.env?raw`,
+        `/@fs${root}/src/../%61pp.env?import&raw`,
+        `/%40fs${root}/app.env?raw`,
+        `${root}/app.env?import&raw`,
+        `/@id/${root}/app.env?import&raw`,
+        "/@id/app.env?raw",
+        "/src/link.txt",
+        "/src/link.txt?raw",
+        "/src/same.txt?import&raw",
+        "/.rep.yaml",
+        "/.rep.yaml?raw",
+        `/@fs${root}/.rep.yaml`,
+      ];
+      assertEquals(await served(vite.url, paths), []);
+      for (const path of ["/other.env?raw", "/src/main.js", "/%"]) {
+        const { status, body } = await rawRequest(new URL(vite.url), path);
+        assertEquals([status === 403, body.includes("never-served")], [
+          false,
+          false,
+        ], path);
+      }
+    },
+  );
+
+  testNpmExample(
+    `${version}: a base, a file in public/, and the preview server: nothing that the plugin reads is served`,
+    async () => {
+      const files = filesOf('base: "/app/",');
+      await using project = await NpmExample.make(version, {
+        ...files,
+        "public/app.env":
+          "REP_PUBLIC_TITLE=Hello\nREP_SERVER_TOKEN=never-served\n",
+        "dist/index.html": pageOf("Built"),
+        "vite.config.js": files["vite.config.js"]!.replace(
+          "app.env",
+          "public/app.env",
+        ),
+      });
+      await Deno.symlink("../public/app.env", project.at("dist/app.env"));
+      const paths = ["/app/app.env", "/app//app.env?raw", "/app/%61pp.env"];
+      {
+        await using vite = await project.startVite();
+        const others = [
+          "/app/public/app.env",
+          "/app/@fs" + project.at("public/app.env"),
+        ];
+        assertEquals(await served(vite.url, [...paths, ...others]), []);
+      }
+      await using preview = await project.startVite({ command: "preview" });
+      assertEquals(await served(preview.url, paths), []);
+    },
+  );
+
+  testNpmExample(
+    `${version}: Vite denies what the plugin reads, beside what it denies itself`,
+    async () => {
+      const files = filesOf();
+      await using project = await NpmExample.make(version, {
+        ...files,
+        "config (1)/[a]/app.env": "REP_PUBLIC_TITLE=Hello\n",
+        "vite.config.js": files["vite.config.js"]!.replace(
+          "app.env",
+          "config (1)/[a]/app.env",
+        ),
+        "show.js": SHOW_DENIALS,
+      });
+      await using shown = await project.startProgram("show.js");
+      assertEquals(shown.url, 'http://[[],["src/main.js"]]');
+    },
+  );
+
+  testNpmExample(
+    `${version}: a build fails whose files would be served with what the plugin reads`,
+    async () => {
+      const files = filesOf();
+      await using project = await NpmExample.make(version, {
+        ...files,
+        "public/deep/app.env": files["app.env"]!,
+        "vite.config.js": files["vite.config.js"]!.replace(
+          "app.env",
+          "public/deep/app.env",
+        ),
+      });
+      const first = await project.run("vite", "build");
+      assertEquals(first.success, false, first.output);
+      assertStringIncludes(
+        first.output,
+        "Cannot build: public/deep/app.env would be part of the build",
+      );
+      await project.edit("vite.config.js", "public/deep/app.env", "app.env");
+      await Deno.remove(project.at("public"), { recursive: true });
+      await project.edit(
+        "src/main.js",
+        /^/,
+        'import text from "../app.env?raw";\nconsole.log(text);\n',
+      );
+      const second = await project.run("vite", "build");
+      assertEquals(second.success, false, second.output);
+      assertStringIncludes(
+        second.output,
+        "Cannot import app.env: what the plugin reads is for no page",
+      );
+    },
+  );
+
   testNpmExample(
     `${version}: pages change while open, a mistake is shown until it is corrected`,
     async (browser) => {

@@ -1,0 +1,168 @@
+import { realpathSync } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import type { NodeHandler } from "../http/node_handler.ts";
+import type { ViteConfig } from "./vite.ts";
+
+/**
+ * What Vite 6 to 8 deny if nobody sets `server.fs.deny`. A plugin that sets it replaces their list, so it has to repeat
+ * it: a test compares this list with that of each version.
+ */
+const VITE_DENIALS = [
+  ".env",
+  ".env.*",
+  "*.{crt,pem}",
+  "*.{crt,pem,key,p12,pfx,cer,der}",
+  ".npmrc",
+  ".yarnrc.yml",
+  "**/.git/**",
+];
+
+/** Returns the patterns for `server.fs.deny` that deny some files by their absolute paths. */
+export function denialsOf(
+  paths: readonly string[],
+  denied: readonly string[] | undefined,
+): string[] {
+  const patterns = paths.flatMap((path) => [path, realPath(path)]).map(escape);
+  // Vite appends them to a list of the user.
+  return denied === undefined ? [...VITE_DENIALS, ...patterns] : patterns;
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path; // it may be created later
+  }
+}
+
+/** Returns a pattern of picomatch that matches this path only. */
+function escape(path: string): string {
+  return path.replaceAll("\\", "/").replace(/[^\w\s/.:-]/g, "\\$&");
+}
+
+/**
+ * Returns a handler that answers requests for some files with 403, and leaves all others to Vite.
+ *
+ * Vite finds a file under many spellings: encoded, with doubled slashes, below `/@fs/`, through links. So a request is
+ * denied by what it leads to, in any of the folders from which Vite serves files.
+ *
+ * @param folders The absolute paths of those folders.
+ */
+export function denyFiles(
+  paths: readonly string[],
+  { base }: ViteConfig,
+  folders: readonly string[],
+): NodeHandler {
+  return (request, response, next = () => {}) => {
+    const names = namesIn(request.url ?? "/", base);
+    const files = [...folders, "/"].flatMap((folder) =>
+      names.map((name) => resolve(folder, name))
+    );
+    findSame(files, paths).then((found) => {
+      if (found === undefined) return next();
+      response.writeHead(403, {
+        "content-type": "text/plain; charset=utf-8",
+        "cache-control": "no-store",
+      });
+      response.write(
+        new TextEncoder().encode("The gateway reads this file: no page may.\n"),
+      );
+      response.end();
+    }).catch(next);
+  };
+}
+
+/** What Vite removes from the start of a path, in any order and number. */
+const PREFIXES = /^(?:\/|@fs\/|@id\/|file:\/)+/;
+
+/** Some part of Vite may decode a path once more than another. */
+const MAX_DECODINGS = 3;
+
+/** Returns the names of files, relative to a folder, that Vite may see in the target of a request. */
+function namesIn(url: string, base: string): string[] {
+  const names: string[] = [];
+  let path = url.replace(/^[a-z]+:\/\/[^/]*/i, "");
+  let prefix = base;
+  for (let decodings = 0; decodings <= MAX_DECODINGS; decodings++) {
+    path = path.replace(/[?#].*$/s, "").replaceAll("\\", "/");
+    names.push(nameAfter(prefix, path));
+    if (!path.includes("%")) break;
+    path = decode(path);
+    prefix = decode(prefix);
+  }
+  return names;
+}
+
+function nameAfter(base: string, path: string): string {
+  const name = path.replace(PREFIXES, "");
+  const folder = base.replace(PREFIXES, "");
+  const inner = name.startsWith(folder) ? name.slice(folder.length) : name;
+  // Vite ignores slashes at the end, and Windows dots and spaces.
+  return inner.replace(PREFIXES, "").replace(/[/. ]+$/, "");
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path; // no file has this name
+  }
+}
+
+/** @throws {Error} If a module is one of the files, which would become part of a page. */
+export async function rejectModule(
+  id: string,
+  paths: readonly string[],
+  { root }: ViteConfig,
+): Promise<void> {
+  const found = await findSame([id.replace(/[?#].*$/s, "")], paths);
+  if (found === undefined) return;
+  throw new Error(
+    `Cannot import ${
+      relative(root, found)
+    }: what the plugin reads is for no page`,
+  );
+}
+
+/** @throws {Error} If a build would copy one of the files, since it is in the folder of public files. */
+export async function rejectPublicFiles(
+  paths: readonly string[],
+  { root, publicDir, build }: ViteConfig,
+): Promise<void> {
+  if (publicDir === "" || build.copyPublicDir === false) return;
+  const names = await readdir(publicDir, { recursive: true }).catch(() => []); // there may be no such folder
+  const found = await findSame(
+    names.map((name) => join(publicDir, name)),
+    paths,
+  );
+  if (found === undefined) return;
+  throw new Error(
+    `Cannot build: ${
+      relative(root, found)
+    } would be part of the build, for everyone to read; expected it outside of ${
+      relative(root, publicDir)
+    }`,
+  );
+}
+
+/** Returns the first of the files that is the same, by whatever name or link, as one of some paths. */
+async function findSame(
+  files: readonly string[],
+  paths: readonly string[],
+): Promise<string | undefined> {
+  const own = await Promise.all(paths.map(identityOf));
+  for (const file of files) {
+    const identity = await identityOf(file);
+    if (identity !== undefined && own.includes(identity)) return file;
+  }
+}
+
+async function identityOf(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino } = await stat(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return undefined; // there is no such file, or nobody can read it
+  }
+}

@@ -91,7 +91,7 @@ Deno.test("deletions that the store has lost are published again, once, although
   await gate.set({ REP_SERVER_X: "1", REP_PUBLIC_A: "1" });
   const reader = await gate.listen({ "last-event-id": "0" });
   const [added] = await reader.take(1);
-  await gate.set({ REP_SERVER_X: "1" });
+  await gate.set({ REP_SERVER_X: "1", REP_SENSITIVE_A: "1" }); // no longer PUBLIC
   assertEquals((await reader.take(1)).map(({ event }) => event), [
     "rep:config:delete",
   ]);

@@ -3,7 +3,10 @@
  * secrets are in two parts, so that secret scanners do not report this file.
  */
 import { assertEquals } from "@std/assert";
-import { buildSnapshot, ConfigurationError } from "../src/config/snapshot.ts";
+import {
+  buildSnapshot,
+  type ConfigurationError,
+} from "../src/config/snapshot.ts";
 import { setStoredVariables } from "../src/config/set_stored_variables.ts";
 import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";

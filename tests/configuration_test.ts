@@ -294,36 +294,63 @@ Deno.test("reload() logs at level info that a rejected configuration is valid ag
   assertEquals(world.log, [`info ${line}`, `debug ${line}`]);
 });
 
-Deno.test("reload() rejects sources that have lost all variables or their prefixes, but not sources that never had any", async () => {
+/** Sources after which a tier has none of its variables A (SERVER), B and C (PUBLIC), and the tiers. */
+const EMPTIED: readonly (readonly [Record<string, string>, string[]])[] = [
+  [{}, ["PUBLIC", "SERVER"]],
+  [{ B: "2" }, ["PUBLIC", "SERVER"]],
+  [{ REP_GATEWAY_PORT: "80" }, ["PUBLIC", "SERVER"]],
+  [{ REP_SERVER_A: "1" }, ["PUBLIC"]],
+  [{ REP_PUBLIC_B: "2" }, ["SERVER"]],
+  [{ REP_SERVER_A: "1", REP_SENSITIVE_B: "2" }, ["PUBLIC"]],
+];
+
+Deno.test("reload() rejects sources that have lost all variables of a tier, but not sources that never had any", async () => {
   const world = new World({});
   const configuration = await world.load();
   await configuration.reload();
-  world.environment = { REP_SERVER_A: "1", REP_PUBLIC_B: "2" };
+  const full = { REP_SERVER_A: "1", REP_PUBLIC_B: "2", REP_PUBLIC_C: "3" };
+  world.environment = full;
   await configuration.reload();
-  for (const environment of [{}, { B: "2" }, { REP_GATEWAY_PORT: "80" }]) {
-    world.environment = environment as Environment;
+  for (const [environment, tiers] of EMPTIED) {
+    world.environment = environment;
     const { issues } = await assertRejects(
       () => configuration.reload(),
       ConfigurationError,
     );
-    assertEquals(issues, [
-      "Cannot use the variables: expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before, " +
-      "got none",
-    ]);
-    assertEquals([
-      configuration.isReloadRejected,
-      Object.fromEntries(configuration.snapshot.public),
-    ], [true, {
-      B: "2",
-    }]);
+    assertEquals(
+      issues,
+      tiers.map((tier) =>
+        `Cannot use the variables: expected names that begin with REP_${tier}_, as before, got none; only a restart removes them all`
+      ),
+    );
+    assertEquals(publicOf(configuration), { B: "2", C: "3" });
   }
-  world.environment = { REP_SERVER_A: "1" };
+  world.environment = full;
   await configuration.reload();
-  assertEquals([
-    configuration.isReloadRejected,
-    configuration.snapshot.public.size,
-  ], [false, 0]);
+  assertEquals(configuration.isReloadRejected, false);
   await world.close();
+});
+
+Deno.test("reload() accepts that all variables of a tier move to another one", async () => {
+  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" });
+  const configuration = await world.load();
+  world.environment = { REP_SENSITIVE_A: "1", REP_SERVER_B: "2" };
+  await configuration.reload();
+  assertEquals([publicOf(configuration), configuration.isReloadRejected], [
+    {},
+    false,
+  ]);
+  await world.close();
+});
+
+Deno.test("a restart accepts that a tier has no variables any more, as the message says", async () => {
+  const before = new World({ REP_PUBLIC_A: "1", REP_SERVER_B: "1" });
+  await before.load();
+  await before.close();
+  const after = new World({ REP_SERVER_B: "1" });
+  const configuration = await after.load();
+  assertEquals(publicOf(configuration), {});
+  await after.close();
 });
 
 Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
@@ -517,10 +544,14 @@ Deno.test("only a change that waits for the store is an error, and a reload says
     `debug rep.config.not_published ${unpublished}`,
     `info rep.config.reloaded ${await described({ A: "1" }, 0, 1)}}`,
   ]);
-  world.environment = { REP_PUBLIC_A: "2" };
+  world.environment = { REP_PUBLIC_A: "2", REP_SERVER_B: "1" };
   for (let reloads = 0; reloads < 2; reloads++) await configuration.reload();
   const waiting = "read, but not published yet: see rep.config.not_published";
-  const reloaded = `${await described({ A: "2" })},"detail":"${waiting}"}`;
+  const reloaded = `${await described(
+    { A: "2" },
+    0,
+    1,
+  )},"detail":"${waiting}"}`;
   assertEquals(world.log.slice(-4), [
     `error rep.config.not_published ${unpublished}`,
     `info rep.config.reloaded ${reloaded}`,

@@ -17,8 +17,9 @@ async function setUpFailover(variables: Record<string, string>) {
     clock,
     gate,
     store: replicated,
-    async failOver() {
+    async failOver(meanwhile: () => Promise<void> = () => Promise.resolve()) {
       isDown = true;
+      await meanwhile();
       await clock.tick(3_000);
       replicated.failOver();
       isDown = false;
@@ -90,7 +91,7 @@ Deno.test("deletions that the store has lost are published again, once, although
   await gate.set({ REP_SERVER_X: "1", REP_PUBLIC_A: "1" });
   const reader = await gate.listen({ "last-event-id": "0" });
   const [added] = await reader.take(1);
-  await gate.set({ REP_SERVER_X: "1" });
+  await gate.set({ REP_SERVER_X: "1", REP_SENSITIVE_A: "1" }); // no longer PUBLIC
   assertEquals((await reader.take(1)).map(({ event }) => event), [
     "rep:config:delete",
   ]);
@@ -177,4 +178,22 @@ Deno.test("polls of a store that does not answer share one read", async () => {
   assertEquals(reads, [[["head"], ["variables"]]]);
   isSilent = false;
   await clock.tick(10_000);
+});
+
+Deno.test("values that a failover has lost are not replayed if their variable became SENSITIVE meanwhile", async () => {
+  const { gate, store, failOver } = await setUpFailover({ REP_PUBLIC_B: "1" });
+  await using _ = gate;
+  store.stopReplication();
+  await gate.set({ REP_PUBLIC_B: "1", REP_PUBLIC_A: "leaked" });
+  await gate.set({ REP_PUBLIC_B: "1" });
+  const sensitive = { REP_PUBLIC_B: "1", REP_SENSITIVE_A: "secret" };
+  await failOver(() => gate.set(sensitive));
+  const reader = await gate.listen({ "last-event-id": "0" });
+  await gate.set({ ...sensitive, REP_PUBLIC_END: "1" });
+  const events = await reader.take(3);
+  assertEquals(
+    events.map(({ data: { key, value } }) => [key, value]),
+    [["B", "1"], ["A", undefined], ["END", "1"]],
+  );
+  await reader.close();
 });

@@ -10,7 +10,7 @@ export interface PublicTarget {
 }
 
 /** What clients know of a variable. */
-type DeliveredEvent = Pick<LogEvent, "id" | "name" | "value">;
+type DeliveredEvent = Pick<LogEvent, "id" | "name">;
 
 /** Options of {@linkcode commitDifference}. */
 interface CommitOptions {
@@ -48,8 +48,8 @@ export async function commitDifference(
   const lost = delivered.filter(({ id }) => id > headId);
   const changes = withoutDuplicates([
     ...difference(state, target),
-    ...lost.map(({ name, value }) => confirmation(target, name, value)),
-    ...[...unpublished].map((name) => confirmation(target, name, undefined)),
+    ...lost.map(({ name }) => confirmation(target, name)),
+    ...[...unpublished].map((name) => confirmation(target, name)),
   ]);
   if (changes.length === 0) return headId;
   const afterId = Math.max(0, ...lost.map(({ id }) => id));
@@ -64,8 +64,8 @@ export async function commitDifference(
 }
 
 /**
- * Deletes old values of variables that leave the PUBLIC tier and returns the state after that. It comes first: if the
- * process ends before the rest, the next attempt repeats it.
+ * Deletes old values of variables that are SENSITIVE or SERVER now and returns the state after that. It comes first: if
+ * the process ends before the rest, the next attempt repeats it.
  */
 async function redactLeaving(
   target: PublicTarget,
@@ -93,17 +93,27 @@ export function difference(state: PublicState, target: PublicTarget): Change[] {
 
 function deletions({ events }: PublicState, target: PublicTarget): Change[] {
   return [...events.values()]
-    .filter(({ name, value }) =>
-      value !== undefined && !target.public.has(name)
-    )
+    .filter((event) => isToBeDeleted(event, target))
     .map(({ name }) => ({
       name,
       value: undefined,
-      leavesPublic: leavesPublic(name, target),
+      leavesPublic: isInOtherTier(name, target),
     }));
 }
 
-function leavesPublic(
+/**
+ * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in the
+ * log and in the tail of every process, which all drop them at an event that leaves the PUBLIC tier.
+ */
+function isToBeDeleted(
+  { name, value, leavesPublic }: LogEvent,
+  target: PublicTarget,
+): boolean {
+  if (value !== undefined) return !target.public.has(name);
+  return !leavesPublic && isInOtherTier(name, target);
+}
+
+function isInOtherTier(
   name: string,
   { sensitive, server }: PublicTarget,
 ): boolean {
@@ -111,19 +121,14 @@ function leavesPublic(
 }
 
 /**
- * Returns the event after which every client has the value of the target.
- *
- * @param lost A value that is not in the store, but that processes may have in memory.
+ * Returns the event after which every client has the value of the target, and no process another one in memory if the
+ * variable is not PUBLIC.
  */
-function confirmation(
-  target: PublicTarget,
-  name: string,
-  lost: string | undefined,
-): Change {
+function confirmation(target: PublicTarget, name: string): Change {
   return {
     name,
     value: target.public.get(name),
-    leavesPublic: lost !== undefined && leavesPublic(name, target),
+    leavesPublic: isInOtherTier(name, target),
   };
 }
 

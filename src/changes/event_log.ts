@@ -135,7 +135,7 @@ export class EventLog {
   }
 
   /**
-   * Deletes old events of variables that leave the PUBLIC tier. The newest event stays until {@linkcode append}
+   * Deletes old events of variables that are not PUBLIC any more. The newest event stays until {@linkcode append}
    * replaces it.
    *
    * @returns Whether the log has changed, so that the state has to be read again.

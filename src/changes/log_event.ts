@@ -2,7 +2,7 @@
 export interface Change {
   readonly name: string;
   readonly value: string | undefined;
-  /** Whether the variable left the PUBLIC tier: its old values must not be sent any more. */
+  /** Whether the variable is SENSITIVE or SERVER now: its old values must not be sent any more. */
   readonly leavesPublic: boolean;
 }
 

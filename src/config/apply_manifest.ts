@@ -1,5 +1,5 @@
 import type { Declaration } from "./declaration.ts";
-import { formatValue } from "./format_value.ts";
+import { formatValue, hasSecret } from "./format_value.ts";
 import { type Manifest, parseManifest } from "./manifest.ts";
 import {
   compilePatterns,
@@ -140,7 +140,7 @@ function valueIssues(
   }
   const expected = [
     typeIssue(variable.value, declaration),
-    pattern && patternIssue(variable, pattern, declaration.pattern),
+    pattern && patternIssue(variable, pattern, declaration.pattern ?? ""),
   ];
   return expected.filter((it) => it !== undefined).map((it) =>
     `Cannot use ${subject}: expected ${it}, ${got(variable)}`
@@ -151,9 +151,10 @@ function valueIssues(
 function patternIssue(
   { tier, value }: Variable,
   pattern: Pattern,
-  source: string | undefined,
+  source: string,
 ): string | undefined {
-  const shown = tier === "public" ? source : "the pattern in the manifest";
+  const isShown = tier === "public" && !hasSecret(source);
+  const shown = isShown ? source : "the pattern in the manifest";
   if (value.length > pattern.maxLength) {
     return `at most ${pattern.maxLength} characters for ${shown}, or smaller counts in its braces`;
   }

@@ -2,7 +2,8 @@ import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
-import { type Environment, hasTier } from "./classify.ts";
+import type { Environment } from "./classify.ts";
+import { emptiedTierIssues } from "./emptied.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -55,8 +56,8 @@ export class Configuration {
     | { readonly issues: readonly string[]; readonly since: number }
     | undefined;
   #blocked = 0;
-  /** Whether the sources have ever had a variable of any tier. */
-  #hasHadVariables = false;
+  /** What the sources had when they were last valid, without the variables in the store. */
+  #environment: Environment = {};
   #queuedReload: Promise<void> | undefined;
   /** Whether a caller of the queued reload wants to know that nothing has changed. */
   #logsUnchanged = false;
@@ -177,23 +178,19 @@ export class Configuration {
   async #build(): Promise<Snapshot> {
     const { read, storedVariables } = this.#options;
     const [input, stored] = await Promise.all([read(), storedVariables.read()]);
-    this.#rejectIfEmptied(input.environment);
     const environment = { ...input.environment, ...stored };
     const sourceOf = (name: string) =>
       stored[name] === undefined ? input.sourceOf?.(name) : "store";
-    return await buildSnapshot({ ...input, environment, sourceOf });
+    const snapshot = await buildSnapshot({ ...input, environment, sourceOf });
+    this.#rejectIfEmptied(input.environment);
+    this.#environment = input.environment;
+    return snapshot;
   }
 
-  /** A source that lost all its variables, or their prefixes, is more likely broken than meant. */
+  /** Variables in the store are removed one by one, and on purpose. */
   #rejectIfEmptied(environment: Environment): void {
-    const hasVariables = Object.keys(environment).some(hasTier);
-    this.#hasHadVariables ||= hasVariables;
-    if (hasVariables || !this.#hasHadVariables) return;
-    const expected =
-      "expected a name that begins with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, as before";
-    throw new ConfigurationError([
-      `Cannot use the variables: ${expected}, got none`,
-    ]);
+    const issues = emptiedTierIssues(this.#environment, environment);
+    if (issues.length > 0) throw new ConfigurationError(issues);
   }
 
   #reject(error: unknown, logsUnchanged: boolean): unknown {

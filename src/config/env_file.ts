@@ -7,12 +7,9 @@ import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
 
 /** What an env file or directory contains. */
 export interface EnvFile {
-  readonly kind: "file" | "directory";
   readonly variables: Environment;
   /** The line of each variable of a file, counted from 1. */
   readonly lines: ReadonlyMap<string, number>;
-  /** Whether the file has no text, or the directory no entries. */
-  readonly isEmpty: boolean;
   /** Whether the last line of the file has an end. */
   readonly isTerminated: boolean;
 }
@@ -72,10 +69,8 @@ async function readFile(path: string): Promise<EnvFile> {
   const { variables, lines, issues } = parseEnvFile(text);
   if (issues.length > 0) throw invalidFile(path, issues);
   return {
-    kind: "file",
     variables: pickRepVariables(Object.fromEntries(variables)),
     lines,
-    isEmpty: text.trim() === "",
     isTerminated: text.endsWith("\n"),
   };
 }
@@ -90,10 +85,8 @@ async function readDirectory(
   );
   const variables = Object.fromEntries(await Promise.all(values));
   return {
-    kind: "directory",
     variables,
     lines: new Map(),
-    isEmpty: entries.length === 0,
     isTerminated: true,
   };
 }

@@ -1,4 +1,5 @@
 import { didYouMean } from "../values/did_you_mean.ts";
+import { formatWord } from "./format_value.ts";
 
 /** The fields of a YAML mapping. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -54,7 +55,8 @@ export function isShortWord(value: unknown): value is string {
 /** Formats a key for a message. In `{ A:value }`, the key is `A:value`: only the word at its beginning is shown. */
 export function formatKey(key: string): string {
   const word = leadingWord(key);
-  return word === key ? key : `${word}…`;
+  const isSecret = formatWord(key) !== key;
+  return isSecret || word === key ? formatWord(key) : `${word}…`;
 }
 
 function leadingWord(key: string): string {

@@ -2,7 +2,7 @@ import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../observe/log.ts";
 import { importPackage } from "../values/import_package.ts";
 import { formatKey } from "./fields.ts";
-import { describeKind, formatValue } from "./format_value.ts";
+import { describeKind, formatValue, hasSecret } from "./format_value.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Tier } from "./tier.ts";
 
@@ -93,7 +93,9 @@ function gotInvalid(pattern: string, tier: Tier, error: unknown): string {
     /^(?:error parsing regexp: )?([^`]*?)(?:: `(.*)`)?$/s.exec(
       messageOf(error),
     ) ?? [];
-  if (tier !== "public") return `got ${describeKind(pattern)}: ${kind}`;
+  if (tier !== "public" || hasSecret(pattern)) {
+    return `got ${describeKind(pattern)}: ${kind}`;
+  }
   return `got ${formatValue(pattern)}: ${kind}${
     part === "" ? "" : ` ${formatValue(part)}`
   }`;

@@ -62,7 +62,7 @@ export interface SnapshotInput extends ManifestInput {
 export class ConfigurationError extends Error {
   /** The name of the class. */
   override name = "ConfigurationError";
-  /** One sentence per issue. Only values of PUBLIC variables are named. */
+  /** One sentence per issue. Only values of PUBLIC variables are named, and none that looks like a secret. */
   readonly issues: readonly string[];
   /** How many of the issues are guardrail warnings that are errors because of strict mode. */
   readonly blocked: number;

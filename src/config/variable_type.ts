@@ -1,3 +1,4 @@
+import { formatWord } from "./format_value.ts";
 import type { Tier } from "./tier.ts";
 
 /**
@@ -49,7 +50,7 @@ const RULES: Readonly<Record<VariableType, TypeRule>> = {
     accepts: (value, { values = [] }) => values.includes(value),
     describe: ({ tier, values = [] }) =>
       tier === "public"
-        ? `one of ${values.join(", ")}`
+        ? `one of ${values.map(formatWord).join(", ")}`
         : "one of the values in the manifest",
   },
 };

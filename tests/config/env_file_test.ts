@@ -65,7 +65,7 @@ Deno.test("loadEnvFile() ignores files without the prefix", async () => {
   assertEquals(await variablesAt(directory.path), { REP_D: "1" });
 });
 
-Deno.test("loadEnvFile() tells an empty file or directory from one without variables", async () => {
+Deno.test("loadEnvFile() reads a file or a directory that is empty, or has no variables", async () => {
   await using directory = await TempDirectory.make({
     "empty.env": "",
     "blank.env": "\uFEFF \r\n\t\n",
@@ -79,40 +79,30 @@ Deno.test("loadEnvFile() tells an empty file or directory from one without varia
     await read("none.env"),
   ], [
     {
-      kind: "file",
       variables: {},
       lines: new Map(),
-      isEmpty: true,
       isTerminated: false,
     },
     {
-      kind: "file",
       variables: {},
       lines: new Map(),
-      isEmpty: true,
       isTerminated: true,
     },
     {
-      kind: "file",
       variables: {},
       lines: new Map(),
-      isEmpty: false,
       isTerminated: false,
     },
   ]);
   assertEquals([await read("empty"), await read(".")], [
     {
-      kind: "directory",
       variables: {},
       lines: new Map(),
-      isEmpty: true,
       isTerminated: true,
     },
     {
-      kind: "directory",
       variables: {},
       lines: new Map(),
-      isEmpty: false,
       isTerminated: true,
     },
   ]);

@@ -148,7 +148,11 @@ Deno.test("a stream does not send changes of SENSITIVE and SERVER variables", as
     REP_SERVER_V: "2",
     REP_SENSITIVE_T: "1",
   });
-  await gate.set({ REP_PUBLIC_END: "1" });
+  await gate.set({
+    REP_SENSITIVE_T: "1",
+    REP_SERVER_V: "2",
+    REP_PUBLIC_END: "1",
+  });
   assertEquals(await reader.take(1), [update("END", "1", idAt(0))]);
   await reader.close();
 });

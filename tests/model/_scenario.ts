@@ -16,7 +16,7 @@ export class Scenario {
   readonly #simulation: Simulation;
   readonly #clients: Client[] = [];
   /** The variables of the file, without prefix; a value of `undefined` stands for a variable that is SENSITIVE. */
-  readonly #file = new Map<string, string | undefined>();
+  readonly #file = new Map<string, string | undefined>([["KEPT", "1"]]);
   readonly #stored = new Map<string, string>();
   readonly #hasLargeValues: boolean;
   #issue: string | undefined;
@@ -193,7 +193,7 @@ export class Scenario {
         ? [`REP_SENSITIVE_${name}`, "hidden"]
         : [`REP_PUBLIC_${name}`, value]
     );
-    variables.push(["REP_SERVER_KEPT", "1"]); // a file that has lost all its variables is rejected
+    variables.push(["REP_SENSITIVE_ALSO_KEPT", "1"]); // a tier that has lost all its variables is rejected
     if (this.#issue === "collision") {
       variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
     }
@@ -319,6 +319,13 @@ export class Scenario {
       }
     }
     for (const client of this.#clients) client.verify(expected);
+    const hidden = simulation.events.filter(({ id, name, value }) =>
+      value !== undefined && !simulation.deleted.has(id) &&
+      this.#file.has(name) && this.#file.get(name) === undefined
+    );
+    for (const { name } of hidden) {
+      simulation.fail(`the log has a value of ${name}, which is SENSITIVE`);
+    }
     simulation.check();
   }
 }

@@ -1,5 +1,6 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
+import { formatValue, formatWord } from "../../config/format_value.ts";
 import type { ManifestSettings } from "../../config/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
 import { isGranted } from "../../values/permissions.ts";
@@ -71,7 +72,9 @@ function rejectFirstWord(word: string): never {
   ]);
   if (suggestion === "") return rejectWord(word);
   throw new UsageError(
-    `Cannot run "${redactUrl(word)}": there is no such command${suggestion}`,
+    `Cannot run ${
+      formatValue(redactUrl(word))
+    }: there is no such command${suggestion}`,
   );
 }
 
@@ -82,7 +85,9 @@ function rejectWord(word: string): never {
     );
   }
   throw new UsageError(
-    `Cannot use "${redactUrl(word)}": expected options only; see --help`,
+    `Cannot use ${
+      formatValue(redactUrl(word))
+    }: expected options only; see --help`,
   );
 }
 
@@ -191,7 +196,7 @@ function checkNegation(word: string, table: FlagTable): string {
 function rejectFlag(arg: string, names: readonly string[]): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
   throw new UsageError(
-    `Cannot use ${flag}: there is no such option; did you mean --${
+    `Cannot use ${formatWord(flag)}: there is no such option; did you mean --${
       closestFlag(flag, names)
     }?`,
   );
@@ -310,7 +315,7 @@ function parse(
   const value = parse(text);
   if (value !== undefined) return value;
   const valid = type === "list" ? `${expected}, separated by commas` : expected;
-  const got = JSON.stringify(redactUrl(text).slice(0, 200));
+  const got = formatValue(redactUrl(text));
   throw new UsageError(`Cannot read ${source}: expected ${valid}, got ${got}`);
 }
 

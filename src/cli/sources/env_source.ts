@@ -1,18 +1,13 @@
 import type { Environment } from "../../config/classify.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
+import { HOW_TO_EMPTY, isEmptied } from "../../config/emptied.ts";
 import { type EnvFile, readEnvFiles } from "../../config/env_file.ts";
 
 /** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;
 /** How often a file is read that changes all the time. */
 const MAX_READS = 10;
-
-const BECAME_EMPTY: Readonly<Record<EnvFile["kind"], string>> = {
-  file:
-    "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it",
-  directory: "expected files, got an empty directory that was not empty before",
-};
 
 /**
  * Env files and directories that are read again and again, possibly while somebody writes them. A variable that
@@ -32,8 +27,8 @@ export class EnvSource {
   /**
    * Reads the variables. Each file overrides the ones before it.
    *
-   * @throws {ConfigurationError} If a file cannot be read, is invalid, has become empty, or does not stay the same for
-   * half a second. Each issue begins with the place.
+   * @throws {ConfigurationError} If a file cannot be read, is invalid, has lost all its variables, or does not stay the
+   * same for half a second. Each issue begins with the place.
    */
   async read(): Promise<Environment> {
     const current = await this.#readStable();
@@ -90,8 +85,11 @@ function emptinessIssues(
   before: EnvFile | undefined,
   after: EnvFile | undefined,
 ): string[] {
-  if (before === undefined || before.isEmpty || !after?.isEmpty) return [];
-  return [`"${where}": ${BECAME_EMPTY[after.kind]}`];
+  const { variables = {} } = before ?? {};
+  if (!isEmptied(variables, after?.variables ?? {})) return [];
+  return [
+    `"${where}": expected variables, as before, got none; ${HOW_TO_EMPTY}`,
+  ];
 }
 
 function unstableIssue(where: string): string {
@@ -114,7 +112,6 @@ function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
 function isSame(a: EnvFile | undefined, b: EnvFile | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   const names = Object.keys(a.variables);
-  return a.isEmpty === b.isEmpty &&
-    names.length === Object.keys(b.variables).length &&
+  return names.length === Object.keys(b.variables).length &&
     names.every((name) => a.variables[name] === b.variables[name]);
 }

@@ -1,4 +1,5 @@
 import type { Environment } from "../../config/classify.ts";
+import { HOW_TO_EMPTY, isEmptied } from "../../config/emptied.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import { OPTION_PREFIX } from "../../config/suspicious_names.ts";
@@ -43,7 +44,7 @@ export function createSources(
   return {
     async variables(): Promise<Environment> {
       const files = await readPaths(envPaths, () => source.read(), clock);
-      environment = readEnvironment();
+      environment = readOwnEnvironment(environment);
       logIneffective(files, environment);
       return { ...files, ...environment };
     },
@@ -57,6 +58,19 @@ export function createSources(
       : async () => (await readManifest(manifest, clock)).text,
     manifestPath: manifest,
   };
+}
+
+/**
+ * Reads the environment of the process again.
+ *
+ * @throws {ConfigurationError} If it has lost all its variables.
+ */
+function readOwnEnvironment(before: Environment): Environment {
+  const environment = readEnvironment();
+  if (!isEmptied(before, environment)) return environment;
+  throw new ConfigurationError([
+    `Cannot use the environment: expected variables, as before, got none; ${HOW_TO_EMPTY}`,
+  ]);
 }
 
 /** Logs once for each name what is set in env files without effect, and would be edited there in vain. */

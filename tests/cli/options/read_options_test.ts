@@ -536,8 +536,8 @@ Deno.test("readOptions() truncates long values in messages", () => {
   assertEquals(
     messageOf(() => optionsOf([`--port=${"9".repeat(10_000)}`])),
     `Cannot read --port: expected an integer from 0 to 65535, got "${
-      "9".repeat(200)
-    }"`,
+      "9".repeat(59)
+    }…`,
   );
 });
 

@@ -150,37 +150,77 @@ Deno.test("EnvSource.read() rejects a file that is different in each of ten read
   assertEquals(await issuesOf(result), [`"${path}": ${detail}`]);
 });
 
-Deno.test("EnvSource.read() rejects a file that became empty, however often it is read", async () => {
-  const detail =
-    "expected text, got an empty file that was not empty before; to remove all variables, leave a comment in it";
-  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\n" });
+const EMPTIED =
+  "expected variables, as before, got none; only a restart removes them all";
+
+/** Texts of a file that has lost its variables: all of it, or their prefixes. */
+const WITHOUT_VARIABLES = [
+  "",
+  "\n \r\n",
+  "# none\n",
+  "PUBLIC_A=1\n",
+  "REP_A=1\n",
+  "REP_GATEWAY_PORT=1\n",
+];
+
+Deno.test("EnvSource.read() rejects a file that has lost all its variables, however often it is read, beside one that has not", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_PUBLIC_A=1\n",
+    "secrets.env": "REP_SERVER_S=1\n",
+  });
   const path = directory.at("app.env");
-  const source = await openSource(path);
-  for (const empty of ["", "\n \r\n"]) {
-    await directory.write("app.env", empty);
+  const source = await openSource(path, directory.at("secrets.env"));
+  for (const text of WITHOUT_VARIABLES) {
+    await directory.write("app.env", text);
     const { result } = await source.beginRead();
     await source.clock.tick(500);
-    assertEquals(await issuesOf(result), [`"${path}": ${detail}`]);
+    assertEquals(await issuesOf(result), [`"${path}": ${EMPTIED}`], text);
   }
+  const afterRestart = await openSource(path, directory.at("secrets.env"));
+  assertEquals(await afterRestart.readAtOnce(), {
+    REP_GATEWAY_PORT: "1",
+    REP_SERVER_S: "1",
+  });
+});
+
+Deno.test("EnvSource.read() rejects a file that has lost all its variables, although another one has the same", async () => {
+  await using directory = await TempDirectory.make({
+    "base.env": "REP_PUBLIC_A=1\n",
+    "own.env": "REP_PUBLIC_A=2\n",
+  });
+  const own = directory.at("own.env");
+  const source = await openSource(directory.at("base.env"), own);
+  await directory.write("own.env", "# none\n");
+  const { result } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await issuesOf(result), [`"${own}": ${EMPTIED}`]);
+});
+
+Deno.test("EnvSource.read() accepts a file whose last variable without effect is removed", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_GATEWAY_PORT=1\n",
+  });
+  const source = await openSource(directory.at("app.env"));
   await directory.write("app.env", "# none\n");
   const { result } = await source.beginRead();
   await source.clock.tick(500);
   assertEquals(await result, {});
 });
 
-Deno.test("EnvSource.read() rejects a directory that became empty", async () => {
+Deno.test("EnvSource.read() rejects a directory that has lost all its variables, whether or not it has other files", async () => {
   await using directory = await TempDirectory.make();
   await Deno.mkdir(directory.at("mount"));
-  await directory.write("mount/REP_A", "1");
+  await directory.write("mount/REP_PUBLIC_A", "1");
   const source = await openSource(directory.at("mount"));
-  await Deno.remove(directory.at("mount/REP_A"));
-  const { result } = await source.beginRead();
-  await source.clock.tick(500);
-  const detail =
-    "expected files, got an empty directory that was not empty before";
-  assertEquals(await issuesOf(result), [
-    `"${directory.at("mount")}": ${detail}`,
-  ]);
+  await Deno.remove(directory.at("mount/REP_PUBLIC_A"));
+  for (const other of [undefined, "README"]) {
+    if (other !== undefined) await directory.write(`mount/${other}`, "");
+    const { result } = await source.beginRead();
+    await source.clock.tick(500);
+    assertEquals(await issuesOf(result), [
+      `"${directory.at("mount")}": ${EMPTIED}`,
+    ]);
+  }
 });
 
 Deno.test("EnvSource.read() accepts a file that is empty from the beginning", async () => {
@@ -234,8 +274,8 @@ Deno.test("EnvSource.read() returns no deletion while a variable moves from one 
 
 Deno.test("EnvSource.read() reports the issues of all files in their order, and changes nothing", async () => {
   await using directory = await TempDirectory.make({
-    "a.env": "REP_A=1\n",
-    "b.env": "REP_B=2\n",
+    "a.env": "REP_PUBLIC_A=1\n",
+    "b.env": "REP_PUBLIC_B=2\n",
   });
   const [a, b] = [directory.at("a.env"), directory.at("b.env")];
   const source = await openSource(a, b);
@@ -247,7 +287,7 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
     `"${b}": ${detail}`,
   ]);
   await directory.write("a.env", "");
-  await directory.write("b.env", "REP_B=2\n");
+  await directory.write("b.env", "REP_PUBLIC_B=2\n");
   const { result } = await source.beginRead();
   await source.clock.tick(500);
   assertEquals((await issuesOf(result)).map((issue) => issue.split(": ")[0]), [

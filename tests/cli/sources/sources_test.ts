@@ -331,6 +331,57 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
   }
 });
 
+Deno.test("an env file that has lost all its variables is rejected beside another one: nothing is deleted, and the log has an error", async () => {
+  const files = {
+    "app.env": "REP_PUBLIC_SRC_A=1\n",
+    "secrets.env": "REP_SERVER_SRC_S=1\n",
+  };
+  await using directory = await TempDirectory.make(files);
+  const paths = Object.keys(files).map((name) => directory.at(name));
+  const clock = new WatchedClock();
+  const { variables } = createSources(options({ "env-file": paths }), {
+    clock,
+    log: silentLog,
+  });
+  await using service = await setUp({}, { variables });
+  await directory.write("app.env", "# to be filled\n");
+  const reload = assertRejects(
+    () => service.gateway.reload(),
+    ConfigurationError,
+  );
+  await clock.waits(2); // one of them is the deadline of reading
+  await clock.tick(500);
+  const { issues } = await reload;
+  assertEquals(issues, [
+    `Cannot read --env-file "${
+      paths[0]
+    }": expected variables, as before, got none; only a restart removes them all`,
+  ]);
+  const changes = service.lines.filter(({ msg, level }) =>
+    msg === "rep.config.changed" || level === "ERROR"
+  );
+  assertEquals(
+    changes.map(({ msg, key, action }) => [msg, key, action]),
+    [
+      ["rep.config.changed", "SRC_A", "update"],
+      ["rep.config.rejected", undefined, undefined],
+    ],
+  );
+});
+
+Deno.test("createSources() rejects an environment that has lost all its variables", async () => {
+  const { variables } = createSources(options({}), CONTEXT);
+  await withVariable("REP_PUBLIC_SRC_A", "1", async () => {
+    assertEquals((await variables()).REP_PUBLIC_SRC_A, "1");
+  });
+  for (let reads = 0; reads < 2; reads++) {
+    assertEquals(
+      await messageOf(variables()),
+      "Cannot use the environment: expected variables, as before, got none; only a restart removes them all",
+    );
+  }
+});
+
 const encoder = new TextEncoder();
 
 /** What env files were seen to contain while they were written, or after somebody made a mistake. */

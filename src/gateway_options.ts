@@ -23,6 +23,7 @@ import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
 import { type Clock, systemClock } from "./values/clock.ts";
 import { OptionError } from "./values/option_error.ts";
 import { redactUrl } from "./values/redact_url.ts";
+import { EXPECTED_GLOBS, isGlob } from "./values/globs.ts";
 import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
@@ -105,6 +106,14 @@ export interface GatewayOptions {
    * @default {67_108_864}
    */
   staticCacheBytes?: number;
+  /**
+   * Globs of the files in `staticDir` that never change, relative to it, such as `assets/*` for Vite, which puts a hash of
+   * the content into each name there. Browsers and caches keep them for a year without asking again. `*` matches within
+   * a name, `**` any directories. Pages always have to be revalidated.
+   *
+   * @default {[]}
+   */
+  immutable?: readonly string[];
   /**
    * Files and directories that are never served from `staticDir`, by whatever name or link, such as the file of the
    * store. A function is called once a second, while files are requested.
@@ -239,6 +248,7 @@ export function resolveOptions(options: GatewayOptions) {
     /** Without a slash at its end: an empty string if everything is served under `/`. */
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
+    immutable: checkGlobs(options.immutable ?? []),
     neverServed: () => resolveSource(options.neverServed ?? []),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
@@ -375,6 +385,16 @@ function checkHosts(hosts: readonly string[]): readonly string[] {
 }
 
 const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
+
+function checkGlobs(globs: readonly string[]): readonly string[] {
+  const invalid = globs.find((glob) => !isGlob(glob));
+  if (invalid === undefined) return globs;
+  throw new RangeError(
+    `Cannot use immutable: expected ${EXPECTED_GLOBS}, got ${
+      formatValue(invalid)
+    }`,
+  );
+}
 
 function checkBasePath(basePath: string): string {
   const path = parseBasePath(basePath);

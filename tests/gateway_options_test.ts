@@ -82,7 +82,7 @@ Deno.test("GatewayOptions documents the defaults that resolveOptions() applies",
       [name, JSON.stringify(applied[name]) ?? "undefined"] as const
     ),
   );
-  assertEquals(documented.length, 23);
+  assertEquals(documented.length, 24);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -135,6 +135,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   preserveHost: true,
   staticDir: "dist",
   staticCacheBytes: 1_000_000,
+  immutable: ["assets/*"],
   maxTransfers: 7,
   rejectWebsockets: true,
   upstreamTimeoutMs: 30_001,
@@ -328,6 +329,15 @@ Deno.test("resolveOptions() names the range for a number of streams that is infi
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got Infinity",
     "Cannot use maxStreams: expected an integer from 1 to 1000000, got 1.5",
   ]);
+});
+
+Deno.test("resolveOptions() rejects globs of immutable files that match no path in the directory", () => {
+  for (const glob of ["", "/assets/*", "./assets/*", "../*"]) {
+    assertEquals(
+      messageOf({ immutable: ["assets/*", glob] }),
+      `Cannot use immutable: expected globs of paths in the directory, such as assets/*, got "${glob}"`,
+    );
+  }
 });
 
 Deno.test("resolveOptions() rejects allowedHosts that are not hosts", () => {

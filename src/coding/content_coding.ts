@@ -56,12 +56,11 @@ export function preferredCoding<T extends string>(
 function parseWeights(accepted: string): Map<string, number> {
   const weights = new Map<string, number>();
   for (const item of accepted.toLowerCase().split(",")) {
-    const semicolon = item.indexOf(";");
-    if (semicolon === -1) weights.set(item.trim(), 1);
-    else {weights.set(
-        item.slice(0, semicolon).trim(),
-        parseWeight(item.slice(semicolon + 1)),
-      );}
+    const [coding = "", ...parameters] = item.split(";");
+    const weight = parameters.length === 0
+      ? 1
+      : parseWeight(parameters.join(";"));
+    weights.set(coding.trim(), weight);
   }
   return weights;
 }

@@ -19,9 +19,13 @@ const OTHER_TYPES: ReadonlySet<string> = new Set([
   "image/x-icon",
 ]);
 
-/** Returns whether to compress content of this type, such as `text/css; charset=UTF-8`, and size in bytes. */
+/** Returns whether content of this type, such as `text/css; charset=UTF-8`, becomes smaller. */
+export function isCompressibleType(type: string): boolean {
+  const [essence = ""] = type.toLowerCase().split(";", 1);
+  return TEXT_TYPE.test(essence.trim()) || OTHER_TYPES.has(essence.trim());
+}
+
+/** Returns whether to compress content of this type, and size in bytes. */
 export function isCompressible(type: string, size: number): boolean {
-  const essence = type.toLowerCase().split(";", 1).join().trim();
-  return size >= MIN_BYTES &&
-    (TEXT_TYPE.test(essence) || OTHER_TYPES.has(essence));
+  return size >= MIN_BYTES && isCompressibleType(type);
 }

@@ -1,5 +1,5 @@
-import { ifNoneMatchFails, type Validators } from "../http/preconditions.ts";
-import type { ByteRange } from "./byte_range.ts";
+import { ifNoneMatchFails } from "../http/preconditions.ts";
+import type { Representation, StreamedBody } from "../http/send.ts";
 import type { Compressor } from "./compressor.ts";
 import {
   type Coding,
@@ -7,40 +7,7 @@ import {
   type CompressorCoding,
   preferredCoding,
 } from "./content_coding.ts";
-import { fastestBody } from "./fastest_body.ts";
 import { isCompressible } from "./is_compressible.ts";
-
-/** A resource in one content coding, with everything that a response needs. */
-export interface Representation {
-  /** Whether it is HTML with the configuration, or a fragment of such a page. */
-  readonly isPage: boolean;
-  /** @default {200} */
-  readonly status?: number;
-  readonly statusText?: string;
-  /** The headers of a complete response. */
-  readonly headers: Headers | Readonly<Record<string, string>>;
-  readonly validators: Validators;
-  readonly body: Body;
-}
-
-/** The body of a complete response. A string has ASCII characters only. */
-export type Body = string | Uint8Array<ArrayBuffer> | StreamedBody;
-
-/** A body that is not in memory. One of its functions is called, once for each response. */
-export interface StreamedBody {
-  /** In bytes; `undefined` if it is not known before it is read. */
-  readonly length: number | undefined;
-  /** Returns all bytes, or those of a range. */
-  read(range?: ByteRange): BodyContent | Promise<BodyContent>;
-  /** Frees what the body needs. */
-  cancel(): void;
-}
-
-/** What is read of a body. */
-export type BodyContent =
-  | ReadableStream<Uint8Array>
-  | Uint8Array<ArrayBuffer>
-  | null;
 
 /** The content coding of a representation; `identity` means none. */
 export type RepresentationCoding = Coding["name"] | "identity";
@@ -69,17 +36,14 @@ export class Representations {
   /** What all representations take in memory at most, in bytes: what is compressed is smaller. */
   readonly maxBytes: number;
   readonly #resource: Resource;
+  readonly #body: CodedBody["body"];
   readonly #original: Representation;
   readonly #variants = new Map<
     RepresentationCoding,
     Representation | "pending"
   >();
+  /** The codings that a client may get, or that may be made for it. */
   #codings: readonly RepresentationCoding[];
-  /** The last header, and what was selected for it: most browsers send the same one. */
-  #last: {
-    readonly accepted: string | null;
-    readonly coding: RepresentationCoding | undefined;
-  } | undefined;
 
   /** @param variants Compressed variants that exist already. If there are any, none is made. */
   constructor(
@@ -87,21 +51,23 @@ export class Representations {
     original: CodedBody,
     variants: readonly CodedBody[] = [],
   ) {
+    const bytes = bytesOf(original);
+    const type = resource.headers["content-type"] ?? "";
     const isCompressed = variants.length === 0 &&
-      isWorthCompressing(resource, original);
+      resource.compressor !== undefined && isCompressible(type, bytes);
     this.#resource = resource;
+    this.#body = original.body;
     this.#codings = isCompressed
       ? COMPRESSOR_CODINGS
       : variants.map(({ coding }) => coding);
     this.#original = this.#represent(original);
+    this.maxBytes = isCompressed
+      ? bytes * (1 + COMPRESSOR_CODINGS.length)
+      : bytes;
     for (const variant of variants) {
       this.#variants.set(variant.coding, this.#represent(variant));
+      this.maxBytes += bytesOf(variant);
     }
-    const made = isCompressed ? COMPRESSOR_CODINGS.length : 0;
-    this.maxBytes = variants.reduce(
-      (sum, { body }) => sum + bytesOf(body),
-      bytesOf(original.body) * (1 + made),
-    );
   }
 
   /**
@@ -109,89 +75,61 @@ export class Representations {
    * available in a coding by now.
    */
   select(headers: Headers): Representation {
-    if (this.#codings.length === 0) return this.#original;
-    const variant = this.#variantFor(headers.get("accept-encoding"));
-    if (variant === undefined) return this.#original;
+    const accepted = headers.get("accept-encoding");
+    const coding = preferredCoding(accepted, this.#codings);
+    if (coding === undefined) return this.#original;
+    const variant = this.#variants.get(coding);
+    if (variant === undefined) this.#compress(coding as CompressorCoding);
+    if (variant === undefined || variant === "pending") return this.#original;
     const hasOriginal = !ifNoneMatchFails(headers, variant.validators.etag) &&
       ifNoneMatchFails(headers, this.#original.validators.etag);
     return hasOriginal ? this.#original : variant;
   }
 
   #represent({ coding, body, etag: own }: CodedBody): Representation {
-    const { isPage, headers, lastModified } = this.#resource;
+    const { isPage, headers: common, lastModified } = this.#resource;
+    const headers: Record<string, string> = { ...common };
     const etag = codedEtag(own, coding);
-    const all = {
-      ...headers,
-      ...(etag ? { etag } : {}),
-      ...(this.#codings.length > 0
-        ? { vary: ["Accept-Encoding", headers.vary].filter(Boolean).join(", ") }
-        : {}),
-      ...(coding === "identity" ? {} : { "content-encoding": coding }),
-      ...(body.length === undefined
-        ? {}
-        : { "content-length": `${body.length}` }),
-    };
-    const fastest = body instanceof Uint8Array ? fastestBody(body) : body;
-    return {
-      isPage,
-      headers: all,
-      validators: { etag, lastModified },
-      body: fastest,
-    };
+    if (etag !== undefined) headers["etag"] = etag;
+    if (this.#codings.length > 0) {
+      headers["vary"] = common["vary"] === undefined
+        ? "Accept-Encoding"
+        : `Accept-Encoding, ${common["vary"]}`;
+    }
+    if (coding !== "identity") headers["content-encoding"] = coding;
+    if (body.length !== undefined) headers["content-length"] = `${body.length}`;
+    return { isPage, headers, validators: { etag, lastModified }, body };
   }
 
-  #variantFor(accepted: string | null): Representation | undefined {
-    if (this.#last?.accepted !== accepted) {
-      this.#last = {
-        accepted,
-        coding: preferredCoding(accepted, this.#codings),
-      };
-    }
-    const { coding } = this.#last;
-    if (coding === undefined) return undefined;
-    const variant = this.#variants.get(coding);
-    if (variant === undefined && this.#resource.compressor?.isBusy === false) {
-      void this.#add(coding as CompressorCoding);
-    }
-    return variant === "pending" ? undefined : variant;
-  }
-
-  async #add(coding: CompressorCoding): Promise<void> {
+  /** Later, if much is waiting already. */
+  #compress(coding: CompressorCoding): void {
+    const { compressor } = this.#resource;
+    if (compressor === undefined || compressor.isBusy) return;
+    if (!(this.#body instanceof Uint8Array)) return;
     this.#variants.set(coding, "pending");
-    const { body, validators: { etag } } = this.#original;
-    const bytes = typeof body === "string"
-      ? new TextEncoder().encode(body)
-      : body as Uint8Array<ArrayBuffer>;
-    const compressing = this.#resource.compressor?.compress(bytes, coding);
-    const compressed = await compressing?.catch(() => undefined); // the original can still be sent
-    this.#last = undefined;
-    if (compressed === undefined) {
-      return void (this.#codings = this.#codings.filter((other) =>
-        other !== coding
-      ));
-    }
-    const isStrong = etag?.startsWith('"'); // that of a page is weak, and stays
-    this.#variants.set(
-      coding,
-      this.#represent({
-        coding,
-        ...compressed,
-        etag: isStrong ? compressed.etag : etag,
-      }),
-    );
+    void compressor.compress(this.#body, coding)
+      .catch(() => undefined) // the original can still be sent
+      .then((compressed) => this.#add(coding, compressed));
   }
-}
 
-function isWorthCompressing(
-  { compressor, headers }: Resource,
-  { body }: CodedBody,
-): boolean {
-  return compressor !== undefined &&
-    isCompressible(headers["content-type"] ?? "", bytesOf(body));
+  #add(
+    coding: CompressorCoding,
+    compressed: Omit<CodedBody, "coding"> | undefined,
+  ): void {
+    if (compressed === undefined) {
+      this.#codings = this.#codings.filter((other) => other !== coding);
+      return;
+    }
+    const { etag: original } = this.#original.validators;
+    const isWeak = original?.startsWith("W/"); // that of a page, which stays, or none
+    const etag = original === undefined || isWeak ? original : compressed.etag;
+    const { body } = compressed;
+    this.#variants.set(coding, this.#represent({ coding, body, etag }));
+  }
 }
 
 /** Returns how many bytes of a body are in memory. */
-function bytesOf(body: CodedBody["body"]): number {
+function bytesOf({ body }: CodedBody): number {
   return body instanceof Uint8Array ? body.length : 0;
 }
 

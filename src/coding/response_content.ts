@@ -1,4 +1,4 @@
-import type { BodyContent } from "./representations.ts";
+import type { BodyContent } from "../http/send.ts";
 
 /**
  * A response that is not created yet, or a `Response`. Deno 2.9 copies the body and the headers of a `Response` when it

@@ -9,7 +9,7 @@ export interface Content {
     request: Request,
     context: RequestContext,
     getConfigScript: GetConfigScript,
-  ): Response | Promise<Response>;
+  ): Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
   drain?(): Promise<void>;
   /** Resolves when no proxied WebSocket is open. @default {there are none} */
@@ -46,16 +46,18 @@ async function openDirectory(
   directory: string,
   options: ContentOptions,
 ): Promise<Content> {
-  const { staticCacheBytes: cacheBytes, ...others } = options;
-  const [{ StaticContent }, { Compressor }] = await Promise.all([
-    import("./static/static_content.ts"),
-    import("../coding/compressor.ts"),
-  ]);
-  return await StaticContent.open({
-    ...others,
+  const { openStaticContent } = await import("./static/static_content.ts");
+  const { Compressor } = await import("../coding/compressor.ts");
+  return await openStaticContent({
     directory,
-    cacheBytes,
+    basePath: options.basePath,
+    cacheBytes: options.staticCacheBytes,
+    immutable: options.immutable,
+    neverServed: options.neverServed,
+    maxTransfers: options.maxTransfers,
     compressor: new Compressor(),
+    clock: options.clock,
+    log: options.log,
   });
 }
 

@@ -7,6 +7,8 @@ export interface ContentOptions {
   staticDir: string | undefined;
   /** How many bytes of files are kept in memory. */
   staticCacheBytes: number;
+  /** Globs of the files in the directory that never change. */
+  immutable: readonly string[];
   /** Returns the paths of files and directories that are never served from the directory. */
   neverServed: () => Promise<readonly string[]>;
   upstream: URL | undefined;

@@ -12,7 +12,7 @@ export interface ConfigScript {
 }
 
 /** Returns the config script for a page. */
-export type GetConfigScript = () => ConfigScript | Promise<ConfigScript>;
+export type GetConfigScript = () => Promise<ConfigScript>;
 
 const encoder = new TextEncoder();
 

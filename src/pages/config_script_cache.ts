@@ -34,32 +34,21 @@ interface CacheKey extends PageConfiguration {
  */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
-  #cached:
-    | { key: CacheKey; script: ConfigScript | Promise<ConfigScript> }
-    | undefined;
+  #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
 
   constructor(options: ConfigScriptCacheOptions) {
     this.#options = options;
   }
 
-  /** Returns the config script for a page that is sent now: a promise only until it is rendered. */
-  get(): ConfigScript | Promise<ConfigScript> {
+  /** Returns the config script for a page that is sent now. */
+  async get(): Promise<ConfigScript> {
     const { snapshot, cursor } = this.#options.activeConfiguration();
     const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
-    if (this.#cached === undefined || !isSame(this.#cached.key, key)) {
-      return this.#renderAndKeep(key);
-    }
-    this.#cached.key = key; // the next comparison is with the same snapshot
-    return this.#cached.script;
-  }
-
-  async #renderAndKeep(key: CacheKey): Promise<ConfigScript> {
-    const script = this.#render(key);
-    const cached = this.#cached = {
-      key,
-      script: script as ConfigScript | Promise<ConfigScript>,
-    };
-    return cached.script = await script;
+    const isCurrent = this.#cached !== undefined &&
+      isSame(this.#cached.key, key);
+    const script = isCurrent ? this.#cached!.script : this.#render(key);
+    this.#cached = { key, script }; // the next comparison is with the same snapshot
+    return await script;
   }
 
   async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {

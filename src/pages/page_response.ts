@@ -1,17 +1,16 @@
 import { isEncoded } from "../coding/content_coding.ts";
-import type {
-  BodyContent,
-  CodedBody,
-  Representation,
-  StreamedBody,
-} from "../coding/representations.ts";
+import type { CodedBody } from "../coding/representations.ts";
 import {
   createResponse,
   type ResponseContent,
 } from "../coding/response_content.ts";
-import { send, type SendRequest } from "../coding/send.ts";
+import {
+  type Representation,
+  send,
+  type SendRequest,
+  type StreamedBody,
+} from "../http/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
-import { andThen } from "../values/and_then.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
 import { injectScript, insertScript } from "./inject_script.ts";
 import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
@@ -70,15 +69,13 @@ export function withScript(
 ): CodedBody["body"] {
   const warn = () => warnOfEncoding(log);
   if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
-  const insert = (content: BodyContent) =>
-    content instanceof Uint8Array
+  const read = async () => {
+    const content = await body.read();
+    return content instanceof Uint8Array
       ? insertScript(content, bytes, warn)
       : injectScript(content ?? new Blob([]).stream(), bytes, warn);
-  return {
-    ...body,
-    length: undefined,
-    read: () => andThen(body.read(), insert),
   };
+  return { length: undefined, read, cancel: () => body.cancel() };
 }
 
 /** Logs that a page in UTF-16 has no script. */
@@ -125,10 +122,10 @@ function representationOf(
 }
 
 function bodyOf({ body }: ResponseContent): StreamedBody {
-  const cancel = () => {
+  function cancel() {
     if (body instanceof ReadableStream) void body.cancel().catch(() => {}); // it has failed already
-  };
-  return { length: undefined, read: () => body, cancel };
+  }
+  return { length: undefined, read: () => Promise.resolve(body), cancel };
 }
 
 /** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */

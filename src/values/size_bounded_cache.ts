@@ -43,4 +43,10 @@ export class SizeBoundedCache<V> {
     this.#size -= this.#entries.get(key)?.size ?? 0;
     this.#entries.delete(key);
   }
+
+  /** Removes all keys. */
+  clear(): void {
+    this.#entries.clear();
+    this.#size = 0;
+  }
 }

@@ -22,7 +22,11 @@ function contentOf(
 }
 
 const ORIGINAL = contentOf("identity", 2_000);
-const STREAMED = { length: 2_000_000, read: () => null, cancel() {} };
+const STREAMED = {
+  length: 2_000_000,
+  read: () => Promise.resolve(null),
+  cancel() {},
+};
 
 /** A compressor with a result of 500 bytes, or another one. */
 function compressorWith(

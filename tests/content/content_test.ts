@@ -26,6 +26,7 @@ function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
     staticCacheBytes: 1_000_000,
     neverServed: () => Promise.resolve([]),
     upstream: undefined,
+    immutable: [],
     basePath: "",
     preserveHost: false,
     upstreamTimeoutMs: 1_000,
@@ -63,7 +64,7 @@ Deno.test("drain() of an upstream waits for a body, and close() ends it", async 
   const response = await content?.respond(
     new Request("http://gateway.test/"),
     CONTEXT,
-    () => SCRIPT,
+    () => Promise.resolve(SCRIPT),
   );
   let isDrained = false;
   const drained = content?.drain?.().then(() => isDrained = true);

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../src/coding/compressor.ts";
-import { send } from "../../src/coding/send.ts";
+import { send } from "../../src/http/send.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { HtmlFile } from "../../src/pages/html_file.ts";
 import { isFragmentRequest } from "../../src/pages/page_caching.ts";
@@ -58,7 +58,7 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
       const representations = file.represent(
         isFragmentRequest(request.headers) ? undefined : script,
       );
-      return send(request, representations.select(request.headers)) as Response;
+      return send(request, representations.select(request.headers));
     },
     async compressed() {
       await compressor.idle();
@@ -97,7 +97,7 @@ for (
           await injectPage(
             original,
             { method, headers: new Headers(headers) },
-            () => script,
+            () => Promise.resolve(script),
           ),
         );
         const { headers: { "content-length": length, ...others }, ...rest } =
@@ -121,7 +121,7 @@ Deno.test("HtmlFile makes a page for each config script", async () => {
   const { get } = setUp(SMALL);
   for (let i = 0; i < 3; i++) {
     assertEquals(
-      await get().text(),
+      await (await get()).text(),
       SMALL.replace("</head>", "<SCRIPT></head>"),
     );
   }
@@ -130,7 +130,7 @@ Deno.test("HtmlFile makes a page for each config script", async () => {
     bytes: new TextEncoder().encode("<OTHER SCRIPT>"),
     revision: "r2",
   };
-  const response = get({}, other);
+  const response = await get({}, other);
   assertEquals(response.headers.get("etag"), 'W/"rep-r2-%22a%22"');
   assertEquals(
     await response.text(),
@@ -229,6 +229,8 @@ Deno.test("HtmlFile compresses a fragment, with the strong entity tag of the com
 
 Deno.test("HtmlFile logs once for each config script that a page in UTF-16 has none", async () => {
   const { get, lines } = setUp(Uint8Array.of(0xff, 0xfe, 0x3c, 0));
-  for (let i = 0; i < 3; i++) assertEquals((await get().bytes()).length, 4);
+  for (let i = 0; i < 3; i++) {
+    assertEquals((await (await get()).bytes()).length, 4);
+  }
   assertEquals(lines.map(({ msg }) => msg), ["rep.page.not_injected"]);
 });

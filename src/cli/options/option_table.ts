@@ -10,6 +10,7 @@ import { WINDOW_MS } from "../../keys/sliding_window.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
 import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
 import { formatDuration, parseDuration } from "../../values/duration.ts";
+import { EXPECTED_GLOBS, isGlob } from "../../values/globs.ts";
 import { parseUpstream } from "../../values/upstream_url.ts";
 
 /** An option of the command, wherever it is set. */
@@ -229,6 +230,13 @@ export const GROUPS = {
     "static-cache": {
       ...byteSize(NUMBER_OPTIONS.staticCacheBytes),
       help: "Memory for static files and pages; 0 turns caching off",
+    },
+    "immutable": {
+      ...list("GLOB,…", {
+        expected: EXPECTED_GLOBS,
+        parseItem: (item) => isGlob(item) ? item : undefined,
+      }),
+      help: "Static files that never change, such as assets/* for Vite",
     },
     "upstream": {
       ...upstream(),

@@ -17,6 +17,7 @@ export function toGatewayOptions(
     basePath: options["base-path"],
     preserveHost: options["preserve-host"],
     staticCacheBytes: options["static-cache"],
+    immutable: options.immutable,
     upstreamTimeoutMs: options["upstream-timeout"],
     maxTransfers: options["max-transfers"],
     rejectWebsockets: options["reject-websockets"],

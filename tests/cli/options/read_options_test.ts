@@ -45,6 +45,7 @@ const DEFAULTS: CommandOptions = {
   "base-path": "",
   "static-dir": undefined,
   "static-cache": 67_108_864,
+  "immutable": [],
   "upstream": undefined,
   "preserve-host": false,
   "upstream-timeout": 30_000,
@@ -158,6 +159,14 @@ const VALUES: {
     [["0", 0], ["64MiB", 67_108_864]],
     "a size from 0 to 64GiB, such as 64MiB",
     ["", "65GiB", "1TiB", "-1", "64MB"],
+  ],
+  "immutable": [
+    [
+      ["assets/*", ["assets/*"]],
+      ["assets/*.{js,css}, fonts/**", ["assets/*.{js,css}", "fonts/**"]],
+    ],
+    "globs of paths in the directory, such as assets/*, separated by commas",
+    ["", "/assets/*", "./assets/*", "assets/*,../*", "a\0b"],
   ],
   "upstream": [
     [

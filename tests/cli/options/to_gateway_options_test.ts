@@ -52,6 +52,7 @@ const CASES: {
   basePath: ["--base-path=/app/", "/app"],
   preserveHost: ["--preserve-host", true],
   staticCacheBytes: ["--static-cache=1MiB", 1_048_576],
+  immutable: ["--immutable=assets/*,logo.svg", ["assets/*", "logo.svg"]],
   staticDir: ["--static-dir=dist", "dist"],
   upstream: [
     "--upstream=127.0.0.1:3000/base",

@@ -1,5 +1,8 @@
 import { Compressor } from "../../../src/coding/compressor.ts";
-import { StaticContent } from "../../../src/content/static/static_content.ts";
+import {
+  openStaticContent,
+  type StaticContent,
+} from "../../../src/content/static/static_content.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
 import type { RouteContext } from "../../../src/http/routes.ts";
@@ -20,6 +23,7 @@ interface TestContentOptions {
   clock?: Clock;
   log?: Log;
   compressor?: Compressor;
+  immutable?: readonly string[];
   maxTransfers?: number;
   neverServed?: () => Promise<readonly string[]>;
 }
@@ -28,20 +32,21 @@ interface TestContentOptions {
 export function openContent(
   options: TestContentOptions,
 ): Promise<StaticContent> {
-  const defaults = {
-    cacheBytes: 67_108_864,
-    clock: systemClock,
-    log: silentLog,
-    compressor: new Compressor(),
-  };
-  const { maxTransfers = 100, neverServed = () => Promise.resolve([]) } =
+  const { cacheBytes = 67_108_864, immutable = [], maxTransfers = 100 } =
     options;
-  return StaticContent.open({
-    ...defaults,
+  const { clock = systemClock, log = silentLog } = options;
+  const { compressor = new Compressor() } = options;
+  const { neverServed = () => Promise.resolve([]) } = options;
+  return openStaticContent({
+    directory: options.directory,
     basePath: "",
-    ...options,
-    maxTransfers,
+    cacheBytes,
+    immutable,
     neverServed,
+    maxTransfers,
+    compressor,
+    clock,
+    log,
   });
 }
 
@@ -56,8 +61,9 @@ export function respondWith(
   content: StaticContent,
   request: Request,
   script: ConfigScript = NO_SCRIPT,
-): Response | Promise<Response> {
-  return content.respond(request, contextOf(request), () => script);
+): Promise<Response> {
+  const getConfigScript = () => Promise.resolve(script);
+  return content.respond(request, contextOf(request), getConfigScript);
 }
 
 /** Responds to a request as the gateway does, with a response for a problem. */

@@ -3,7 +3,7 @@ import {
   type FilePath,
   mayBeRoute,
   parseFilePath,
-} from "../../../src/content/static/file_path.ts";
+} from "../../../src/content/static/static_content.ts";
 import { METRICS_PATH } from "../../../src/endpoints/metrics.ts";
 import { LIVE_PATH, READY_PATH } from "../../../src/endpoints/probes.ts";
 import { Problem } from "../../../src/http/problem.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { contentType } from "@std/media-types/content-type";
-import { mediaTypeOf } from "../../../src/content/static/media_type.ts";
+import { mediaTypeOf } from "../../../src/content/static/static_content.ts";
 
 /** Every extension that could be a page's, and some that could not. */
 const EXTENSIONS = [

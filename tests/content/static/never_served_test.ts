@@ -177,3 +177,61 @@ Deno.test("neverServed: a start with files in the directory logs a warning that 
     ],
   );
 });
+
+Deno.test("neverServed: a file that a link to another directory will make one of them is not served before it does", async () => {
+  await using site = await serve({
+    "c1/app.env": "secret",
+    "c2/app.env": "secret",
+  }, ["config/app.env"]);
+  await Deno.symlink("c1", site.directory.at("config"));
+  site.clock.pass(1_000);
+  const paths = ["/config/app.env", "/c1/app.env", "/c2/app.env"];
+  const statuses = () => Promise.all(paths.map((path) => site.read(path)));
+  assertEquals(await statuses(), ["404", "404", "404"]);
+});
+
+Deno.test("neverServed: a hard link to a file that was replaced is not served, but a new file with its inode is", async () => {
+  await using site = await serve({ "app.env": "secret" }, ["app.env"]);
+  const { directory } = site;
+  await Deno.link(directory.at("app.env"), directory.at("hard.txt"));
+  for (let version = 1; version <= 3; version++) {
+    await directory.write("new", `secret ${version}`);
+    await Deno.rename(directory.at("new"), directory.at("app.env"));
+    site.clock.pass(1_000);
+    assertEquals(await site.read("/hard.txt"), "404");
+  }
+  const { ino } = await Deno.stat(directory.at("hard.txt"));
+  await Deno.remove(directory.at("hard.txt"));
+  const names: string[] = [];
+  for (let i = 0; i < 1_000; i++) {
+    const name = `file${i}.txt`;
+    await directory.write(name, name);
+    names.push(name);
+    if ((await Deno.stat(directory.at(name))).ino === ino) break;
+  }
+  const last = names.at(-1) ?? "";
+  assertEquals((await Deno.stat(directory.at(last))).ino, ino);
+  site.clock.pass(1_000);
+  assertEquals(await site.read(`/${last}`), last);
+});
+
+const BACKUPS = [
+  "app.env~",
+  "app.env.bak",
+  "app.env.2026-11-22",
+  "app.env.gz",
+  "app.env (1)",
+  "docs/app.env",
+];
+const OTHER_FILES = ["app.environment", "my-app.env.txt", "app.js", "rep.yaml"];
+
+Deno.test("neverServed: a backup of a file in the directory is not served, by its name", async () => {
+  const names = [...BACKUPS, ...OTHER_FILES];
+  const files = Object.fromEntries(names.map((name) => [name, name]));
+  await using site = await serve(
+    { "app.env": "secret", ...files },
+    ["app.env", "../elsewhere/rep.yaml"],
+  );
+  const read = await Promise.all(names.map((name) => site.read(`/${name}`)));
+  assertEquals(read, [...BACKUPS.map(() => "404"), ...OTHER_FILES]);
+});

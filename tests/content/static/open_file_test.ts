@@ -1,21 +1,18 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import type { StreamedBody } from "../../../src/coding/representations.ts";
-import { lookAt } from "../../../src/content/static/look.ts";
-import {
-  type FilePlace,
-  readFile,
-} from "../../../src/content/static/open_file.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { answerWith, openContent } from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
-/** A directory `site` with a file, next to a directory `outside`. */
+/** A directory `site` with two files, next to a directory `outside`. */
 interface Site extends AsyncDisposable {
   root: string;
   outside: string;
 }
+
+/** Larger than what is read into memory. */
+const LARGE = "inside".repeat(200_000);
 
 async function makeSite(): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
@@ -24,7 +21,10 @@ async function makeSite(): Promise<Site> {
     await Deno.mkdir(directory);
   }
   await Deno.writeTextFile(join(root, "docs/file.txt"), "inside");
-  await Deno.writeTextFile(join(outside, "file.txt"), "secret");
+  await Deno.writeTextFile(join(root, "docs/large.txt"), LARGE);
+  for (const name of ["file.txt", "large.txt"]) {
+    await Deno.writeTextFile(join(outside, name), "secret");
+  }
   return {
     root,
     outside,
@@ -32,127 +32,139 @@ async function makeSite(): Promise<Site> {
   };
 }
 
-/** Looks at a file in a site. */
-async function look({ root }: Site, name: string): Promise<FilePlace> {
-  return { ...await lookAt(join(root, name)), root, coding: "identity" };
+/** Runs a function just before the next file is opened. */
+function beforeOpen(run: () => Promise<unknown>): void {
+  const { open } = Deno;
+  Deno.open = async (path, options) => {
+    Deno.open = open;
+    await run();
+    return await open(path, options);
+  };
 }
 
-/** Reads a file: into memory, or from a stream. */
-async function read(place: FilePlace, maxBytes: number): Promise<string> {
-  const { body } = await readFile(place, maxBytes);
-  return await new Response(
-    body instanceof Uint8Array ? body : await body.read(),
-  ).text();
+/** A change of the site between the look at a file and its opening. */
+interface Replacement {
+  readonly name: string;
+  readonly replace: (site: Site, path: string) => Promise<unknown>;
+  readonly expected: string;
 }
 
-for (
-  const [kind, maxBytes] of [["into memory", 1_000], [
-    "as a stream",
-    3,
-  ]] as const
-) {
-  Deno.test(`readFile() reads a file ${kind}`, async () => {
-    await using site = await makeSite();
-    assertEquals(
-      await read(await look(site, "docs/file.txt"), maxBytes),
-      "inside",
-    );
+const REPLACEMENTS: Replacement[] = [
+  {
+    name:
+      "StaticContent does not find a file that is removed before it is opened",
+    replace: (_, path) => Deno.remove(path),
+    expected: "404",
+  },
+  {
+    name:
+      "StaticContent sends the file that replaces another one before that is opened",
+    async replace(_, path) {
+      await Deno.writeTextFile(`${path}.new`, "new");
+      await Deno.rename(`${path}.new`, path);
+    },
+    expected: "new",
+  },
+  {
+    name:
+      "StaticContent does not send a file that is replaced by a link before it is opened",
+    async replace({ outside }, path) {
+      await Deno.remove(path);
+      await Deno.symlink(join(outside, "file.txt"), path);
+    },
+    expected: "404",
+  },
+  {
+    name:
+      "StaticContent does not send a file that is replaced by a link to it before it is opened",
+    async replace({ outside }, path) {
+      await Deno.rename(path, join(outside, "moved.txt"));
+      await Deno.symlink(join(outside, "moved.txt"), path);
+    },
+    expected: "404",
+  },
+  {
+    name:
+      "StaticContent does not send a file whose directory is replaced by a link before it is opened",
+    async replace({ root, outside }) {
+      await Deno.rename(join(root, "docs"), join(root, "old"));
+      await Deno.symlink(outside, join(root, "docs"));
+    },
+    expected: "404",
+  },
+  {
+    name:
+      "StaticContent does not send a file whose directory is replaced by a link to it before it is opened",
+    async replace({ root, outside }) {
+      await Deno.rename(join(root, "docs"), join(outside, "docs"));
+      await Deno.symlink(join(outside, "docs"), join(root, "docs"));
+    },
+    expected: "404",
+  },
+];
+
+/** One that is read into memory, and one that is streamed. */
+const FILES = ["docs/file.txt", "docs/large.txt"];
+
+for (const { name, replace, expected } of REPLACEMENTS) {
+  Deno.test(name, async () => {
+    for (const file of FILES) {
+      await using site = await makeSite();
+      const content = await openContent({ directory: site.root });
+      const request = new Request(`http://app.example/${file}`);
+      beforeOpen(() => replace(site, join(site.root, file)));
+      const read = await bodyOrStatus(answerWith(content, request));
+      assertEquals([file, read], [file, expected]);
+    }
   });
+}
 
-  Deno.test(`readFile() rejects a file that is truncated while it is read ${kind}`, async () => {
+for (const file of FILES) {
+  Deno.test(`StaticContent does not send ${file} if it is truncated while it is read`, async () => {
     await using site = await makeSite();
-    const place = await look(site, "docs/file.txt");
+    const content = await openContent({ directory: site.root });
+    const request = new Request(`http://app.example/${file}`);
     const { open } = Deno;
     Deno.open = async (path, options) => {
       const file = await open(path, options);
       const stat = file.stat.bind(file);
-      file.stat = async () => ({ ...await stat(), size: 9 });
+      file.stat = async () => {
+        const stats = await stat();
+        await Deno.truncate(String(path), 3);
+        return stats;
+      };
       return file;
     };
     try {
-      await assertRejects(() => read(place, maxBytes), Error, "truncated");
+      if (file === "docs/file.txt") {
+        const read = await bodyOrStatus(answerWith(content, request));
+        assertEquals(read, "ins");
+        return;
+      }
+      const response = await answerWith(content, request);
+      await assertRejects(() => response.text(), Error, "truncated");
     } finally {
       Deno.open = open;
     }
   });
 }
 
-Deno.test("readFile() streams no more than the size that the file had, and rejects one that became smaller", async () => {
+Deno.test("StaticContent streams no more than the size that a file had, and looks again at one that has become smaller", async () => {
   await using site = await makeSite();
-  const { body } = await readFile(await look(site, "docs/file.txt"), 3);
-  const streamed = body as StreamedBody;
-  const path = join(site.root, "docs/file.txt");
-  await Deno.writeTextFile(path, " and more", { append: true });
-  assertEquals([
-    streamed.length,
-    await new Response(await streamed.read()).text(),
-  ], [6, "inside"]);
-  await Deno.truncate(path, 3);
-  await assertRejects(async () => await streamed.read(), Deno.errors.NotFound);
-});
-
-/** A change of the site since a file was looked at. */
-interface Replacement {
-  readonly name: string;
-  readonly replace: (site: Site, path: string) => Promise<unknown>;
-}
-
-const REPLACEMENTS: Replacement[] = [
-  {
-    name: "readFile() rejects a file that was removed",
-    replace: (_, path) => Deno.remove(path),
-  },
-  {
-    name: "readFile() rejects a file that was replaced by another one",
-    async replace(_, path) {
-      await Deno.writeTextFile(`${path}.new`, "inside");
-      await Deno.rename(`${path}.new`, path);
-    },
-  },
-  {
-    name: "readFile() rejects a file that was replaced by a link",
-    async replace({ outside }, path) {
-      await Deno.remove(path);
-      await Deno.symlink(join(outside, "file.txt"), path);
-    },
-  },
-  {
-    name: "readFile() rejects a file that was replaced by a link to it",
-    async replace({ outside }, path) {
-      await Deno.rename(path, join(outside, "moved.txt"));
-      await Deno.symlink(join(outside, "moved.txt"), path);
-    },
-  },
-  {
-    name: "readFile() rejects a file whose directory was replaced by a link",
-    async replace({ root, outside }) {
-      await Deno.rename(join(root, "docs"), join(root, "old"));
-      await Deno.symlink(outside, join(root, "docs"));
-    },
-  },
-  {
-    name:
-      "readFile() rejects a file whose directory was replaced by a link to it",
-    async replace({ root, outside }) {
-      await Deno.rename(join(root, "docs"), join(outside, "docs"));
-      await Deno.symlink(join(outside, "docs"), join(root, "docs"));
-    },
-  },
-];
-
-for (const { name, replace } of REPLACEMENTS) {
-  Deno.test(name, async () => {
-    await using site = await makeSite();
-    const place = await look(site, "docs/file.txt");
-    const { body } = await readFile(place, 3);
-    await replace(site, place.path);
-    await assertRejects(() => readFile(place, 1_000), Deno.errors.NotFound);
-    await assertRejects(
-      async () => await (body as StreamedBody).read(),
-      Deno.errors.NotFound,
-    );
+  const path = join(site.root, "docs/large.txt");
+  const content = await openContent({
+    directory: site.root,
+    clock: new FakeClock(),
   });
-}
+  const read = () =>
+    bodyOrStatus(
+      answerWith(content, new Request("http://app.example/docs/large.txt")),
+    );
+  beforeOpen(() => Deno.writeTextFile(path, " and more", { append: true }));
+  assertEquals(await read(), LARGE);
+  beforeOpen(() => Deno.truncate(path, 3));
+  assertEquals(await read(), "ins");
+});
 
 /** Replaces a name by two others in turn, for as long as it lives: each is kept under a name of its own. */
 const REPLACE_FOREVER = `const [path, a, b] = Deno.args;

@@ -29,7 +29,10 @@ interface Site extends AsyncDisposable {
   respond(request: Request): Promise<Response>;
 }
 
-async function serve(content: Files): Promise<Site> {
+async function serve(
+  content: Files,
+  immutable: readonly string[] = [],
+): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
   const directory = join(parent, "site");
   await write(directory, content);
@@ -39,8 +42,13 @@ async function serve(content: Files): Promise<Site> {
     "site-old/secret.txt": "secret",
   });
   const clock = new FakeClock(Date.now());
-  const cached = await openContent({ directory, clock });
-  const uncached = await openContent({ directory, clock, cacheBytes: 0 });
+  const cached = await openContent({ directory, clock, immutable });
+  const uncached = await openContent({
+    directory,
+    clock,
+    immutable,
+    cacheBytes: 0,
+  });
   return {
     directory,
     clock,
@@ -395,31 +403,42 @@ for (const headers of PAGE_REQUESTS) {
   });
 }
 
-Deno.test("StaticContent never makes a page immutable, even with a hash in its name", async () => {
-  await using site = await serve({ "page.3f2a9c1d.html": PAGE });
-  const { headers } = await outcome(site.respond(get("/page.3f2a9c1d.html")));
-  assertEquals(headers, await pageHeaders(PAGE));
-});
+/** What is immutable with which globs. */
+const IMMUTABLE_FILES: [globs: string[], names: string[]][] = [
+  [[], []],
+  [["assets/*"], ["assets/a.js", "assets/b.css"]],
+  [["assets/**"], ["assets/a.js", "assets/b.css", "assets/fonts/c.woff2"]],
+  [["assets/*.{js,css}", "logo.svg"], [
+    "assets/a.js",
+    "assets/b.css",
+    "logo.svg",
+  ]],
+  [["*"], ["app-BxY12_9a.js", "logo.svg"]],
+];
 
-Deno.test("StaticContent makes files with a hash in their name immutable, and no others", async () => {
-  const names = [
-    "index-BxY12_9a.js",
-    "main.3f2a9c1d.css",
-    "my-component.js",
-    "jquery-3.7.1.min.js",
-  ];
-  await using site = await serve(
-    Object.fromEntries(names.map((name) => [name, SCRIPT])),
-  );
-  const caching = async (name: string) =>
-    (await outcome(site.respond(get(`/${name}`)))).headers["cache-control"];
-  assertEquals(await Promise.all(names.map(caching)), [
-    IMMUTABLE,
-    IMMUTABLE,
-    "no-cache",
-    "no-cache",
-  ]);
-});
+for (const [globs, expected] of IMMUTABLE_FILES) {
+  Deno.test(`StaticContent makes ${expected.join(", ") || "nothing"} immutable with the globs ${globs}`, async () => {
+    const names = [
+      "app-BxY12_9a.js",
+      "assets/a.js",
+      "assets/b.css",
+      "assets/fonts/c.woff2",
+      "assets/page.html",
+      "index.html",
+      "logo.svg",
+    ];
+    const files = Object.fromEntries(names.map((name) => [name, SCRIPT]));
+    await using site = await serve(files, globs);
+    const found: string[] = [];
+    for (const name of names) {
+      const { headers } = await outcome(site.respond(get(`/${name}`)));
+      const caching = headers["cache-control"];
+      if (caching === IMMUTABLE) found.push(name);
+      else assertEquals(caching, "no-cache");
+    }
+    assertEquals(found, expected);
+  });
+}
 
 Deno.test("StaticContent uses the requested name, not the one that a link leads to", async () => {
   await using site = await serve({ "app-BxY12_9a.js": SCRIPT });
@@ -489,14 +508,12 @@ Deno.test("StaticContent evaluates conditional requests for small and large file
 });
 
 Deno.test("StaticContent sends the headers for caches with a 304", async () => {
-  await using site = await serve({
-    "index-BxY12_9a.js": SCRIPT,
-    "index-BxY12_9a.js.gz": "GZ",
-  });
+  const files = { "assets/app.js": SCRIPT, "assets/app.js.gz": "GZ" };
+  await using site = await serve(files, ["assets/*"]);
   const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
   assertEquals(
     await outcome(
-      site.respond(get("/index-BxY12_9a.js", { "if-none-match": etag ?? "" })),
+      site.respond(get("/assets/app.js", { "if-none-match": etag ?? "" })),
     ),
     {
       status: 304,
@@ -945,7 +962,7 @@ for (
     "NotADirectory",
   ], ["", "NotFound"]] as const
 ) {
-  Deno.test(`StaticContent.open() rejects the directory "${directory}"`, async () => {
+  Deno.test(`openStaticContent() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && join(site.directory, directory);
     const message =
@@ -956,7 +973,7 @@ for (
 
 Deno.test({
   name:
-    "StaticContent.open() names the directory that it has no permission to read",
+    "openStaticContent() names the directory that it has no permission to read",
   permissions: { read: false },
   async fn() {
     const message =

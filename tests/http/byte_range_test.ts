@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type ByteRange, parseByteRange } from "../../src/coding/byte_range.ts";
+import { type ByteRange, parseByteRange } from "../../src/http/byte_range.ts";
 
 const SIZE = 100;
 

@@ -1,0 +1,137 @@
+import type { Clock } from "../../values/clock.ts";
+import { isInside, lastName, toAbsolute } from "../../values/local_path.ts";
+import { isGranted } from "../../values/permissions.ts";
+import { SharedCalls } from "../../values/shared_calls.ts";
+
+/** Options of {@linkcode BarredFiles}. */
+interface BarredFilesOptions {
+  /** Returns the paths of files and directories. */
+  readonly neverServed: () => Promise<readonly string[]>;
+  readonly clock: Pick<Clock, "monotonic">;
+}
+
+/** A file that a request has found. */
+interface FoundFile {
+  /** Its real path. */
+  readonly path: string;
+  readonly stats: Deno.FileInfo;
+}
+
+/** A file or a directory that is never served. */
+interface Barred {
+  /** The path as it was given, and where it leads: the same if there is nothing. */
+  readonly given: string;
+  readonly path: string;
+  /** `undefined` if there is nothing. */
+  readonly stats: Deno.FileInfo | undefined;
+}
+
+/** How long what was seen is used without looking again. */
+const MAX_AGE_MS = 1_000;
+
+/** How many files are remembered: some years of an env file that is replaced each day, and a few hundred others. */
+const MAX_REMEMBERED = 10_000;
+
+/**
+ * The files and directories that are never served, by whatever name or link: what the gateway itself reads and stores.
+ *
+ * A file is recognized by its real path, by itself (a hard link is the same file, also after an editor or `mv` has
+ * put another one in its place), and, if it lies in the served directory, by its name: `app.env~` and `app.env.bak`
+ * are its backups, and `c2/app.env` may be what `config/app.env` will be once the link `config` is switched.
+ */
+export class BarredFiles {
+  readonly #options: BarredFilesOptions;
+  readonly #looks = new SharedCalls<readonly Barred[]>();
+  /** The identities of all files that were seen, the one seen last at the end. */
+  readonly #remembered = new Set<string>();
+  #barred: readonly Barred[] = [];
+  #lookedAt = -Infinity;
+
+  constructor(options: BarredFilesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns whether a file is one of them, or in one of the directories.
+   *
+   * @param root The real path of the served directory.
+   */
+  async includes({ path, stats }: FoundFile, root: string): Promise<boolean> {
+    const barred = await this.#recent();
+    if (this.#remembered.has(identityOf(stats))) return true;
+    return barred.some((it) =>
+      isInside(path, it.path) || isNamedAfter(path, it, root)
+    );
+  }
+
+  /** Returns the real paths of those that are in a directory. */
+  async findIn(root: string): Promise<string[]> {
+    const barred = await this.#recent();
+    return barred
+      .filter(({ path, stats }) => stats !== undefined && isInside(path, root))
+      .map(({ path }) => path);
+  }
+
+  async #recent(): Promise<readonly Barred[]> {
+    const age = this.#options.clock.monotonic() - this.#lookedAt;
+    if (age < MAX_AGE_MS) return this.#barred;
+    return await this.#looks.run("", () => this.#look());
+  }
+
+  async #look(): Promise<readonly Barred[]> {
+    const lookedAt = this.#options.clock.monotonic();
+    const paths = await this.#options.neverServed();
+    this.#barred = await Promise.all(paths.map(lookAt));
+    this.#lookedAt = lookedAt;
+    for (const { stats } of this.#barred) this.#remember(stats);
+    return this.#barred;
+  }
+
+  #remember(stats: Deno.FileInfo | undefined): void {
+    if (stats === undefined || !stats.isFile || stats.ino === null) return; // Windows has no inodes
+    const identity = identityOf(stats);
+    this.#remembered.delete(identity);
+    this.#remembered.add(identity);
+    if (this.#remembered.size <= MAX_REMEMBERED) return;
+    for (const oldest of this.#remembered) {
+      this.#remembered.delete(oldest);
+      return;
+    }
+  }
+}
+
+async function lookAt(asGiven: string): Promise<Barred> {
+  const given = toAbsolute(asGiven);
+  // Without the permission, looking would prompt. What is in the served directory may be read.
+  if (isGranted({ name: "read", path: given })) {
+    try {
+      const path = await Deno.realPath(given);
+      return { given, path, stats: await Deno.stat(path) };
+    } catch {
+      // There is nothing, or nothing that can be read.
+    }
+  }
+  return { given, path: given, stats: undefined };
+}
+
+/**
+ * Returns what a file keeps for as long as it exists, whatever its names are. A new file may get the inode of one that
+ * is gone; then it was created at another time.
+ */
+function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
+  return `${dev} ${ino} ${birthtime?.getTime()}`;
+}
+
+/** Returns whether a file has the name of a barred one in the served directory, or that with something behind it. */
+function isNamedAfter(file: string, barred: Barred, root: string): boolean {
+  const { given, path, stats } = barred;
+  if (!stats?.isFile) return false;
+  if (!isInside(given, root) && !isInside(path, root)) return false;
+  return [given, path].some((own) => isBackup(lastName(file), lastName(own)));
+}
+
+/** Any suffix counts that does not make it another word, since editors, tools and people have many of them. */
+function isBackup(name: string, own: string): boolean {
+  return name.startsWith(own) &&
+    !/^[\p{L}\p{N}]/u.test(name.slice(own.length));
+}

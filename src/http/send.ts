@@ -1,0 +1,149 @@
+import { type ByteRange, parseByteRange } from "./byte_range.ts";
+import { copyHeaders } from "./copy_headers.ts";
+import { headResponse } from "./head_response.ts";
+import {
+  failedPrecondition,
+  ifNoneMatchFails,
+  ifRangeHolds,
+  type Validators,
+} from "./preconditions.ts";
+import { Problem } from "./problem.ts";
+
+/** A resource in one content coding, with everything that a response needs. */
+export interface Representation {
+  /** Whether it is HTML with the configuration, or a fragment of such a page. */
+  readonly isPage: boolean;
+  /** @default {200} */
+  readonly status?: number;
+  readonly statusText?: string;
+  /** The headers of a complete response. */
+  readonly headers: Headers | Readonly<Record<string, string>>;
+  readonly validators: Validators;
+  readonly body: Body;
+}
+
+/** The body of a complete response. */
+export type Body = Uint8Array<ArrayBuffer> | StreamedBody;
+
+/** A body that is not in memory. One of its functions is called, once for each response. */
+export interface StreamedBody {
+  /** In bytes; `undefined` if it is not known before it is read. */
+  readonly length: number | undefined;
+  /** Returns all bytes, or those of a range. */
+  read(range?: ByteRange): Promise<BodyContent>;
+  /** Frees what the body needs. */
+  cancel(): void;
+}
+
+/** What is read of a body. */
+export type BodyContent =
+  | ReadableStream<Uint8Array>
+  | Uint8Array<ArrayBuffer>
+  | null;
+
+/** The part of a request that determines how a representation is sent. */
+export interface SendRequest {
+  readonly method: string;
+  readonly headers: Headers;
+}
+
+/**
+ * Sends a representation, in memory or streamed: the one place that decides about preconditions (RFC 9110 §13), ranges
+ * (§14) and HEAD. A range refers to the bytes that are sent, compressed or not.
+ *
+ * @throws {Problem} 412 or 416.
+ */
+export async function send(
+  request: SendRequest,
+  representation: Representation,
+): Promise<Response> {
+  const { headers, body } = representation;
+  const failed = preconditionStatus(request, representation);
+  if (failed === 412) {
+    throw new Problem(412, {
+      detail: "Cannot send the file: a precondition of the request failed",
+    });
+  }
+  if (failed === 304) {
+    cancel(body);
+    return new Response(null, {
+      status: 304,
+      headers: notModifiedHeaders(headers),
+    });
+  }
+  if (request.method === "HEAD") {
+    cancel(body);
+    return headResponse(new Response(null, representation));
+  }
+  const range = requestedRange(request, representation);
+  if (range === undefined) {
+    return new Response(await read(body), representation);
+  }
+  return new Response(await read(body, range), {
+    status: 206,
+    headers: rangeHeaders(representation, range),
+  });
+}
+
+/** Only `If-None-Match` applies to a page: the others refer to what it was made of. */
+function preconditionStatus(
+  { method, headers }: SendRequest,
+  { isPage, status = 200, validators }: Representation,
+): 304 | 412 | undefined {
+  if (!isPage) return failedPrecondition(headers, validators);
+  const isRead = status === 200 && (method === "GET" || method === "HEAD") &&
+    validators.etag !== undefined;
+  return isRead && ifNoneMatchFails(headers, validators.etag) ? 304 : undefined;
+}
+
+/** A body that is not sent would otherwise keep its file or its connection open. */
+function cancel(body: Body): void {
+  if (!(body instanceof Uint8Array)) body.cancel();
+}
+
+async function read(body: Body, range?: ByteRange): Promise<BodyContent> {
+  if (!(body instanceof Uint8Array)) return await body.read(range);
+  return range === undefined ? body : body.subarray(range.start, range.end);
+}
+
+/**
+ * Removes the headers that a 304 does not have (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that of
+ * the stored page.
+ */
+function notModifiedHeaders(headers: Representation["headers"]): Headers {
+  const complete = headers instanceof Headers ? headers : new Headers(headers);
+  return copyHeaders(
+    complete,
+    (name) =>
+      name !== "accept-ranges" && !/^content-(?!security-policy)/.test(name),
+  );
+}
+
+function requestedRange(
+  { method, headers }: SendRequest,
+  { isPage, body, validators }: Representation,
+): ByteRange | undefined {
+  if (isPage || method !== "GET") return undefined; // RFC 9110 §14.2
+  const header = headers.get("range");
+  if (header === null || !ifRangeHolds(headers, validators)) return undefined;
+  const size = body.length ?? 0;
+  const range = parseByteRange(header, size);
+  if (range !== "unsatisfiable") return range;
+  const detail = `Cannot send the range "${
+    header.slice(0, 100)
+  }": expected one within ${size} bytes`;
+  throw new Problem(416, {
+    detail,
+    headers: { "content-range": `bytes */${size}` },
+  });
+}
+
+function rangeHeaders(
+  { headers, body }: Representation,
+  { start, end }: ByteRange,
+): Headers {
+  const partial = new Headers(headers);
+  partial.set("content-range", `bytes ${start}-${end - 1}/${body.length}`);
+  partial.set("content-length", `${end - start}`);
+  return partial;
+}

@@ -99,7 +99,7 @@ async function storeOutputOf(
   stored: string,
 ): Promise<string> {
   const store = memoryStore();
-  await setStoredVariables(store, { A: stored }, { allowSecrets: true });
+  await setStoredVariables(store, { A: stored }, { force: true });
   const { out, err } = await runWith(args, {
     openStore: () => Promise.resolve(store),
   });
@@ -152,6 +152,8 @@ async function viteOutputOf(value: string): Promise<string> {
   const config = {
     root: directory.path,
     base: "/",
+    command: "serve",
+    publicDir: "",
     appType: "spa",
     build: { outDir: "dist" },
     server: {},

@@ -32,9 +32,14 @@ interface SessionKeyOptions {
 
 /** Why a request for a session key is rejected. */
 export const SESSION_KEY_REJECTIONS = [
-  ...["not_configured", "origin_mismatch", "malformed", "expired"] as const,
-  ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
-];
+  "not_configured",
+  "origin_mismatch",
+  "malformed",
+  "expired",
+  "unknown_master_key",
+  "rate_limited",
+  "store_unavailable",
+] as const;
 
 type Reason = (typeof SESSION_KEY_REJECTIONS)[number];
 
@@ -84,8 +89,7 @@ export class SessionKeyEndpoint {
     }
     this.#requireOrigin(context);
     if (method === "OPTIONS") return preflight(context.originContext);
-    const { search } = context.url;
-    const kid = search === "" ? null : new URLSearchParams(search).get("kid");
+    const kid = new URLSearchParams(context.url.search).get("kid");
     if (kid !== null) this.#requireValidKid(kid, context);
     const { clientKey } = context.client;
     const decision = await this.#options.rateLimit.take(clientKey);
@@ -122,17 +126,16 @@ export class SessionKeyEndpoint {
     throw this.#reject(check, 400, detail, context);
   }
 
+  /** Not a {@linkcode Problem} to be thrown: a client over its limit may be fast, and an error collects its stack. */
   #tooManyRequests(
     { used, retryAfterMs }: RateDecision,
     { client, originContext }: RouteContext,
   ): Response {
-    const fields = { client_ip: client.address, requests_in_window: used };
-    const event = "rep.session_key.rate_limited";
     this.#rejections.report({
       key: client.clientKey,
       reason: "rate_limited",
-      event,
-      fields,
+      event: "rep.session_key.rate_limited",
+      fields: { client_ip: client.address, requests_in_window: used },
     });
     this.#options.metrics.count("rep.session_keys.rejected", 1, "rate_limited");
     const seconds = Math.ceil(retryAfterMs / 1_000);
@@ -140,14 +143,9 @@ export class SessionKeyEndpoint {
       429,
       `Cannot issue a session key: too many requests, try again in ${seconds} s`,
     );
-    const retryAfter = { "retry-after": String(seconds) }; // RFC 9110 §10.2.3
-    return new Response(body, {
-      status: 429,
-      headers: {
-        ...responseHeaders(originContext, PROBLEM_TYPE),
-        ...retryAfter,
-      },
-    });
+    const headers = responseHeaders(originContext, PROBLEM_TYPE);
+    headers["retry-after"] = String(seconds); // RFC 9110 §10.2.3
+    return new Response(body, { status: 429, headers });
   }
 
   async #issue(kid: string | null, context: RouteContext): Promise<Response> {
@@ -164,12 +162,10 @@ export class SessionKeyEndpoint {
     });
     metrics.count("rep.session_keys.issued", 1);
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
-    const body = `{"key":"${
-      encodeBase64(keys.blobKey)
-    }","expires_at":"${expiresAt}"}`;
-    return new Response(body, {
-      headers: responseHeaders(context.originContext, "application/json"),
-    });
+    const key = encodeBase64(keys.blobKey);
+    const body = JSON.stringify({ key, expires_at: expiresAt });
+    const headers = responseHeaders(context.originContext, "application/json");
+    return new Response(body, { headers });
   }
 
   async #loadKeys(
@@ -238,14 +234,13 @@ function responseHeaders(
   { origin }: OriginContext,
   contentType: string,
 ): Record<string, string> {
-  const headers = {
+  const headers: Record<string, string> = {
     "vary": "Origin",
     "cache-control": CACHE_CONTROL,
     "content-type": contentType,
   };
-  return origin === null
-    ? headers
-    : { ...headers, "access-control-allow-origin": origin };
+  if (origin !== null) headers["access-control-allow-origin"] = origin;
+  return headers;
 }
 
 /** Returns the headers that every response has. */

@@ -393,6 +393,19 @@ Deno.test("RateLimit.save() stores what processes have counted in memory", async
   assertEquals(await three.take("c", 20), 9);
 });
 
+Deno.test("RateLimit.save() stores no more requests of a client than the limit, so that they fit into a value", async () => {
+  const { clock, store, start } = setUp({ max: 3 });
+  for (const process of [start(), start()]) {
+    process.fails.add("read");
+    clock.pass(1);
+    assertEquals(await process.take("a", 5), 3);
+    process.fails.clear();
+    await process.limit.save();
+  }
+  const [window] = await store.list(["rate"]);
+  assertEquals(window?.value, [START + 2, START + 2, START + 2]);
+});
+
 Deno.test("RateLimit.save() tries again with what it could not store", async () => {
   const { start } = setUp();
   const process = start();
@@ -438,14 +451,16 @@ Deno.test("RateLimit.take() rejects with an unexpected error, and goes on with t
 
 // ---- a store that is slow
 
-Deno.test("RateLimit.take() waits for the store for a second, then counts in memory, and further requests at once", async () => {
+Deno.test("RateLimit.take() waits for the store for a second, then counts in memory; after half of it, further requests at once", async () => {
   const { clock, start } = setUp({ max: 3 });
   const process = start();
   const slow = Promise.withResolvers<void>();
   process.delay = slow.promise;
   let isDecided = false;
   const first = process.limit.take("a").finally(() => isDecided = true);
-  await clock.tick(999);
+  await clock.tick(500);
+  assertEquals(await process.take("d", 5), 3);
+  await clock.tick(499);
   assertEquals(isDecided, false);
   await clock.tick(1);
   assertEquals((await first).used, 1);
@@ -468,10 +483,26 @@ Deno.test("RateLimit.take() counts a request once whose commit succeeds after it
   const first = process.limit.take("a");
   await clock.tick(1_500);
   assertEquals((await first).isAllowed, true);
+  assertEquals(await process.take("a", 2), 2); // in memory, while the commit is under way
   slow.resolve();
   await settle();
-  assertEquals(await process.take("a", 20), 9);
+  assertEquals(await process.limit.save(), 1);
+  assertEquals(await process.take("a", 20), 7);
   assertEquals(await start().take("a", 20), 0);
+});
+
+Deno.test("RateLimit.take() counts a request when it is decided, not when it arrived", async () => {
+  const { clock, start } = setUp({ max: 1 });
+  await start().take("a", 1);
+  const process = start();
+  const slow = Promise.withResolvers<void>();
+  process.delay = slow.promise;
+  clock.pass(59_950);
+  const request = process.limit.take("a");
+  clock.pass(50);
+  slow.resolve();
+  assertEquals((await request).isAllowed, true);
+  assertEquals((await process.limit.take("a")).retryAfterMs, 60_000);
 });
 
 Deno.test("RateLimit.take() rejects from memory after a second whose requests waited for a slow store", async () => {

@@ -160,7 +160,7 @@ export class Service {
     const failure = logUncaughtErrors(this.#options.log);
     try {
       const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = triggers?.startTriggers(
+      this.#stopTriggers = await triggers?.startTriggers(
         this.#command.options,
         () => this.reload({}),
         this.#options,

@@ -130,6 +130,7 @@ export class Service {
         path,
         tls,
         handler: this.fetch,
+        finishUploads: () => this.#finishUploads(),
       }),
     );
     if (healthPort === undefined) return;
@@ -306,6 +307,10 @@ export class Service {
       throw new Problem(503, { detail: "The gateway could not start" });
     }
     return await fetch(gateway);
+  }
+
+  async #finishUploads(): Promise<void> {
+    await this.#gateway?.finishUploads(this.#command.options.drain);
   }
 
   async #reloadTls(): Promise<void> {

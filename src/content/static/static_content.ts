@@ -7,6 +7,7 @@ import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { andThen } from "../../values/and_then.ts";
+import type { RequestCounts } from "../content.ts";
 import type { ContentOptions } from "../content_options.ts";
 import { transferBody, Transfers } from "../transfers.ts";
 import {
@@ -105,6 +106,10 @@ export class StaticContent {
     return response instanceof Promise
       ? response.catch(ifAbsent(respond)).catch(ifAbsent(notFound))
       : response;
+  }
+
+  countRequests(): RequestCounts {
+    return { uploads: 0, all: this.#transfers.count };
   }
 
   close(): void {

@@ -117,11 +117,19 @@ export interface Gateway extends AsyncDisposable {
    */
   beginShutdown(): void;
   /**
+   * Waits until no body of a proxied request is being received and no proxied WebSocket is open, both of which
+   * `Deno.HttpServer.shutdown()` breaks. What it will break is logged. {@linkcode close} waits as well: call this one
+   * before you shut down a server although the gateway goes on, such as for a new certificate.
+   *
+   * @param ms How long to wait at most, in milliseconds. More requests may arrive meanwhile.
+   */
+  finishUploads(ms: number): Promise<void>;
+  /**
    * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
    * again has no effect. The store stays open.
    *
-   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it closes proxied WebSockets at
-   * once.
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it breaks uploads over HTTP/1.1
+   * and closes proxied WebSockets at once. What does not finish in time is logged.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -131,8 +139,8 @@ export interface CloseOptions {
   /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
   drainMs?: number;
   /**
-   * Closes the ports, and resolves when no request is in flight. Called as soon as no proxied WebSocket is open, since
-   * `Deno.HttpServer.shutdown` closes WebSockets.
+   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a proxied request is being
+   * received and no proxied WebSocket is open, since `Deno.HttpServer.shutdown` breaks both.
    *
    * @default {the caller closes the ports}
    */
@@ -320,6 +328,13 @@ class RunningGateway implements Gateway {
     this.#core.changes?.leave();
   };
 
+  readonly finishUploads: Gateway["finishUploads"] = async (ms) => {
+    const content = this.#content;
+    if (content?.drainIncoming === undefined) return;
+    await waitAtMost(ms, content.drainIncoming(), this.#options.clock);
+    this.#logCutOff(content.countRequests().uploads);
+  };
+
   readonly close: Gateway["close"] = (options = {}) =>
     this.#closing ??= this.#close(options);
 
@@ -334,6 +349,7 @@ class RunningGateway implements Gateway {
       this.#core.changes?.hub.close(drainMs),
       waitAtMost(drainMs, requests, this.#options.clock),
     ]);
+    this.#logCutOff(this.#content?.countRequests().all ?? 0);
     this.#content?.close(); // ends the WebSockets that are left, so that the ports are closed
     await this.#core.close();
     this.#sessionKey.close();
@@ -342,8 +358,14 @@ class RunningGateway implements Gateway {
   async #finishRequests(
     stopListening = () => Promise.resolve(),
   ): Promise<void> {
-    await this.#content?.drainWebSockets?.();
+    await this.#content?.drainIncoming?.();
     await Promise.all([stopListening(), this.#content?.drain?.()]);
+  }
+
+  #logCutOff(requests: number): void {
+    if (requests > 0) {
+      this.#options.log.warn("rep.requests.cut_off", { requests });
+    }
   }
 
   #portTable({ separateHealth }: ResolvedOptions): RouteTable {

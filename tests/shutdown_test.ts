@@ -6,7 +6,9 @@ import {
   assertLess,
 } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
+import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { readSse } from "./_sse.ts";
+import { TempDirectory } from "./_temp.ts";
 
 const encoder = new TextEncoder();
 
@@ -62,7 +64,7 @@ function echo(request: Request): Response {
 }
 
 function startProxy(
-  upstream: Upstream,
+  upstream: { readonly url: string },
   ...flags: string[]
 ): Promise<RunningCommand> {
   return startCommand([
@@ -98,6 +100,43 @@ Deno.test("SIGTERM lets a proxied request in flight, and its body, finish", asyn
   }
   assertEquals(text, "first,last");
   assertEquals(await command.ended(), 0);
+});
+
+/** Connects to a command without TLS. */
+async function connect({ url }: RunningCommand): Promise<Deno.Conn> {
+  const port = Number(new URL(url).port);
+  return await Deno.connect({ hostname: "127.0.0.1", port });
+}
+
+/** The events that count what was cut off. */
+function cutOff({ output }: RunningCommand): unknown[] {
+  const lines = output.filter((line) => line.includes("rep.requests.cut_off"));
+  return lines.map((line) => JSON.parse(line).requests);
+}
+
+Deno.test("SIGTERM lets an upload over HTTP/1.1 finish, whose body is still being received", async () => {
+  await using upstream = serveUploads();
+  await using command = await startProxy(upstream);
+  using upload = await startUpload(await connect(command));
+  await upstream.begun;
+  command.signal("SIGTERM");
+  await stopping(command);
+  await new Promise((resolve) => setTimeout(resolve, 200)); // far longer than it took to cut uploads off
+  await upload.finish();
+  assertEquals(await upload.statusLine(), "HTTP/1.1 200 OK");
+  assertEquals([await command.ended(), cutOff(command)], [0, []]);
+});
+
+Deno.test("SIGTERM cuts off an upload that does not finish within --drain, and logs it", async () => {
+  await using upstream = serveUploads();
+  await using command = await startProxy(upstream, "--drain", "300ms");
+  using upload = await startUpload(await connect(command));
+  await upstream.begun;
+  const start = performance.now();
+  command.signal("SIGTERM");
+  assertEquals(await upload.statusLine(), "HTTP/1.1 502 Bad Gateway");
+  assertEquals([await command.ended(), cutOff(command)], [0, [1]]);
+  assertLess(performance.now() - start, 5_000);
 });
 
 Deno.test("SIGTERM ends a proxied request that does not finish within --drain", async () => {
@@ -203,3 +242,37 @@ Deno.test("the streams end spread over --drain, and not all at once", async () =
   assertLess(Math.max(...ends), 5_000); // the machine may be busy
   assertEquals(await command.ended(), 0);
 });
+
+for (const target of ["app.env", "."]) {
+  Deno.test({
+    name:
+      `a FIFO in the watched directory stops neither SIGTERM nor changes (--watch-path ${target})`,
+    ignore: Deno.build.os === "windows",
+    async fn() {
+      await using directory = await TempDirectory.make({
+        "app.env": "REP_PUBLIC_A=1\n",
+      });
+      await using command = await startCommand([
+        "--hot-reload",
+        "--hot-reload-mode",
+        "file_watch",
+        "--watch-path",
+        directory.at(target),
+        "--env-file",
+        directory.at("app.env"),
+        "--kv",
+        ":memory:",
+      ]);
+      for (const name of ["pipe", "REP_PUBLIC_PIPE"]) {
+        const args = [directory.at(name)];
+        await new Deno.Command("mkfifo", { args }).output();
+      }
+      await directory.write("app.env", "REP_PUBLIC_A=2\n");
+      await command.logged(({ msg }) => msg === "rep.config.changed");
+      const start = performance.now();
+      command.signal("SIGTERM");
+      assertEquals(await command.ended(), 0);
+      assertLess(performance.now() - start, 5_000);
+    },
+  });
+}

@@ -75,7 +75,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
     "commands and --help",
     /src\/cli\/(commands\/(?!command_names)|options\/help)/,
   ],
-  ["the file watcher", /src\/cli\/sources\/(triggers|file_watcher)/],
+  ["the file watcher", /cli\/sources\/triggers|config\/watch_paths/],
   ["the status page", /src\/endpoints\/status\//],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],

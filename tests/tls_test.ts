@@ -1,6 +1,7 @@
 /** The certificate of the command: served, reloaded when it is renewed, and kept when the new one cannot be used. */
 import { assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
+import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
@@ -88,6 +89,43 @@ Deno.test("SIGHUP reloads a renewed certificate, and open streams stay", async (
     "event: rep:config:update",
   );
   await reader.cancel();
+});
+
+async function connect({ command }: TlsCommand): Promise<Deno.Conn> {
+  const port = Number(new URL(command.url).port);
+  const caCerts = [await read("ca.crt")];
+  return await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts });
+}
+
+Deno.test("a renewed certificate waits for uploads over HTTP/1.1", async () => {
+  await using upstream = serveUploads();
+  await using tls = await startTlsCommand(["--upstream", upstream.url]);
+  using upload = await startUpload(await connect(tls));
+  await upstream.begun;
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await new Promise((resolve) => setTimeout(resolve, 500)); // longer than the renewal took
+  assertEquals(await statusOf(tls), "healthy"); // connections reach the old listener meanwhile
+  await upload.finish();
+  assertEquals(await upload.statusLine(), "HTTP/1.1 200 OK");
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+});
+
+Deno.test("a renewed certificate waits for uploads no longer than --drain, and logs what it cuts off", async () => {
+  await using upstream = serveUploads();
+  const flags = ["--upstream", upstream.url, "--drain", "300ms"];
+  await using tls = await startTlsCommand(flags);
+  using _upload = await startUpload(await connect(tls));
+  await upstream.begun;
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(isReloaded);
+  const { requests } = await tls.command.logged(({ msg }) =>
+    msg === "rep.requests.cut_off"
+  );
+  assertEquals(requests, 1);
+  assertEquals(await statusOf(tls), "healthy");
 });
 
 Deno.test("file_watch notices a renewed certificate", async () => {

@@ -16,7 +16,7 @@ import { type Clock, systemClock } from "../values/clock.ts";
 import { localFiles } from "../values/local_files.ts";
 import type { Environment } from "./classify.ts";
 import { readEnvFiles } from "./env_file.ts";
-import { FileWatcher } from "./file_watcher.ts";
+import { watchPaths } from "./watch_paths.ts";
 
 export type { Environment } from "./classify.ts";
 export type { Clock } from "../values/clock.ts";
@@ -50,28 +50,22 @@ export async function readEnvFile(path: string): Promise<Environment> {
 
 /** Options of {@linkcode watchFiles}. */
 export interface WatchFilesOptions {
-  /** Called if watching fails later on. @default {does nothing} */
-  onError?: (error: unknown) => void;
-  /** Measures the 100 ms. @default {the time of the system} */
+  /** Measures the time between two looks. @default {the time of the system} */
   clock?: Clock;
 }
 
 /**
- * Calls back after changes of files, or of directories of variables: within 100 ms, once for what changes at a time.
+ * Calls back after changes of files, or of directories of variables: within about half a second, once for what changes
+ * at a time. It looks at them twice a second, and does not keep the process alive. A path need not exist yet.
  *
  * @returns What stops it when it is disposed of.
- * @throws {Error} Of the runtime, if a path cannot be watched; a file that does not exist yet can be.
  */
 export async function watchFiles(
   paths: readonly string[],
   onChange: () => void,
-  { onError = () => {}, clock = systemClock }: WatchFilesOptions = {},
+  { clock = systemClock }: WatchFilesOptions = {},
 ): Promise<Disposable> {
-  const watcher = new FileWatcher(paths, onChange, {
-    files: await localFiles(),
-    readPaths: [],
-    onError,
-    clock,
-  });
-  return { [Symbol.dispose]: () => watcher.close() };
+  const files = await localFiles();
+  const stop = await watchPaths(paths, onChange, { files, clock });
+  return { [Symbol.dispose]: stop };
 }

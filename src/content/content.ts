@@ -2,6 +2,14 @@ import type { RequestContext } from "../http/routes.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
 import type { ContentOptions } from "./content_options.ts";
 
+/** Requests that are in flight. WebSockets are not counted. */
+export interface RequestCounts {
+  /** Requests whose body is being received. */
+  readonly uploads: number;
+  /** Those, and requests whose response is being waited for or sent. */
+  readonly all: number;
+}
+
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
   /** Responds to a request. The configuration is injected into pages. */
@@ -12,8 +20,13 @@ export interface Content {
   ): Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
   drain?(): Promise<void>;
-  /** Resolves when no proxied WebSocket is open. @default {there are none} */
-  drainWebSockets?(): Promise<void>;
+  /**
+   * Resolves when no body of a proxied request is being received and no proxied WebSocket is open:
+   * `Deno.HttpServer.shutdown()` breaks both. @default {there are none}
+   */
+  drainIncoming?(): Promise<void>;
+  /** How many requests are in flight now. */
+  countRequests(): RequestCounts;
   /** Closes the WebSockets and the connections to the upstream that are left. */
   close(): void;
 }

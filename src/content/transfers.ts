@@ -50,6 +50,11 @@ export class Transfers {
     });
   }
 
+  /** How many there are. */
+  get count(): number {
+    return this.#inFlight.count;
+  }
+
   /** Resolves when there is none: at once, if there is none now. */
   idle(): Promise<void> {
     return this.#inFlight.idle();
@@ -158,6 +163,11 @@ function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
 export class InFlight {
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
+
+  /** How many there are. */
+  get count(): number {
+    return this.#count;
+  }
 
   /** Adds one. */
   add(): void {

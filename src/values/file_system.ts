@@ -1,26 +1,24 @@
-import { isGranted } from "./permissions.ts";
+/** What is known about a file without reading it. */
+export interface FileInfo {
+  readonly isFile: boolean;
+  readonly isDirectory: boolean;
+  readonly size: number;
+  /** When the content was changed; `null` if the system does not say. */
+  readonly mtime: Date | null;
+  /** The permissions; `null` if the system has none. */
+  readonly mode: number | null;
+  /** The number of the file in its file system; `null` if there is none. */
+  readonly ino: number | null;
+}
 
 /** What is read of local files, in the same way on Deno and on Node.js. Errors are those of the runtime. */
 export interface FileSystem {
-  stat(
-    path: string,
-  ): Promise<{ readonly isFile: boolean; readonly isDirectory: boolean }>;
+  /** Returns what is known about a file, or about what a symbolic link leads to. */
+  stat(path: string): Promise<FileInfo>;
   /** Returns the names of a directory's entries. */
   names(directory: string): Promise<string[]>;
   /** Reads a file until its end, or until the buffer is full, and returns the number of bytes. */
   readInto(buffer: Uint8Array, path: string): Promise<number>;
-  /** Returns whether a path is a directory; not if it does not exist. */
-  isDirectory(path: string): boolean;
-  /**
-   * Calls back with the paths or names of what changes in directories.
-   *
-   * @returns A function that ends it.
-   */
-  watch(
-    directories: readonly string[],
-    onChange: (paths: readonly string[]) => void,
-    onError: (error: unknown) => void,
-  ): () => void;
 }
 
 /** Local files by the functions of Deno, since importing those of Node.js would cost it 20 ms. */
@@ -44,35 +42,4 @@ export const denoFileSystem: FileSystem = {
       file.close();
     }
   },
-  isDirectory(path) {
-    requireRead(path);
-    try {
-      return Deno.statSync(path).isDirectory;
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return false;
-      throw error;
-    }
-  },
-  watch(directories, onChange, onError) {
-    for (const directory of directories) requireRead(directory);
-    const watcher = Deno.watchFs([...directories], { recursive: false });
-    readEvents(watcher, onChange).catch(onError);
-    return () => watcher.close();
-  },
 };
-
-async function readEvents(
-  watcher: Deno.FsWatcher,
-  onChange: (paths: readonly string[]) => void,
-): Promise<void> {
-  for await (const { kind, paths } of watcher) {
-    if (kind !== "access") onChange(paths);
-  }
-}
-
-/** Without the permission, watching would prompt. */
-function requireRead(path: string): void {
-  if (!isGranted({ name: "read", path })) {
-    throw new Deno.errors.NotCapable(`expected --allow-read=${path}`);
-  }
-}

@@ -1,4 +1,3 @@
-import { statSync, watch } from "node:fs";
 import { open, readdir, stat } from "node:fs/promises";
 import type { FileSystem } from "./file_system.ts";
 
@@ -6,10 +5,11 @@ import type { FileSystem } from "./file_system.ts";
 export const nodeFileSystem: FileSystem = {
   async stat(path) {
     const info = await stat(path);
-    return { isFile: info.isFile(), isDirectory: info.isDirectory() };
+    const { size, mtime, mode, ino } = info;
+    const isFile = info.isFile();
+    const isDirectory = info.isDirectory();
+    return { isFile, isDirectory, size, mtime, mode, ino };
   },
-  isDirectory: (path) =>
-    statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false,
   names: (directory) => readdir(directory),
   async readInto(buffer, path) {
     const file = await open(path);
@@ -22,13 +22,5 @@ export const nodeFileSystem: FileSystem = {
     } finally {
       await file.close();
     }
-  },
-  watch(directories, onChange, onError) {
-    // On some systems the name is unknown: then anything may have changed.
-    const watchers = directories.map((directory) =>
-      watch(directory, (_event, name) => onChange([name ?? ".."]))
-    );
-    for (const watcher of watchers) watcher.on("error", onError);
-    return () => watchers.forEach((watcher) => watcher.close());
   },
 };

@@ -159,15 +159,11 @@ export class DevGateway {
   }
 
   async #watch(): Promise<void> {
-    const { manifest, envFiles, config: { logger } } = this.#options;
+    const { manifest, envFiles } = this.#options;
     const paths = manifest === undefined ? envFiles : [...envFiles, manifest];
     const reload = () =>
       void (this.#reloading = this.#reloading.then(() => this.#load()));
-    const onError = (error: unknown) =>
-      logger.error(
-        `[rep] cannot watch ${paths.join(", ")}: ${messageOf(error)}`,
-      );
-    this.#watcher = await watchFiles(paths, reload, { onError });
+    this.#watcher = await watchFiles(paths, reload);
   }
 
   #report(mistake: string): void {

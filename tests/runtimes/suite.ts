@@ -650,7 +650,7 @@ const STORES: readonly Check[] = [
 const FILES: readonly Check[] = [
   {
     name:
-      "readEnvFile() reads a file, and watchFiles() hears that it is replaced",
+      "readEnvFile() reads a file, and watchFiles() notices that it is replaced",
     notInWorkers: "a worker has no files",
     run: async () => {
       const { readEnvFile, watchFiles } = await import("@rep/gateway/sources");

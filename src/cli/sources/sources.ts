@@ -148,10 +148,11 @@ export function resolveEnvPaths(options: SourceOptions): FlagPaths {
     : { flag: "--env-file", paths: envFiles };
 }
 
-/** Returns the paths to watch for changes of the variables. */
+/** Returns the paths to watch for changes of the variables: what is read, and `--watch-path`. */
 export function watchedPaths(options: SourceOptions): string[] {
   const { "watch-path": watchPath } = options;
-  return watchPath === undefined ? sourcePaths(options) : [watchPath];
+  const paths = sourcePaths(options);
+  return watchPath === undefined ? paths : [watchPath, ...paths];
 }
 
 /** Returns the paths of the files that options name as sources. */

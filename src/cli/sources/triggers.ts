@@ -1,14 +1,13 @@
-import { logTaskError, messageOf, silentLog } from "../../observe/log.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { watchPaths } from "../../config/watch_paths.ts";
+import { logTaskError, messageOf } from "../../observe/log.ts";
+import { every } from "../../values/clock.ts";
 import { denoFileSystem } from "../../values/file_system.ts";
-import { every, systemClock } from "../../values/clock.ts";
+import { isGranted } from "../../values/permissions.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";
-import { FileWatcher } from "../../config/file_watcher.ts";
 import {
   type SourceOptions,
-  sourcePaths,
   type SourcesContext,
   watchedPaths,
 } from "./sources.ts";
@@ -19,27 +18,52 @@ type FileOptions = SourceOptions & TlsOptions;
 /**
  * Checks that the paths of `--hot-reload-mode file_watch` can be watched.
  *
- * @throws {UsageError} If there is no path, or one that cannot be watched.
+ * @throws {UsageError} If there is no path, or one that does not exist or may not be read.
  */
 export function checkTriggers(options: FileOptions): void {
   if (options["hot-reload-mode"] !== "file_watch") return;
-  watch(options, () => {}, { clock: systemClock, log: silentLog }).close();
+  if (watchedPaths(options).length === 0) {
+    throw new UsageError(
+      "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
+    );
+  }
+  for (const path of allWatchedPaths(options)) requireWatchable(path);
+}
+
+function requireWatchable(path: string): void {
+  if (!isGranted({ name: "read", path })) { // without this check, Deno would prompt
+    throw new UsageError(`Cannot watch ${path}: expected --allow-read=${path}`);
+  }
+  try {
+    Deno.statSync(path);
+  } catch (cause) {
+    throw new UsageError(`Cannot watch ${path}: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
+
+function allWatchedPaths(options: FileOptions): string[] {
+  return [...watchedPaths(options), ...tlsPaths(options)];
 }
 
 /**
  * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
- * `--hot-reload-mode`. The latter polls as well, since network file systems and some containers do not report changes.
+ * `--hot-reload-mode`. The latter polls as well: a file may change without another size or time, and a read that fails
+ * is tried again.
  *
  * @returns A function that stops it.
- * @throws {UsageError} If a path cannot be watched.
  */
-export function startTriggers(
+export async function startTriggers(
   options: FileOptions & Pick<CommandOptions, "poll-interval">,
   reload: () => void,
   { clock, log }: SourcesContext,
-): () => void {
-  const watcher = options["hot-reload-mode"] === "file_watch"
-    ? watch(options, reload, { clock, log })
+): Promise<() => void> {
+  const stopWatching = options["hot-reload-mode"] === "file_watch"
+    ? await watchPaths(allWatchedPaths(options), reload, {
+      files: denoFileSystem,
+      clock,
+    })
     : undefined;
   const stopPolling = every(options["poll-interval"], reload, {
     clock,
@@ -47,41 +71,6 @@ export function startTriggers(
   });
   return () => {
     stopPolling();
-    watcher?.close();
+    stopWatching?.();
   };
-}
-
-function watch(
-  options: FileOptions,
-  reload: () => void,
-  { clock, log }: SourcesContext,
-): FileWatcher {
-  const watched = watchedPaths(options);
-  if (watched.length === 0) {
-    throw new UsageError(
-      "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
-    );
-  }
-  const paths = [...watched, ...tlsPaths(options)];
-  const onError = (error: unknown) =>
-    log.error("rep.watch.failed", {
-      detail: `changes are detected by polling only: ${error}`,
-    });
-  try {
-    // The watcher would wait for a path that does not exist. It reports a missing permission.
-    for (const path of paths) {
-      if (isGranted({ name: "read", path })) Deno.statSync(path);
-    }
-    return new FileWatcher(paths, reload, {
-      files: denoFileSystem,
-      clock,
-      onError,
-      readPaths: sourcePaths(options),
-    });
-  } catch (cause) {
-    throw new UsageError(
-      `Cannot watch ${paths.join(", ")}: ${messageOf(cause)}`,
-      { cause },
-    );
-  }
 }

@@ -22,6 +22,12 @@ export interface ListenOptions {
   path: string;
   clock: Clock;
   log: Log;
+  /**
+   * Called before the port is closed for a new certificate: lets what `Deno.HttpServer.shutdown()` would break finish.
+   *
+   * @default {does nothing}
+   */
+  finishUploads?: () => Promise<void>;
   /** When to log `rep.listening`: once the service behind the port is ready. */
   ready: Promise<unknown>;
 }
@@ -83,7 +89,9 @@ export class Listener {
 
   /**
    * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
-   * replace a certificate, so the port is bound again: for some milliseconds, connections are refused, and those that
+   * replace a certificate, so the port is bound again. `shutdown()` of Deno 2.9 breaks request bodies over HTTP/1.1 that
+   * are still being received (denoland/deno#36809), so they are waited for: until then, new connections get the old
+   * certificate. Then, for some milliseconds, connections are refused, and those that
    * have not sent a request are closed. (To bind it twice, Deno needs `--unstable-net`, and exits without it.)
    *
    * @returns Whether the certificate is another one.
@@ -92,6 +100,7 @@ export class Listener {
   async useTls(tls: Tls): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
     checkTls(tls);
+    await this.#options.finishUploads?.();
     this.#tls = tls;
     if (this.#rebinding === undefined && !this.#isDown) {
       const closed = this.#server.shutdown().finally(() =>

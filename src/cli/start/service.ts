@@ -129,6 +129,7 @@ export class Service {
         path,
         tls,
         handler: this.fetch,
+        finishUploads: () => this.#finishUploads(),
       }),
     );
     if (healthPort === undefined) return;
@@ -159,7 +160,7 @@ export class Service {
     const failure = logUncaughtErrors(this.#options.log);
     try {
       const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = triggers?.startTriggers(
+      this.#stopTriggers = await triggers?.startTriggers(
         this.#command.options,
         () => this.reload({}),
         this.#options,
@@ -304,6 +305,10 @@ export class Service {
       throw new Problem(503, { detail: "The gateway could not start" });
     }
     return await fetch(gateway);
+  }
+
+  async #finishUploads(): Promise<void> {
+    await this.#gateway?.finishUploads(this.#command.options.drain);
   }
 
   async #reloadTls(): Promise<void> {

@@ -20,7 +20,8 @@ export function createProxiedContent(
       getConfigScript: GetConfigScript,
     ) => proxyPage(proxy, { request, context, getConfigScript, log }),
     drain: () => transfers.idle(),
-    drainWebSockets: () => proxy.drainWebSockets(),
+    drainIncoming: () => proxy.drainIncoming(),
+    countRequests: () => proxy.countRequests(),
     close() {
       proxy.close();
       transfers.close();

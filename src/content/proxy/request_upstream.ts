@@ -13,7 +13,7 @@ export interface UpstreamRequestOptions {
   target: string;
   headers: Headers;
   /** If the headers have a `Content-Length`, the body has to have that length; otherwise it is sent in chunks. */
-  body: ReadableStream<Uint8Array> | null;
+  body: AsyncIterable<Uint8Array> | null;
   /** Aborts the request. */
   signal: AbortSignal;
   /** How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. */
@@ -161,7 +161,7 @@ function framing(
  * own events.
  */
 async function send(
-  body: ReadableStream<Uint8Array>,
+  body: AsyncIterable<Uint8Array>,
   request: http.ClientRequest,
   onProgress: () => void,
 ): Promise<void> {

@@ -6,6 +6,7 @@ import type { RequestUrl } from "../../http/request_urls.ts";
 import type { RequestContext } from "../../http/routes.ts";
 import { messageOf } from "../../observe/log.ts";
 import { secondsSince } from "../../observe/metrics.ts";
+import type { RequestCounts } from "../content.ts";
 import type { ContentOptions } from "../content_options.ts";
 import { InFlight, type Transfer, type Transfers } from "../transfers.ts";
 import { HeldBytes } from "./held_bytes.ts";
@@ -63,6 +64,8 @@ export class ReverseProxy {
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
   readonly #webSockets = new InFlight();
+  /** Requests whose body is being received, and open WebSockets. */
+  readonly #incoming = new InFlight();
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
@@ -92,22 +95,25 @@ export class ReverseProxy {
   ): Promise<ResponseContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
     const transfer = this.#options.transfers.begin(context.client);
+    const isWebSocket = isWebSocketRequest(request);
+    const isIncoming = isWebSocket || request.body !== null;
+    const onReceived = isIncoming ? this.#startReceiving() : () => {};
     const onEnd = (error?: Error) => {
+      onReceived();
       transfer.end();
       if (error !== undefined) this.#warn(error, fields, "broken_body");
     };
     try {
       rejectTunnels(request.method);
-      if (isWebSocketRequest(request)) {
-        return await this.#bridge(request, context, transfer);
-      }
+      if (isWebSocket) return await this.#bridge(request, context, onEnd);
       return await this.#forward(request, context, {
         ...options,
         transfer,
+        onReceived,
         onEnd,
       });
     } catch (error) {
-      transfer.end();
+      onEnd();
       throw this.#toProblem(error, fields, request.signal);
     }
   }
@@ -119,15 +125,32 @@ export class ReverseProxy {
     this.#unpooled.destroy();
   }
 
-  /** Resolves when no WebSocket is open: at once, if none is now. */
-  drainWebSockets(): Promise<void> {
-    return this.#webSockets.idle();
+  /** Resolves when no body is being received and no WebSocket is open: at once, if that is so now. */
+  drainIncoming(): Promise<void> {
+    return this.#incoming.idle();
+  }
+
+  /** How many requests are in flight now. */
+  countRequests(): RequestCounts {
+    const webSockets = this.#webSockets.count;
+    const uploads = this.#incoming.count - webSockets;
+    return { uploads, all: this.#options.transfers.count - webSockets };
+  }
+
+  /** @returns What to call when everything has been received. Only the first call has an effect. */
+  #startReceiving(): () => void {
+    let isReceiving = true;
+    this.#incoming.add();
+    return () => {
+      if (isReceiving) this.#incoming.remove();
+      isReceiving = false;
+    };
   }
 
   async #bridge(
     request: Request,
     context: RequestContext,
-    transfer: Transfer,
+    onEnd: () => void,
   ): Promise<Response> {
     if (this.#options.rejectWebsockets) {
       throw new Problem(501, { detail: "WebSockets are turned off" });
@@ -135,7 +158,7 @@ export class ReverseProxy {
     this.#webSockets.add();
     const onClose = () => {
       this.#webSockets.remove();
-      transfer.end();
+      onEnd();
     };
     try {
       return await this.#connectWebSockets(request, context, onClose);
@@ -176,12 +199,19 @@ export class ReverseProxy {
       options,
     );
     const body = await requestBody(request, clock);
+    if (body === null) options.onReceived();
     // Deno.serve drops the body of a GET; the upstream would wait for it.
     if (body === null && headers.get("content-length") !== "0") {
       headers.delete("content-length");
     }
     const startedAt = clock.monotonic();
-    const message = await this.#send({ method, target, headers, body, signal });
+    const message = await this.#send({
+      method,
+      target,
+      headers,
+      body: body && untilReceived(body, options.onReceived),
+      signal,
+    });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     try {
       const { transfer, onEnd } = options;
@@ -258,6 +288,8 @@ type SentRequest = Pick<
 
 interface ForwardOptions extends ProxyRequestOptions {
   transfer: Transfer;
+  /** Called when the body of the request has been received. */
+  onReceived: () => void;
   onEnd: (error?: Error) => void;
 }
 
@@ -301,6 +333,17 @@ function forwardedHeaders(
     );
   }
   return headers;
+}
+
+async function* untilReceived(
+  body: AsyncIterable<Uint8Array>,
+  onReceived: () => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } finally {
+    onReceived();
+  }
 }
 
 /** Returns a function that reports a body that cannot be decoded, and returns the error in which it ends. */

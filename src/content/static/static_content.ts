@@ -25,6 +25,7 @@ import {
 } from "../../values/local_path.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
+import type { RequestCounts } from "../content.ts";
 import { transferBody, Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 
@@ -255,6 +256,10 @@ export class StaticContent {
       }
     }
     return notFound();
+  }
+
+  countRequests(): RequestCounts {
+    return { uploads: 0, all: this.#transfers.count };
   }
 
   close(): void {

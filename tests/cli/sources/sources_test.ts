@@ -244,7 +244,7 @@ Deno.test("createSources() reads --watch-path if it is watched and --env-file is
   );
 });
 
-Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifest", () => {
+Deno.test("watchedPaths() returns --watch-path, --env-file and --manifest", () => {
   const all = options({
     "watch-path": "w",
     "env-file": ["e", "f"],
@@ -255,7 +255,7 @@ Deno.test("watchedPaths() returns --watch-path, or else --env-file and --manifes
     watchedPaths({ ...all, "watch-path": undefined }),
     watchedPaths(options({ manifest: "m" })),
     watchedPaths(options({})),
-  ], [["w"], ["e", "f", "m"], ["m"], []]);
+  ], [["w", "e", "f", "m"], ["e", "f", "m"], ["m"], []]);
 });
 
 Deno.test("createSources() reports the path that could not be read, and the reason", async () => {

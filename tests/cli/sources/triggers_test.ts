@@ -22,10 +22,10 @@ function optionsOf(args: readonly string[]): CommandOptions {
 }
 
 /** Starts the triggers of a command line and counts the reloads. */
-function start(...args: string[]) {
+async function start(...args: string[]) {
   const clock = new WatchedClock();
   let reloads = 0;
-  const stop = startTriggers(optionsOf(args), () => reloads++, {
+  const stop = await startTriggers(optionsOf(args), () => reloads++, {
     clock,
     log: silentLog,
   });
@@ -39,18 +39,14 @@ function start(...args: string[]) {
   };
 }
 
-/** Returns the error message for a command line, which is the same for the check and for the start. */
+/** Returns the error message for a command line. */
 function messageOf(...args: string[]): string {
-  const { message } = assertThrows(
-    () => checkTriggers(optionsOf(args)),
-    UsageError,
-  );
-  assertEquals(assertThrows(() => start(...args), UsageError).message, message);
-  return message;
+  const check = () => checkTriggers(optionsOf(args));
+  return assertThrows(check, UsageError).message;
 }
 
 Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it is stopped", async () => {
-  using triggers = start("--hot-reload-mode=poll", "--poll-interval=5s");
+  using triggers = await start("--hot-reload-mode=poll", "--poll-interval=5s");
   const counted: number[] = [];
   for (const ms of [4_999, 1, 5_000, 9_999, 1]) {
     await triggers.clock.tick(ms);
@@ -67,20 +63,43 @@ Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it 
 
 Deno.test("startTriggers() reloads after a change of a file in file_watch mode", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
-  using triggers = start(
+  using triggers = await start(
     "--hot-reload-mode=file_watch",
     "--env-file",
     directory.at("app.env"),
   );
   await directory.write("app.env", "2");
-  await triggers.clock.waits(2); // one of them is polling
-  await triggers.clock.tick(100);
+  for (const ms of [500, 100]) { // until it looks, and until the change is complete
+    await triggers.clock.tick(ms);
+    await triggers.clock.waits(2); // one of them is polling
+  }
   assertEquals(triggers.reloads, 1);
+});
+
+Deno.test("startTriggers() reloads after a change of a file that is read, or of --watch-path", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1", now: "" });
+  using triggers = await start(
+    "--hot-reload-mode=file_watch",
+    "--env-file",
+    directory.at("app.env"),
+    "--watch-path",
+    directory.at("now"),
+  );
+  const counted: number[] = [];
+  for (const name of ["app.env", "now"]) {
+    await directory.write(name, "2");
+    for (const ms of [500, 100]) {
+      await triggers.clock.tick(ms);
+      await triggers.clock.waits(2);
+    }
+    counted.push(triggers.reloads);
+  }
+  assertEquals(counted, [1, 2]);
 });
 
 Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": "1" });
-  using triggers = start(
+  using triggers = await start(
     "--hot-reload-mode=file_watch",
     "--manifest",
     directory.at(".rep.yaml"),
@@ -93,7 +112,7 @@ Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", 
   assertEquals([triggers.reloads, triggers.clock.waiting], [1, 0]);
 });
 
-Deno.test("checkTriggers() accepts what can be watched, and starts nothing", async () => {
+Deno.test("checkTriggers() accepts what can be watched", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
   for (const path of [directory.path, directory.at("app.env")]) {
     checkTriggers(

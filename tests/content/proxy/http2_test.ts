@@ -62,6 +62,29 @@ Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was
   await once(session, "close");
 });
 
+for (const method of ["OPTIONS", "DELETE", "POST"]) {
+  Deno.test(`${method} over HTTP/2 without a body is forwarded without a pause`, async () => {
+    const clock = new FakeClock(); // it stands still, so that a pause would never end
+    await using upstream = serveUpstream(async ({ method, headers, body }) => {
+      await body?.cancel();
+      const length = headers.get("content-length");
+      return Response.json([method, length, headers.get("transfer-encoding")]);
+    });
+    await using proxy = serveProxy(upstream, { clock });
+    const session = connect(proxy.port);
+    const request = session.request({ ":method": method, ":path": "/" }, {
+      endStream: true,
+    });
+    let answer = "";
+    request.on("data", (chunk) => answer += chunk);
+    await once(request, "end");
+    const length = method === "POST" ? "0" : null;
+    assertEquals(JSON.parse(answer), [method, length, null]);
+    session.close();
+    await once(session, "close");
+  });
+}
+
 Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a minute, and free their connections", async () => {
   const clock = new FakeClock();
   let open = 0;

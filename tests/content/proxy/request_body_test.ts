@@ -14,8 +14,9 @@ async function chunksOf(
     new Request("http://host/", { method: "DELETE", headers, body }),
     systemClock,
   );
-  return result &&
-    await Array.fromAsync(result.pipeThrough(new TextDecoderStream() as never));
+  if (result === null) return null;
+  const chunks = await Array.fromAsync(result);
+  return chunks.map((chunk) => new TextDecoder().decode(chunk));
 }
 
 Deno.test("requestBody() returns null if nothing follows the headers", async () => {
@@ -51,8 +52,7 @@ Deno.test("requestBody() does not wait for a body that the headers announce", as
     headers: { "transfer-encoding": "chunked" },
     body: pending,
   };
-  await (await requestBody(new Request("http://host/", init), systemClock))
-    ?.cancel();
+  await requestBody(new Request("http://host/", init), systemClock);
 });
 
 Deno.test("requestBody() forwards an error of the body", async () => {

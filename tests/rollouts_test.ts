@@ -1,15 +1,19 @@
 import { assertEquals } from "@std/assert";
+import { setStoredVariables } from "../src/config/sources.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
+import { publicHash, shortHash } from "../src/values/hash.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
+import { seededRandom } from "../tools/seeded_random.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import type { SseReader } from "./_sse.ts";
 import { delegate } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 
-async function pageValues(gate: TestGateway): Promise<unknown> {
+async function pageValues(gate: TestGateway): Promise<Record<string, string>> {
   const html = await (await gate.ask("/")).text();
   return JSON.parse(
     /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
@@ -162,4 +166,91 @@ Deno.test("the stream of a page from an inactive replica delivers every change a
   const reader = await old.listen({}, `?${query}`);
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["new 2"]);
   await reader.close();
+});
+
+/** What the stream of a gateway has delivered, as `NAME=value`. */
+async function received(reader: SseReader, count: number): Promise<string[]> {
+  const messages = await reader.take(count);
+  return messages.map(({ data }) => `${data.key}=${data.value}`);
+}
+
+Deno.test("a `set` during a rollout does not bring the old configuration back, whichever replica reads it last", async () => {
+  for (const lastToRead of ["old", "new"]) {
+    await using replicas = await createReplicas();
+    const { clock, store } = replicas;
+    await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+      random: () => lastToRead === "old" ? 0.9 : 0,
+    });
+    await using next = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+      random: () => lastToRead === "new" ? 0.9 : 0,
+    });
+    const reader = await old.listen({}, "?last_event_id=0");
+    assertEquals(await received(reader, 1), ["THEME=light"]);
+    await next.set({ REP_PUBLIC_THEME: "dark" });
+    await clock.tick(8_000);
+    await setStoredVariables(store, { TICK: "1" }, { clock });
+    for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
+    const values = { THEME: "dark", TICK: "1" };
+    assertEquals(
+      [await pageValues(old), await pageValues(next)],
+      [values, values],
+      `the ${lastToRead} one reads it last`,
+    );
+    assertEquals(await received(reader, 2), ["THEME=dark", "TICK=1"]);
+    await reader.close();
+  }
+});
+
+Deno.test("pages keep the new configuration while variables are set every 4 s", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  const random = seededRandom(1);
+  await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+    random,
+  });
+  await using next = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+    random,
+  });
+  const reader = await old.listen({}, "?last_event_id=0");
+  await next.set({ REP_PUBLIC_THEME: "dark" });
+  await clock.tick(8_000);
+  const events = await received(reader, 1);
+  const expected = ["THEME=dark"];
+  const themes = new Set<string>();
+  for (let tick = 1; tick <= 8; tick++) {
+    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
+    for (let seconds = 0; seconds < 4; seconds++) {
+      await clock.tick(1_000);
+      themes.add((await pageValues(old)).THEME ?? "none");
+      themes.add((await pageValues(next)).THEME ?? "none");
+    }
+    events.push(...await received(reader, 1));
+    expected.push(`TICK=${tick}`);
+  }
+  assertEquals([...themes], ["dark"]);
+  assertEquals(events, expected);
+  await reader.close();
+});
+
+Deno.test("the metric of the active configuration has the same label after every `set`", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await using replica = await replicas.start({ REP_PUBLIC_THEME: "light" });
+  const labels = new Set<string | undefined>();
+  for (let tick = 1; tick <= 3; tick++) {
+    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
+    await clock.tick(1_000);
+    await clock.tick(1_000);
+    assertEquals(await pageValues(replica), {
+      THEME: "light",
+      TICK: `${tick}`,
+    });
+    const request = new Request("http://health.test/metrics");
+    const metrics = await (await replica.gateway.fetchHealth(request)).text();
+    labels.add(/^rep_rollout_active\{.*\} .*$/m.exec(metrics)?.[0]);
+  }
+  const deployment = await publicHash(new Map([["THEME", "light"]]));
+  assertEquals([...labels], [
+    `rep_rollout_active{configuration="${shortHash(deployment)}"} 1`,
+  ]);
 });

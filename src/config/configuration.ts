@@ -178,10 +178,7 @@ export class Configuration {
     const { read, storedVariables } = this.#options;
     const [input, stored] = await Promise.all([read(), storedVariables.read()]);
     this.#rejectIfEmptied(input.environment);
-    const environment = { ...input.environment, ...stored };
-    const sourceOf = (name: string) =>
-      stored[name] === undefined ? input.sourceOf?.(name) : "store";
-    return await buildSnapshot({ ...input, environment, sourceOf });
+    return await buildSnapshot({ ...input, stored });
   }
 
   /** A source that lost all its variables, or their prefixes, is more likely broken than meant. */
@@ -262,7 +259,7 @@ export class Configuration {
 
 function describe(snapshot: Snapshot) {
   return {
-    configuration: shortHash(snapshot.hash),
+    configuration: shortHash(snapshot.deployment),
     ...countVariables(snapshot),
   };
 }

@@ -50,7 +50,7 @@ export class Changes {
   /** Which configuration is active. */
   readonly rollout: Rollout;
   readonly #options: ChangesOptions;
-  /** The published state, while it is newer than this process's own. */
+  /** The published state as of the newest event. */
   #published: ActiveConfiguration & { own: Snapshot } | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
@@ -84,14 +84,14 @@ export class Changes {
   }
 
   /**
-   * What pages are built from: this process's own configuration, or the published state if that is newer. So pages do not
-   * go back in time, neither while another configuration is active, nor while another replica of the same deployment has
-   * read and published a write to the variables in the store that this process has not read yet.
+   * What pages are built from: the published state, which may be newer than this process's own configuration, while
+   * another one is active or while this process reads what another replica has read and published already. So pages do
+   * not go back in time. If the store fails, they have the own configuration, and streams get it later.
    */
   activeConfiguration(own: Snapshot): ActiveConfiguration {
     const { publisher, rollout, tail } = this;
-    const isNewest = rollout.isActive && !publisher.isBehind(own);
-    if (isNewest || !tail.isLoaded) {
+    const isWaiting = rollout.isActive && publisher.isWaiting(own);
+    if (isWaiting || !tail.isLoaded) {
       return { snapshot: own, cursor: publisher.cursor };
     }
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {

@@ -80,11 +80,10 @@ export class Publisher {
     return this.#isOutdated;
   }
 
-  /** Whether the log has newer values than a snapshot of this process, from another replica of the same deployment. */
-  isBehind(snapshot: Snapshot): boolean {
-    const isPublished = snapshot.state === this.#settled.state;
-    return this.#isOutdated ||
-      (isPublished && this.#cursor < this.#options.tail.head);
+  /** Whether the values of a snapshot have not been published, since the store has failed. */
+  isWaiting(snapshot: Snapshot): boolean {
+    return this.#hasFailed && !this.#isOutdated &&
+      snapshot.state !== this.#settled.state;
   }
 
   /**

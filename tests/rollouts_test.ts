@@ -1,4 +1,6 @@
 import { assertEquals } from "@std/assert";
+import { EVENTS, toEvents } from "../src/changes/stored_event.ts";
+import { VARIABLES_HEAD_KEY } from "../src/config/stored_variables.ts";
 import { setStoredVariables } from "../src/config/sources.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { silentLog } from "../src/observe/log.ts";
@@ -230,6 +232,86 @@ Deno.test("pages keep the new configuration while variables are set every 4 s", 
   assertEquals([...themes], ["dark"]);
   assertEquals(events, expected);
   await reader.close();
+});
+
+/** Returns all events in the store, as `NAME=value`. */
+async function storedEvents(store: Store): Promise<string[]> {
+  const events = toEvents(await store.list(EVENTS));
+  return events.map(({ name, value }) => `${name}=${value}`);
+}
+
+Deno.test("a replica that is slow to read a `set` publishes nothing over a later one, and its pages have the published values meanwhile", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  let reading: Promise<unknown> = Promise.resolve();
+  const variables = async () => {
+    await reading;
+    return { REP_PUBLIC_A: "1" };
+  };
+  await using slow = await replicas.start({}, { variables });
+  await using fast = await replicas.start({ REP_PUBLIC_A: "1" });
+  const read = Promise.withResolvers<void>();
+  reading = read.promise;
+  const events = ["A=1"];
+  for (const tick of ["1", "2"]) {
+    await setStoredVariables(store, { TICK: tick }, { clock });
+    await clock.tick(1_000);
+    await clock.tick(1_000);
+    events.push(`TICK=${tick}`);
+    assertEquals(await storedEvents(store), events);
+    assertEquals(await pageValues(slow), { A: "1", TICK: tick });
+  }
+  read.resolve(); // of TICK=1
+  for (let seconds = 0; seconds < 6; seconds++) {
+    await clock.tick(1_000);
+    assertEquals(await pageValues(slow), { A: "1", TICK: "2" });
+    assertEquals(await pageValues(fast), { A: "1", TICK: "2" });
+  }
+  assertEquals(await storedEvents(store), events);
+});
+
+Deno.test("a replica reads the variables again before it publishes if the store was restored, which changes versions without a write", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await setStoredVariables(store, { TICK: "1" }, { clock });
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await clock.tick(5_000);
+  const { value } = await store.get(VARIABLES_HEAD_KEY) ?? {};
+  await store.commit([], [{ key: VARIABLES_HEAD_KEY, value }]);
+  await next.gateway.close();
+  for (let seconds = 0; seconds < 12; seconds++) await clock.tick(1_000);
+  assertEquals(await pageValues(old), { A: "old", TICK: "1" });
+  assertEquals(await storedEvents(store), [
+    "A=old",
+    "TICK=1",
+    "A=new",
+    "A=old",
+  ]);
+  const failures = old.lines.filter(({ msg, level }) =>
+    msg === "rep.config.not_published" && level === "ERROR"
+  );
+  assertEquals(failures, []);
+});
+
+Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  const manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: { LIMIT: { tier: "public", type: "number" } },
+  });
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" }, { manifest });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await clock.tick(5_000);
+  await setStoredVariables(store, { LIMIT: "none" }, { clock });
+  await clock.tick(2_000);
+  await next.gateway.close();
+  for (let seconds = 0; seconds < 12; seconds++) await clock.tick(1_000);
+  assertEquals(await pageValues(old), { A: "new", LIMIT: "none" });
+  await setStoredVariables(store, { LIMIT: "7" }, { clock });
+  await clock.tick(2_000);
+  assertEquals(await pageValues(old), { A: "old", LIMIT: "7" });
 });
 
 Deno.test("the metric of the active configuration has the same label after every `set`", async () => {

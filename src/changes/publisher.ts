@@ -61,6 +61,8 @@ export class Publisher {
   /** Whether the last publication has failed. */
   #hasFailed = false;
   #isOutdated = false;
+  /** Whether pages have had the target's values without an event, since a publication of it has failed. */
+  #isServed = false;
   #isClosed = false;
 
   constructor(options: PublisherOptions) {
@@ -126,19 +128,23 @@ export class Publisher {
       await this.#enqueue(() => this.#publishIfActive());
       this.#hasFailed = false;
       this.#isOutdated = false;
+      this.#isServed = false;
     } catch (error) {
       this.#hasFailed = true;
       this.#isOutdated = error instanceof OutdatedSnapshotError;
+      this.#isServed ||= this.isWaiting(this.#target);
       const isFault = level === "error" && !this.#isOutdated;
       this.#logFailure(error, isFault ? level : "debug");
     }
   }
 
-  /** Pages had the values of a target that is replaced before it was published. */
+  /** Pages may have had the values of a target that is replaced before it was published. */
   #replaceTarget(target: Snapshot): void {
     const previous = this.#target;
+    const wasServed = this.#isServed;
     this.#target = target;
-    if (previous === this.#settled) return;
+    this.#isServed = this.isWaiting(target);
+    if (!wasServed) return;
     const names = [...previous.public.keys(), ...target.public.keys()];
     const changed = names.filter((name) =>
       previous.public.get(name) !== target.public.get(name)

@@ -9,7 +9,7 @@ import { StoredVariablesSource } from "../src/config/stored_variables_source.ts"
 import type { Log, LogFields } from "../src/observe/log.ts";
 import { noMetrics } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { configurationHash, shortHash } from "../src/values/hash.ts";
+import { publicHash, shortHash } from "../src/values/hash.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { snapshotInput } from "./_snapshot.ts";
 import { appendUpdates, createEventLog } from "./_event_log.ts";
@@ -65,6 +65,7 @@ class World {
     };
     const publisher = this.publisher = new Publisher({
       ...common,
+      store,
       rollout: this.#rollout(),
       eventLog,
       tail,
@@ -146,7 +147,7 @@ async function described(
   server = 0,
 ): Promise<string> {
   const configuration = shortHash(
-    await configurationHash(new Map(Object.entries(values))),
+    await publicHash(new Map(Object.entries(values))),
   );
   return JSON.stringify({
     configuration,

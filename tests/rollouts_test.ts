@@ -1,15 +1,21 @@
 import { assertEquals } from "@std/assert";
+import { EVENTS, toEvents } from "../src/changes/stored_event.ts";
+import { VARIABLES_HEAD_KEY } from "../src/config/stored_variables.ts";
+import { setStoredVariables } from "../src/config/sources.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
+import { publicHash, shortHash } from "../src/values/hash.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
+import { seededRandom } from "../tools/seeded_random.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import type { SseReader } from "./_sse.ts";
 import { delegate } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 
-async function pageValues(gate: TestGateway): Promise<unknown> {
+async function pageValues(gate: TestGateway): Promise<Record<string, string>> {
   const html = await (await gate.ask("/")).text();
   return JSON.parse(
     /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
@@ -162,4 +168,171 @@ Deno.test("the stream of a page from an inactive replica delivers every change a
   const reader = await old.listen({}, `?${query}`);
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["new 2"]);
   await reader.close();
+});
+
+/** What the stream of a gateway has delivered, as `NAME=value`. */
+async function received(reader: SseReader, count: number): Promise<string[]> {
+  const messages = await reader.take(count);
+  return messages.map(({ data }) => `${data.key}=${data.value}`);
+}
+
+Deno.test("a `set` during a rollout does not bring the old configuration back, whichever replica reads it last", async () => {
+  for (const lastToRead of ["old", "new"]) {
+    await using replicas = await createReplicas();
+    const { clock, store } = replicas;
+    await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+      random: () => lastToRead === "old" ? 0.9 : 0,
+    });
+    await using next = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+      random: () => lastToRead === "new" ? 0.9 : 0,
+    });
+    const reader = await old.listen({}, "?last_event_id=0");
+    assertEquals(await received(reader, 1), ["THEME=light"]);
+    await next.set({ REP_PUBLIC_THEME: "dark" });
+    await clock.tick(8_000);
+    await setStoredVariables(store, { TICK: "1" }, { clock });
+    for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
+    const values = { THEME: "dark", TICK: "1" };
+    assertEquals(
+      [await pageValues(old), await pageValues(next)],
+      [values, values],
+      `the ${lastToRead} one reads it last`,
+    );
+    assertEquals(await received(reader, 2), ["THEME=dark", "TICK=1"]);
+    await reader.close();
+  }
+});
+
+Deno.test("pages keep the new configuration while variables are set every 4 s", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  const random = seededRandom(1);
+  await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+    random,
+  });
+  await using next = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
+    random,
+  });
+  const reader = await old.listen({}, "?last_event_id=0");
+  await next.set({ REP_PUBLIC_THEME: "dark" });
+  await clock.tick(8_000);
+  const events = await received(reader, 1);
+  const expected = ["THEME=dark"];
+  const themes = new Set<string>();
+  for (let tick = 1; tick <= 8; tick++) {
+    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
+    for (let seconds = 0; seconds < 4; seconds++) {
+      await clock.tick(1_000);
+      themes.add((await pageValues(old)).THEME ?? "none");
+      themes.add((await pageValues(next)).THEME ?? "none");
+    }
+    events.push(...await received(reader, 1));
+    expected.push(`TICK=${tick}`);
+  }
+  assertEquals([...themes], ["dark"]);
+  assertEquals(events, expected);
+  await reader.close();
+});
+
+/** Returns all events in the store, as `NAME=value`. */
+async function storedEvents(store: Store): Promise<string[]> {
+  const events = toEvents(await store.list(EVENTS));
+  return events.map(({ name, value }) => `${name}=${value}`);
+}
+
+Deno.test("a replica that is slow to read a `set` publishes nothing over a later one, and its pages have the published values meanwhile", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  let reading: Promise<unknown> = Promise.resolve();
+  const variables = async () => {
+    await reading;
+    return { REP_PUBLIC_A: "1" };
+  };
+  await using slow = await replicas.start({}, { variables });
+  await using fast = await replicas.start({ REP_PUBLIC_A: "1" });
+  const read = Promise.withResolvers<void>();
+  reading = read.promise;
+  const events = ["A=1"];
+  for (const tick of ["1", "2"]) {
+    await setStoredVariables(store, { TICK: tick }, { clock });
+    await clock.tick(1_000);
+    await clock.tick(1_000);
+    events.push(`TICK=${tick}`);
+    assertEquals(await storedEvents(store), events);
+    assertEquals(await pageValues(slow), { A: "1", TICK: tick });
+  }
+  read.resolve(); // of TICK=1
+  for (let seconds = 0; seconds < 6; seconds++) {
+    await clock.tick(1_000);
+    assertEquals(await pageValues(slow), { A: "1", TICK: "2" });
+    assertEquals(await pageValues(fast), { A: "1", TICK: "2" });
+  }
+  assertEquals(await storedEvents(store), events);
+});
+
+Deno.test("a replica reads the variables again before it publishes if the store was restored, which changes versions without a write", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await setStoredVariables(store, { TICK: "1" }, { clock });
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await clock.tick(5_000);
+  const { value } = await store.get(VARIABLES_HEAD_KEY) ?? {};
+  await store.commit([], [{ key: VARIABLES_HEAD_KEY, value }]);
+  await next.gateway.close();
+  for (let seconds = 0; seconds < 12; seconds++) await clock.tick(1_000);
+  assertEquals(await pageValues(old), { A: "old", TICK: "1" });
+  assertEquals(await storedEvents(store), [
+    "A=old",
+    "TICK=1",
+    "A=new",
+    "A=old",
+  ]);
+  const failures = old.lines.filter(({ msg, level }) =>
+    msg === "rep.config.not_published" && level === "ERROR"
+  );
+  assertEquals(failures, []);
+});
+
+Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  const manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: { LIMIT: { tier: "public", type: "number" } },
+  });
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" }, { manifest });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await clock.tick(5_000);
+  await setStoredVariables(store, { LIMIT: "none" }, { clock });
+  await clock.tick(2_000);
+  await next.gateway.close();
+  for (let seconds = 0; seconds < 12; seconds++) await clock.tick(1_000);
+  assertEquals(await pageValues(old), { A: "new", LIMIT: "none" });
+  await setStoredVariables(store, { LIMIT: "7" }, { clock });
+  await clock.tick(2_000);
+  assertEquals(await pageValues(old), { A: "old", LIMIT: "7" });
+});
+
+Deno.test("the metric of the active configuration has the same label after every `set`", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await using replica = await replicas.start({ REP_PUBLIC_THEME: "light" });
+  const labels = new Set<string | undefined>();
+  for (let tick = 1; tick <= 3; tick++) {
+    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
+    await clock.tick(1_000);
+    await clock.tick(1_000);
+    assertEquals(await pageValues(replica), {
+      THEME: "light",
+      TICK: `${tick}`,
+    });
+    const request = new Request("http://health.test/metrics");
+    const metrics = await (await replica.gateway.fetchHealth(request)).text();
+    labels.add(/^rep_rollout_active\{.*\} .*$/m.exec(metrics)?.[0]);
+  }
+  const deployment = await publicHash(new Map([["THEME", "light"]]));
+  assertEquals([...labels], [
+    `rep_rollout_active{configuration="${shortHash(deployment)}"} 1`,
+  ]);
 });

@@ -19,9 +19,9 @@ const POLL_MS = 1_000;
 /** How often a publication that has failed is repeated while the store is available. */
 const PUBLISH_MS = 5_000;
 
-/** A snapshot, and the cursor from which a page with it subscribes to changes. */
+/** What a page contains, and the cursor from which it subscribes to changes. */
 export interface ActiveConfiguration {
-  readonly snapshot: Snapshot;
+  readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
   readonly cursor: number;
 }
 
@@ -30,7 +30,7 @@ export interface ChangesOptions extends HubOptions {
   store: Store;
   /** The place where only one process runs at a time, such as host and port. */
   instanceId: string | undefined;
-  storedVariables: Pick<StoredVariablesSource, "isKnown" | "follow">;
+  storedVariables: Pick<StoredVariablesSource, "follow">;
   /** Reads the variables again, and publishes them. */
   reload: () => Promise<void>;
   tasks: BackgroundTasks;
@@ -50,7 +50,7 @@ export class Changes {
   /** Which configuration is active. */
   readonly rollout: Rollout;
   readonly #options: ChangesOptions;
-  /** The published state, while another configuration is active. */
+  /** The published state as of the newest event. */
   #published: ActiveConfiguration & { own: Snapshot } | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
@@ -80,20 +80,24 @@ export class Changes {
     const { tasks } = this.#options;
     tasks.repeat(POLL_MS, "poll", () => this.#poll());
     tasks.runOnHint(EVENTS_HEAD_KEY, "poll", () => this.tail.readNew());
-    tasks.repeat(PUBLISH_MS, "publish", () => this.publisher.retry());
+    tasks.repeat(PUBLISH_MS, "publish", () => this.#retryPublication());
   }
 
-  /** What pages are built from: this process's own configuration, or the published state if another is active. */
+  /**
+   * What pages are built from: the published state, which may be newer than this process's own configuration, while
+   * another one is active or while this process reads what another replica has read and published already. So pages do
+   * not go back in time. If the store fails, they have the own configuration, and streams get it later.
+   */
   activeConfiguration(own: Snapshot): ActiveConfiguration {
-    const { tail } = this;
-    if (this.rollout.isActive || !tail.isLoaded) {
-      return { snapshot: own, cursor: this.publisher.cursor };
+    const { publisher, rollout, tail } = this;
+    const isWaiting = rollout.isActive && publisher.isWaiting(own);
+    if (isWaiting || !tail.isLoaded) {
+      return { snapshot: own, cursor: publisher.cursor };
     }
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
-      const hash = this.rollout.active ?? own.hash;
       this.#published = {
         own,
-        snapshot: { ...own, hash, public: tail.publicValues },
+        snapshot: { public: tail.publicValues, sensitive: own.sensitive },
         cursor: tail.head,
       };
     }
@@ -109,6 +113,12 @@ export class Changes {
   async close(): Promise<void> {
     this.leave();
     await Promise.all([this.publisher.close(), this.#leaving]);
+  }
+
+  /** Repeats a publication that has failed. The variables are read again first if that is why: a reload publishes. */
+  async #retryPublication(): Promise<void> {
+    if (this.publisher.isOutdated) await this.#options.reload();
+    await this.publisher.retry();
   }
 
   /**

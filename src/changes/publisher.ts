@@ -1,10 +1,10 @@
 import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
-import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
+import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import { retryConflicts } from "../store/retry.ts";
-import { StoreUnavailableError } from "../store/store.ts";
+import { type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { commitDifference } from "./commit_difference.ts";
@@ -20,7 +20,8 @@ interface PublisherOptions {
   >;
   eventLog: EventLog;
   tail: Tail;
-  storedVariables: Pick<StoredVariablesSource, "isKnown">;
+  /** Holds the variables that snapshots were built from. */
+  store: Pick<Store, "get">;
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
@@ -28,8 +29,16 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
+/** Variables in the store have been written after they were read for a snapshot, which is therefore not published. */
+class OutdatedSnapshotError extends Error {
+  override name = "OutdatedSnapshotError";
+}
+
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`).
+ *
+ * All replicas of a deployment may publish. So that none of them publishes a state that is older than what another one
+ * has published, each commit checks the version of the variables in the store that the snapshot was built from.
  *
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
  * What was committed is valid as it is, since the next attempt compares with the store again. `Changes` repeats the
@@ -51,6 +60,9 @@ export class Publisher {
   #queue: Promise<unknown> = Promise.resolve();
   /** Whether the last publication has failed. */
   #hasFailed = false;
+  #isOutdated = false;
+  /** Whether pages have had the target's values without an event, since a publication of it has failed. */
+  #isServed = false;
   #isClosed = false;
 
   constructor(options: PublisherOptions) {
@@ -65,6 +77,17 @@ export class Publisher {
     return this.#cursor;
   }
 
+  /** Whether the target was built from variables in the store that have changed since: they have to be read again. */
+  get isOutdated(): boolean {
+    return this.#isOutdated;
+  }
+
+  /** Whether the values of a snapshot have not been published, since the store has failed. */
+  isWaiting(snapshot: Snapshot): boolean {
+    return this.#hasFailed && !this.#isOutdated &&
+      snapshot.state !== this.#settled.state;
+  }
+
   /**
    * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
    * store fails meanwhile, it returns: pages have the new values, streams get them with the next {@linkcode retry}.
@@ -72,10 +95,11 @@ export class Publisher {
    * @returns Whether no value waits for the next retry. Then, a failure is not worth an error: nobody misses a change.
    */
   async publishNowOrLater(target: Snapshot): Promise<boolean> {
-    const isNew = target.hash !== this.#target.hash;
+    const isNew = target.deployment !== this.#target.deployment ||
+      target.state !== this.#target.state;
     this.#replaceTarget(target);
     await this.#publish(isNew ? "error" : "debug");
-    return !this.#hasFailed || target.hash === this.#settled.hash;
+    return !this.#hasFailed || target.state === this.#settled.state;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
@@ -103,17 +127,24 @@ export class Publisher {
     try {
       await this.#enqueue(() => this.#publishIfActive());
       this.#hasFailed = false;
+      this.#isOutdated = false;
+      this.#isServed = false;
     } catch (error) {
       this.#hasFailed = true;
-      this.#logFailure(error, level);
+      this.#isOutdated = error instanceof OutdatedSnapshotError;
+      this.#isServed ||= this.isWaiting(this.#target);
+      const isFault = level === "error" && !this.#isOutdated;
+      this.#logFailure(error, isFault ? level : "debug");
     }
   }
 
-  /** Pages had the values of a target that is replaced before it was published. */
+  /** Pages may have had the values of a target that is replaced before it was published. */
   #replaceTarget(target: Snapshot): void {
     const previous = this.#target;
+    const wasServed = this.#isServed;
     this.#target = target;
-    if (previous === this.#settled) return;
+    this.#isServed = this.isWaiting(target);
+    if (!wasServed) return;
     const names = [...previous.public.keys(), ...target.public.keys()];
     const changed = names.filter((name) =>
       previous.public.get(name) !== target.public.get(name)
@@ -129,28 +160,42 @@ export class Publisher {
   }
 
   async #publishIfActive(): Promise<void> {
-    const { rollout, eventLog, tail, storedVariables } = this.#options;
+    const { rollout, eventLog, tail } = this.#options;
     const [target, unpublished] = [this.#target, this.#unpublished];
-    if (!storedVariables.isKnown) {
+    const { storedVersion } = target;
+    if (storedVersion === undefined) {
       throw new StoreUnavailableError(
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    if (rollout.hash !== target.hash) await this.#join(target.hash);
+    if (rollout.hash !== target.deployment) await this.#join(target.deployment);
     const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
     const { head } = await retryConflicts(async () => {
-      const checks = await rollout.fencingChecks();
+      const fencing = await rollout.fencingChecks();
       this.#logActive();
-      if (checks === undefined) return { head: undefined }; // another configuration is active
+      if (fencing === undefined) return { head: undefined }; // another configuration is active
+      const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
+      const checks = [...fencing, variables];
       const options = { checks, delivered: tail.state, unpublished, onCommit };
       const head = await commitDifference(target, eventLog, options);
-      return head === undefined ? undefined : { head };
+      if (head !== undefined) return { head };
+      await this.#rejectIfOutdated(storedVersion);
+      return undefined;
     }, this.#options);
     await tail.readNew();
     this.#settled = target;
     if (head === undefined) return;
     this.#unpublished = this.#unpublished.difference(unpublished);
     this.#cursor = head;
+  }
+
+  /** Called after a conflict, which no further attempt resolves if the variables in the store have been written. */
+  async #rejectIfOutdated(storedVersion: string | null): Promise<void> {
+    const head = await this.#options.store.get(VARIABLES_HEAD_KEY);
+    if ((head?.version ?? null) === storedVersion) return;
+    throw new OutdatedSnapshotError(
+      "the variables in the store have been written since they were read; reading them again",
+    );
   }
 
   async #join(hash: string): Promise<void> {

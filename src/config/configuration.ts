@@ -178,10 +178,7 @@ export class Configuration {
   async #build(): Promise<Snapshot> {
     const { read, storedVariables } = this.#options;
     const [input, stored] = await Promise.all([read(), storedVariables.read()]);
-    const environment = { ...input.environment, ...stored };
-    const sourceOf = (name: string) =>
-      stored[name] === undefined ? input.sourceOf?.(name) : "store";
-    const snapshot = await buildSnapshot({ ...input, environment, sourceOf });
+    const snapshot = await buildSnapshot({ ...input, stored });
     this.#rejectIfEmptied(input.environment);
     this.#environment = input.environment;
     return snapshot;
@@ -259,7 +256,7 @@ export class Configuration {
 
 function describe(snapshot: Snapshot) {
   return {
-    configuration: shortHash(snapshot.hash),
+    configuration: shortHash(snapshot.deployment),
     ...countVariables(snapshot),
   };
 }

@@ -1,4 +1,4 @@
-import { configurationHash } from "../values/hash.ts";
+import { publicHash } from "../values/hash.ts";
 import type {
   AppliedManifest,
   Deprecation,
@@ -6,6 +6,8 @@ import type {
 } from "./apply_manifest.ts";
 import { classify, type Environment } from "./classify.ts";
 import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
+import type { Manifest } from "./manifest.ts";
+import type { StoredEnvironment } from "./stored_variables.ts";
 import {
   findSuspiciousNames,
   type SuspiciousName,
@@ -14,8 +16,15 @@ import { environmentName, type Tier, TIERS, type Variable } from "./tier.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
-  /** See {@linkcode configurationHash}. */
-  readonly hash: string;
+  /**
+   * The hash of the PUBLIC values of the process's own sources: what it was deployed with. Variables in the store are no
+   * part of it, so that all replicas of a deployment have the same one, whichever of them has read the newest write.
+   */
+  readonly deployment: string;
+  /** The hash of the PUBLIC values that result, those of the store included. */
+  readonly state: string;
+  /** The version of the variables in the store that it was built from; `undefined` if they have not been read. */
+  readonly storedVersion: StoredEnvironment["version"] | undefined;
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
   /** The names of the SERVER variables. */
@@ -35,7 +44,9 @@ export interface Snapshot {
 
 /** A configuration without variables. */
 export const EMPTY_SNAPSHOT: Snapshot = {
-  hash: "",
+  deployment: "",
+  state: "",
+  storedVersion: undefined,
   public: new Map(),
   sensitive: new Map(),
   server: new Set(),
@@ -50,6 +61,8 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 /** Input of {@linkcode buildSnapshot}. */
 export interface SnapshotInput extends ManifestInput {
   readonly environment: Environment;
+  /** Overrides the environment. @default {no variables, which have not been read} */
+  readonly stored?: StoredEnvironment | undefined;
   /** Names the source of a variable in the environment. */
   readonly sourceOf?:
     | ((environmentName: string) => string | undefined)
@@ -92,7 +105,8 @@ export const MAX_NAME_BYTES = 1_024;
  * @throws {ConfigurationError} If there is any issue. The error lists all of them.
  */
 export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
-  const { environment, strict, sourceOf } = input;
+  const { strict, sourceOf, stored } = input;
+  const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
   const applied = await applyManifest(classified.variables, input);
   const { manifest, variables, deprecated } = applied;
@@ -112,6 +126,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     const name = environmentName(variable);
     const source = environment[name] === undefined
       ? "default in the manifest"
+      : stored?.environment[name] !== undefined
+      ? "store"
       : sourceOf?.(name) ?? "variables";
     return [variable.name, {
       source,
@@ -121,7 +137,9 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
   return {
-    hash: await configurationHash(publicValues),
+    deployment: await publicHash(deployedValues(input.environment, manifest)),
+    state: await publicHash(publicValues),
+    storedVersion: stored?.version,
     public: publicValues,
     sensitive: selectTier(variables, "sensitive"),
     server: new Set(server.keys()),
@@ -132,6 +150,24 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     deprecated,
     suspicious: findSuspiciousNames(environment, manifest),
   };
+}
+
+/** Returns the PUBLIC values of a process's own sources, also of variables that the store overrides. */
+function deployedValues(
+  environment: Environment,
+  manifest: Manifest,
+): Map<string, string> {
+  const values = new Map<string, string>();
+  for (const [name, declaration] of manifest.variables) {
+    const value = declaration.default;
+    if (declaration.tier === "public" && value !== undefined) {
+      values.set(name, value);
+    }
+  }
+  for (const { name, tier, value } of classify(environment).variables) {
+    if (tier === "public") values.set(name, value);
+  }
+  return values;
 }
 
 /** The YAML parser is loaded only if there is a manifest. */

@@ -1,6 +1,6 @@
 import { batches } from "../store/batches.ts";
 import { retryConflicts, type RetryOptions } from "../store/retry.ts";
-import type { Entry, Key, Store, Write } from "../store/store.ts";
+import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Environment } from "./classify.ts";
 import { formatValue } from "./format_value.ts";
@@ -206,14 +206,27 @@ export async function listVariables(store: Store): Promise<StoredVariable[]> {
   return (await store.list<StoredValue>(VARIABLES)).map(toVariable);
 }
 
-/** Returns the variables in the form of an environment, such as `REP_PUBLIC_API_URL`. */
-export async function storedEnvironment(store: Store): Promise<Environment> {
-  const variables = await listVariables(store);
-  return Object.fromEntries(
-    variables.map((
+/** The variables in the form of an environment, such as `REP_PUBLIC_API_URL`. */
+export interface StoredEnvironment {
+  readonly environment: Environment;
+  /** The version of the head at {@linkcode VARIABLES_HEAD_KEY}; `null` if no variable has ever been written. */
+  readonly version: Check["version"];
+}
+
+/**
+ * Reads all variables. The head is read first: a write after that fails a check of its version, even if the variables
+ * that are read here include it.
+ */
+export async function storedEnvironment(
+  store: Store,
+): Promise<StoredEnvironment> {
+  const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  const environment: Record<string, string> = Object.fromEntries(
+    (await listVariables(store)).map((
       { name, value },
     ) => [environmentName({ name, tier: "public" }), value]),
   );
+  return { environment, version: head?.version ?? null };
 }
 
 /** Returns the newest writes, the newest first. */

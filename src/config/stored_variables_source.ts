@@ -1,7 +1,10 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import type { Environment } from "./classify.ts";
-import { newestWrite, storedEnvironment } from "./stored_variables.ts";
+import {
+  newestWrite,
+  type StoredEnvironment,
+  storedEnvironment,
+} from "./stored_variables.ts";
 
 /** Options of {@linkcode StoredVariablesSource}. */
 interface StoredVariablesOptions {
@@ -27,7 +30,7 @@ const MAX_RELOAD_DELAY_MS = 500;
  */
 export class StoredVariablesSource {
   readonly #options: StoredVariablesOptions;
-  #environment: Environment | undefined;
+  #known: StoredEnvironment | undefined;
   /** Why the last read failed. */
   #failure: StoreUnavailableError | undefined;
   /** The id of the newest write that is known, and of the one with which a reload has read the variables. */
@@ -39,24 +42,19 @@ export class StoredVariablesSource {
     this.#options = options;
   }
 
-  /** Whether the variables have ever been read. Until then, a snapshot without them must not be published. */
-  get isKnown(): boolean {
-    return this.#environment !== undefined;
-  }
-
   /**
-   * Reads and returns the variables. If the store is unavailable, it returns those that were read last, or none if they
-   * have never been read.
+   * Reads and returns the variables. If the store is unavailable, it returns those that were read last, or `undefined` if
+   * they have never been read.
    */
-  async read(): Promise<Environment> {
+  async read(): Promise<StoredEnvironment | undefined> {
     try {
-      this.#environment = await storedEnvironment(this.#options.store);
+      this.#known = await storedEnvironment(this.#options.store);
       this.#failure = undefined;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
       this.#failure = error;
     }
-    return this.#environment ?? {};
+    return this.#known;
   }
 
   /** Looks whether there are new writes, and reloads after them. */
@@ -74,7 +72,8 @@ export class StoredVariablesSource {
   async follow(newest: number): Promise<void> {
     this.#newest = newest;
     const isFollowed = newest === this.#followed; // not `<=`: ids start again if the database is emptied
-    if (this.#isFollowing || (isFollowed && this.isKnown)) return;
+    const isKnown = this.#known !== undefined;
+    if (this.#isFollowing || (isFollowed && isKnown)) return;
     this.#isFollowing = true;
     await this.#reload().finally(() => this.#isFollowing = false);
   }

@@ -4,7 +4,7 @@ import type { Tail } from "../changes/tail.ts";
 import { corsHeaders } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
-import { configurationHash, shortHash } from "../values/hash.ts";
+import { publicHash, shortHash } from "../values/hash.ts";
 
 /**
  * Responds to requests for changes without hot reload.
@@ -99,7 +99,7 @@ async function readPosition(
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (!isUpToDate) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
-  const state = shortHash(await configurationHash(tail.publicValues));
+  const state = shortHash(await publicHash(tail.publicValues));
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;

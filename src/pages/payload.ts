@@ -1,7 +1,7 @@
 import { encryptSensitive } from "../keys/encrypt_sensitive.ts";
 import type { EpochKeys } from "../keys/epochs.ts";
 import { integrityToken } from "../keys/integrity.ts";
-import { configurationHash, shortHash } from "../values/hash.ts";
+import { publicHash, shortHash } from "../values/hash.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
@@ -75,6 +75,6 @@ async function streamPath(
   { basePath, public: values }: PayloadInput,
 ): Promise<string> {
   return `${basePath}/rep/changes?last_event_id=${cursor}&state=${
-    shortHash(await configurationHash(values))
+    shortHash(await publicHash(values))
   }`;
 }

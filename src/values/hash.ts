@@ -17,8 +17,8 @@ export function canonicalJson(map: ReadonlyMap<string, string>): string {
   return `{${members.join(",")}}`;
 }
 
-/** Returns the hash of a configuration: that of its PUBLIC values, equal on all replicas that have them. */
-export function configurationHash(
+/** Returns the hash of PUBLIC values, equal on all replicas that have them. */
+export function publicHash(
   publicValues: ReadonlyMap<string, string>,
 ): Promise<string> {
   return sriHash(canonicalJson(publicValues));

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { configurationHash, shortHash } from "../../src/values/hash.ts";
+import { publicHash, shortHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { delegate, fallibleStore } from "../_store.ts";
@@ -10,7 +10,7 @@ import { delegate, fallibleStore } from "../_store.ts";
 const PERIOD_MS = 5_000;
 
 async function hashOf(values: Record<string, string>): Promise<string> {
-  return shortHash(await configurationHash(new Map(Object.entries(values))));
+  return shortHash(await publicHash(new Map(Object.entries(values))));
 }
 
 function superseded(lines: readonly Record<string, unknown>[]): number {

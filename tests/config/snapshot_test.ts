@@ -9,7 +9,7 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "../../src/config/snapshot.ts";
-import { sriHash } from "../../src/values/hash.ts";
+import { canonicalJson, sriHash } from "../../src/values/hash.ts";
 import { snapshotInput } from "../_snapshot.ts";
 
 function build(
@@ -49,7 +49,9 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
   assertEquals(describe("C"), { source: "variables", type: "string" });
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
-    hash: await sriHash('{"A":"1"}'),
+    deployment: await sriHash('{"A":"1"}'),
+    state: await sriHash('{"A":"1"}'),
+    storedVersion: undefined,
     public: new Map([["A", "1"]]),
     sensitive: new Map([["B", "2"]]),
     server: new Set(["C"]),
@@ -63,6 +65,41 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
       .includes("t0ken"),
     false,
   );
+});
+
+Deno.test("buildSnapshot() returns the hash of its own sources, and that of the values that result with the variables in the store", async () => {
+  const manifest = withVariables({
+    DEFAULTED: { tier: "public", type: "string", default: "1" },
+    OVERRIDDEN: { tier: "public", type: "string", default: "1" },
+    SET: { tier: "public", type: "string", default: "1" },
+    HIDDEN: { tier: "sensitive", type: "string", default: "1" },
+  });
+  const environment = { REP_PUBLIC_SET: "2", REP_PUBLIC_OWN: "2" };
+  const stored = {
+    environment: {
+      REP_PUBLIC_OWN: "3",
+      REP_PUBLIC_OVERRIDDEN: "3",
+      REP_PUBLIC_ADDED: "3",
+    },
+    version: "7",
+  };
+  const own = '{"DEFAULTED":"1","OVERRIDDEN":"1","OWN":"2","SET":"2"}';
+  const all =
+    '{"ADDED":"3","DEFAULTED":"1","OVERRIDDEN":"3","OWN":"3","SET":"2"}';
+  for (
+    const [reading, values, version] of [
+      [undefined, own, undefined],
+      [{ environment: {}, version: null }, own, null],
+      [stored, all, "7"],
+    ] as const
+  ) {
+    const snapshot = await build(environment, { manifest, stored: reading });
+    assertEquals(
+      [snapshot.deployment, snapshot.state, snapshot.storedVersion],
+      [await sriHash(own), await sriHash(values), version],
+    );
+    assertEquals(canonicalJson(snapshot.public), values);
+  }
 });
 
 Deno.test("buildSnapshot() returns an empty snapshot for an empty environment", async () => {

@@ -1,5 +1,8 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { writeVariables } from "../../src/config/stored_variables.ts";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import {
+  VARIABLES_HEAD_KEY,
+  writeVariables,
+} from "../../src/config/stored_variables.ts";
 import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -27,7 +30,7 @@ class World {
       this.error ? Promise.reject(this.error) : this.store.list(...args);
     const reload = async () => {
       await this.reloading;
-      this.reloads.push({ ...await this.source.read() });
+      this.reloads.push({ ...(await this.source.read())?.environment });
     };
     this.source = new StoredVariablesSource({
       store: { ...delegate(this.store), list },
@@ -39,7 +42,7 @@ class World {
   }
 
   /** Writes a variable, and returns the id of the write. */
-  async set(value: string): Promise<number> {
+  readonly set = async (value: string): Promise<number> => {
     const options = { clock: this.clock, random: () => 0, ifId: undefined };
     const [write] = await writeVariables(
       this.store,
@@ -47,7 +50,7 @@ class World {
       options,
     );
     return write?.id ?? 0;
-  }
+  };
 
   /** Follows a write, with whatever timers that takes. */
   async follow(newest: number): Promise<void> {
@@ -59,44 +62,42 @@ class World {
 }
 
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
-  const world = new World();
-  const { source } = world;
-  assertEquals([source.isKnown, await source.read(), source.isKnown], [
-    false,
-    {},
-    true,
-  ]);
-  await world.set("1");
-  assertEquals(await source.read(), { REP_PUBLIC_A: "1" });
+  const { source, store, set } = new World();
+  assertEquals(await source.read(), { environment: {}, version: null });
+  await set("1");
+  const head = await store.get(VARIABLES_HEAD_KEY);
+  assertEquals(await source.read(), {
+    environment: { REP_PUBLIC_A: "1" },
+    version: head?.version,
+  });
 });
 
 Deno.test("StoredVariablesSource.read() returns the variables that were read last while the store is unavailable", async () => {
   const world = new World();
   await world.set("1");
-  await world.source.read();
+  const before = await world.source.read();
+  assertEquals(before?.environment, { REP_PUBLIC_A: "1" });
   await world.set("2");
   world.error = DOWN;
-  assertEquals(await world.source.read(), { REP_PUBLIC_A: "1" });
+  assertEquals(await world.source.read(), before);
   world.error = undefined;
-  assertEquals(await world.source.read(), { REP_PUBLIC_A: "2" });
+  assertNotEquals((await world.source.read())?.version, before?.version);
 });
 
-Deno.test("StoredVariablesSource.read() returns no variables until the store has been available once", async () => {
+Deno.test("StoredVariablesSource.read() returns `undefined` until the store has been available once", async () => {
   const world = new World();
   await world.set("1");
   world.error = DOWN;
-  assertEquals([await world.source.read(), world.source.isKnown], [{}, false]);
+  assertEquals(await world.source.read(), undefined);
   world.error = undefined;
-  assertEquals([await world.source.read(), world.source.isKnown], [{
-    REP_PUBLIC_A: "1",
-  }, true]);
+  const { environment } = await world.source.read() ?? {};
+  assertEquals(environment, { REP_PUBLIC_A: "1" });
 });
 
 Deno.test("StoredVariablesSource.read() rejects on other errors than that the store is unavailable", async () => {
   const world = new World();
   world.error = new TypeError("a bug");
   await assertRejects(() => world.source.read(), TypeError, "a bug");
-  assertEquals(world.source.isKnown, false);
 });
 
 Deno.test("StoredVariablesSource.follow() reloads once for a write, and not for one that is known", async () => {

@@ -1,3 +1,4 @@
+import type { Environment } from "../../src/config/classify.ts";
 import { ConfigurationError } from "../../src/config/snapshot.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { createLog } from "../../src/observe/log.ts";
@@ -6,6 +7,8 @@ import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 
 const START = 1_700_000_000_000;
+/** A store that takes seconds for one request counts as down. */
+const MAX_MESSAGE_MS = 500;
 
 /** A gateway as a process with its own clock, which can be killed. */
 export class Process {
@@ -13,6 +16,10 @@ export class Process {
   readonly #simulation: Simulation;
   readonly #connections = new Set<() => void>();
   #offset: number;
+  /** Reads what it was deployed with: the file as it was at its start, or at its last {@linkcode reload}. */
+  #deployed: () => Environment;
+  /** The maximum time that its sources take, and each message to or from the store. */
+  #slownessMs = 0;
   #gateway: Gateway | undefined;
   #isDead = false;
   #isStopping = false;
@@ -21,6 +28,7 @@ export class Process {
     this.#simulation = simulation;
     this.name = name;
     this.#offset = simulation.between(-30_000, 30_000);
+    this.#deployed = simulation.file.copy();
     void this.#start();
   }
 
@@ -30,7 +38,7 @@ export class Process {
       level: "warn",
       write: (line) => this.#simulation.note(`${this.name} ${line}`),
     });
-    const variables = () => this.#simulation.file.read();
+    const variables = () => this.#readVariables();
     const gatewayOptions = {
       ...options,
       hotReload: true,
@@ -78,8 +86,20 @@ export class Process {
     return await response?.text();
   }
 
-  /** Reads the file again. @returns Whether it was valid. */
+  /** From now on, it reads its sources and the store slowly. */
+  slowDown(maxMs: number): void {
+    this.#slownessMs = maxMs;
+  }
+
+  async #readVariables(): Promise<Environment> {
+    const { time, random } = this.#simulation;
+    if (this.#slownessMs > 0) await time.sleep(random() * this.#slownessMs);
+    return this.#deployed();
+  }
+
+  /** Deploys the file as it is now. @returns Whether it was valid. */
   async reload(): Promise<boolean> {
+    this.#deployed = this.#simulation.file.copy();
     try {
       await this.#gateway?.reload();
       return true;
@@ -136,14 +156,22 @@ export class Process {
     };
   }
 
+  /** The time that a message to or from the store takes. */
+  #delay(arrive: () => void): void {
+    const { time, random } = this.#simulation;
+    const ownMs = random() * Math.min(this.#slownessMs, MAX_MESSAGE_MS);
+    if (ownMs === 0) this.#simulation.delay(arrive);
+    else time.after(ownMs, () => this.#simulation.delay(arrive));
+  }
+
   /** What is on its way when the process is killed may still reach the store; no answer reaches the process. */
   #request<T>(run: () => Promise<T>, kind: "read" | "write"): Promise<T> {
     return new Promise((resolve, reject) => {
       const answer = (settle: () => void) =>
-        this.#simulation.delay(() => this.#isDead || settle());
+        this.#delay(() => this.#isDead || settle());
       const rejectWith = (reason: string) =>
         answer(() => reject(new Error(reason)));
-      this.#simulation.delay(() =>
+      this.#delay(() =>
         this.#simulation.reach(kind, {
           run: () =>
             run().then((result) => answer(() => resolve(result)), (error) =>

@@ -5,8 +5,13 @@ import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";
 import { appendUpdates, createEventLog } from "../_event_log.ts";
+import { type Positions, STORED_PREFIX } from "./_write_order.ts";
 
 const NAMES = ["A", "B", "C", "D", "E"];
+/** A variable that every version of the file sets to another value. */
+const VERSION = "VERSION";
+/** A variable of the file that the store may override. */
+const OVERRIDDEN = "OVERRIDDEN";
 /** Enough for dead processes to be noticed, and for every pause before a retry: heartbeats, backoff, reconnection. */
 const AGREEMENT_MS = 75_000;
 const HTML = "<!doctype html><html><head></head><body></body></html>";
@@ -25,7 +30,7 @@ export class Scenario {
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
     this.#hasLargeValues = simulation.chance(0.1);
-    simulation.file.read = () => this.#read();
+    simulation.file.copy = () => this.#copyFile();
   }
 
   /** @throws {Error} If an event was lost or repeated, or if a client or a process ends with wrong values. */
@@ -77,7 +82,8 @@ export class Scenario {
       (readonly [weight: number, action: () => void | Promise<void>])[] = [
         [6, () => this.#publish()],
         [2, () => this.#publishOften()],
-        [2, () => this.#writeStored()],
+        [4, () => this.#writeStored()],
+        [2, () => this.#slowDown(simulation.pick(simulation.living))],
         [1, () => this.#breakFile()],
         [4, () => this.#connect()],
         [
@@ -133,6 +139,13 @@ export class Scenario {
     );
   }
 
+  /** Makes a process read slowly, or not any more. */
+  #slowDown(process: Process | undefined): void {
+    const maxMs = this.#simulation.pick([0, 100, 1_000, 5_000]);
+    this.#simulation.note(`${process?.name} takes up to ${maxMs} ms to read`);
+    process?.slowDown(maxMs);
+  }
+
   #togglePause(): void {
     const client = this.#simulation.pick(this.#clients);
     if (client !== undefined) client.source.isPaused = !client.source.isPaused;
@@ -165,6 +178,8 @@ export class Scenario {
       if (kind === "delete") this.#file.delete(name);
       else this.#file.set(name, kind === "hide" ? undefined : this.#newValue());
     }
+    if (simulation.chance(0.2)) this.#file.set(OVERRIDDEN, this.#newValue());
+    this.#file.set(VERSION, this.#newValue());
   }
 
   #newValue(): string {
@@ -184,9 +199,12 @@ export class Scenario {
     for (const process of this.#simulation.living) void process.reload();
   }
 
-  #read(): Record<string, string> {
+  /** Returns a function that reads the file as it is now. */
+  #copyFile(): () => Record<string, string> {
     if (this.#issue === "unreadable") {
-      throw new ConfigurationError(["Cannot read the file"]);
+      return () => {
+        throw new ConfigurationError(["Cannot read the file"]);
+      };
     }
     const variables = [...this.#file].map(([name, value]) =>
       value === undefined
@@ -198,7 +216,8 @@ export class Scenario {
       variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
     }
     if (this.#issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
-    return Object.fromEntries(variables);
+    const copy = Object.fromEntries(variables);
+    return () => copy;
   }
 
   /** Writes a variable to the store, as `variables set` does; it overrides the file. */
@@ -210,7 +229,9 @@ export class Scenario {
       after: time.after.bind(time),
     };
     const options = { clock, random, ifId: undefined };
-    const name = `STORED_${this.#simulation.pick(NAMES)}`;
+    const name = this.#simulation.chance(0.2)
+      ? OVERRIDDEN
+      : `${STORED_PREFIX}${this.#simulation.pick(NAMES)}`;
     const isUnset = this.#simulation.chance(0.3);
     if (isUnset) this.#stored.delete(name);
     else this.#stored.set(name, this.#newValue());
@@ -289,14 +310,70 @@ export class Scenario {
     ) source.close(); // make room
     this.#issue = undefined;
     if (simulation.chance(0.5)) this.#edit();
+    for (const process of simulation.living) process.slowDown(0);
     if (simulation.living.length === 0) this.#startProcess();
     await simulation.advance(AGREEMENT_MS / 2);
     if (simulation.living.length === 0) this.#startProcess(); // its file was invalid, or it was stopping
-    for (const process of simulation.living) void process.reload();
-    await simulation.advance(AGREEMENT_MS);
+    await this.#reloadAll();
+    if (simulation.chance(0.5)) await this.#rollOutToOne();
+    await this.#reloadAll();
     await this.#verify();
     for (const process of simulation.living) void process.stop(0);
     await simulation.advance(1_000);
+  }
+
+  async #reloadAll(): Promise<void> {
+    for (const process of this.#simulation.living) void process.reload();
+    await this.#simulation.advance(AGREEMENT_MS);
+  }
+
+  /**
+   * Deploys a new version of the file to one process of several. From then on it stays active, whatever is written to the
+   * store, and however slowly some read that. No page goes back in time.
+   */
+  async #rollOutToOne(): Promise<void> {
+    const simulation = this.#simulation;
+    this.#startProcess();
+    this.#startProcess();
+    await simulation.advance(AGREEMENT_MS);
+    for (const process of simulation.ready) this.#slowDown(process);
+    this.#edit();
+    const version = this.#file.get(VERSION);
+    simulation.note(`the last version is ${version}`);
+    void simulation.pick(simulation.ready).reload();
+    const seen = new Map<Process, Positions>();
+    for (let writes = simulation.between(2, 8); writes > 0; writes--) {
+      await simulation.advance(
+        simulation.pick([0, 1_000, simulation.between(0, 8_000)]),
+      );
+      await this.#writeStored();
+      await this.#lookAtPages(seen);
+    }
+    await simulation.advance(AGREEMENT_MS / 2);
+    for (const process of simulation.ready) process.slowDown(0);
+    await this.#verify();
+    const versions = simulation.events.filter(({ name }) => name === VERSION);
+    const since = versions.findIndex(({ value }) => value === version);
+    if (since !== versions.length - 1) {
+      simulation.fail(`version ${version} was replaced by an older one`);
+    }
+    simulation.check();
+  }
+
+  /** @param seen What the pages of each process had before. */
+  async #lookAtPages(seen: Map<Process, Positions>): Promise<void> {
+    const simulation = this.#simulation;
+    for (const process of simulation.ready) {
+      const payload = await payloadOf(simulation, process);
+      if (payload === undefined) continue;
+      const positions = seen.get(process) ?? new Map();
+      seen.set(process, positions);
+      for (const name of simulation.writes.names) {
+        const place = `a page of ${process.name}`;
+        simulation.writes.arrive(name, payload.public[name], place, positions);
+      }
+    }
+    simulation.check();
   }
 
   async #verify(): Promise<void> {

@@ -14,6 +14,7 @@ import type { Network } from "./_event_source.ts";
 import type { Process } from "./_process.ts";
 import { Settling } from "./_settling.ts";
 import { VirtualTime } from "./_virtual_time.ts";
+import { type Positions, WriteOrder } from "./_write_order.ts";
 
 /**
  * What happens to requests to the store. `failing`: they are rejected; `silent`: they are executed when the store is
@@ -28,9 +29,10 @@ interface StoreRequest {
   reject: (reason: string) => void;
 }
 
-/** The file that all processes read. */
+/** The file that processes are deployed with. */
 export interface ConfigurationFile {
-  read: () => Environment;
+  /** Returns a function that reads the file as it is now. */
+  copy: () => () => Environment;
 }
 
 /** Everything outside the gateways: time, the store, the file and the network; the same for a given seed. */
@@ -44,7 +46,10 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     maxStreamAgeMs: number;
   };
   readonly hasNotifications: boolean;
-  readonly file: ConfigurationFile = { read: () => ({}) };
+  readonly file: ConfigurationFile = { copy: () => () => ({}) };
+  /** The writes to the variables in the store. */
+  readonly writes = new WriteOrder((reason) => this.fail(reason));
+  readonly #publishedWrites: Positions = new Map();
   /** Every event that was ever committed, in the order of the commits. */
   readonly events: LogEvent[] = [];
   /** The ids of events that were deleted from the log. */
@@ -172,6 +177,15 @@ export class Simulation extends SeededChoices implements Network, Disposable {
   ) {
     const version = await this.#inner.commit(checks, writes);
     if (version === undefined) return undefined;
+    for (const { key: [prefix, name], value } of writes) {
+      if (prefix === "variable") {
+        const stored = value as { value: Uint8Array } | undefined;
+        this.writes.write(
+          String(name),
+          stored && new TextDecoder().decode(stored.value),
+        );
+      }
+    }
     const entries = writes.filter(({ key }) =>
       key.length === 2 && key[0] === EVENTS[0]
     ).map((write) => {
@@ -192,6 +206,12 @@ export class Simulation extends SeededChoices implements Network, Disposable {
         this.fail(`event ${event.id} is not above the last one`);
       }
       this.events.push(event);
+      this.writes.arrive(
+        event.name,
+        event.value,
+        "the published state",
+        this.#publishedWrites,
+      );
       if (event.value === undefined) state.delete(event.name);
       else state.set(event.name, event.value);
       this.note(

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import {
   canonicalJson,
-  configurationHash,
+  publicHash,
   shortHash,
   sriHash,
 } from "../../src/values/hash.ts";
@@ -25,10 +25,10 @@ Deno.test("sriHash() returns the known hash of the empty text", async () => {
   );
 });
 
-Deno.test("configurationHash() is that of the canonical JSON, in any order of the names", async () => {
-  const hash = await configurationHash(new Map([["B", "2"], ["A", "1"]]));
+Deno.test("publicHash() is that of the canonical JSON, in any order of the names", async () => {
+  const hash = await publicHash(new Map([["B", "2"], ["A", "1"]]));
   assertEquals(
-    [hash, await configurationHash(new Map([["A", "1"], ["B", "2"]]))],
+    [hash, await publicHash(new Map([["A", "1"], ["B", "2"]]))],
     Array(2).fill(await sriHash('{"A":"1","B":"2"}')),
   );
 });

@@ -56,7 +56,7 @@ export async function createStatus(parts: StatusParts) {
     issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
     rejected_since: rejection && toTime(rejection.since),
     configuration: {
-      ...describeRole(snapshot.hash, parts),
+      ...describeRole(snapshot.deployment, parts),
       loaded: toTime(loadedAt),
     },
     store: {

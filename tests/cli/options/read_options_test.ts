@@ -61,6 +61,7 @@ const DEFAULTS: CommandOptions = {
   "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
+  "app": undefined,
   "session-key-ttl": 30_000,
   "session-key-max-rate": 10,
   "key-rotation": 600_000,

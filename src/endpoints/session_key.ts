@@ -10,6 +10,7 @@ import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 import {
   type EpochKeys,
   type Epochs,
+  FutureEpochError,
   UnknownMasterKeyError,
 } from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
@@ -22,6 +23,8 @@ import type { Clock } from "../values/clock.ts";
 /** Options of {@linkcode SessionKeyEndpoint}. */
 interface SessionKeyOptions {
   epochs: Epochs;
+  /** Returns whether a living replica has the master key with a fingerprint. */
+  isKeyOfReplica: (fingerprint: string) => boolean;
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;
@@ -33,7 +36,8 @@ interface SessionKeyOptions {
 /** Why a request for a session key is rejected. */
 export const SESSION_KEY_REJECTIONS = [
   ...["not_configured", "origin_mismatch", "malformed", "expired"] as const,
-  ...["unknown_master_key", "rate_limited", "store_unavailable"] as const,
+  ...["unknown_master_key", "other_master_key", "clock_skew"] as const,
+  ...["rate_limited", "store_unavailable"] as const,
 ];
 
 type Reason = (typeof SESSION_KEY_REJECTIONS)[number];
@@ -43,6 +47,12 @@ const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 const NOT_CONFIGURED = "No SENSITIVE variables are configured";
 const TOO_OLD =
   "Cannot issue a session key: the page is too old and has to be reloaded";
+const UNKNOWN_KEY =
+  "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded";
+const OTHER_KEY =
+  "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one";
+const CLOCK_SKEW =
+  "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one";
 const UNAVAILABLE =
   "Cannot issue a session key: the store is unavailable, try again in a few seconds";
 
@@ -71,8 +81,8 @@ export class SessionKeyEndpoint {
    *
    * @param sensitiveCount The current number of SENSITIVE variables.
    * @throws {Problem} In this order: 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
-   * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410
-   * if the `?kid=` is of another master key.
+   * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, 410 if the
+   * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
    */
   respond(
     { method }: Request,
@@ -180,14 +190,20 @@ export class SessionKeyEndpoint {
     kid: string | null,
     context: RouteContext,
   ): Promise<EpochKeys> {
-    const { epochs, log } = this.#options;
+    const { epochs, isKeyOfReplica, log } = this.#options;
     try {
       return kid === null
         ? await epochs.keys(epochs.current())
         : await epochs.keysOf(kid);
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) {
-        throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
+        const { fingerprint } = error;
+        throw fingerprint !== undefined && isKeyOfReplica(fingerprint)
+          ? this.#reject("other_master_key", 503, OTHER_KEY, context)
+          : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, context);
+      }
+      if (error instanceof FutureEpochError) {
+        throw this.#reject("clock_skew", 503, CLOCK_SKEW, context);
       }
       log.error("rep.session_key.failed", {
         client_ip: context.client.address,

@@ -5,12 +5,19 @@ import {
   type OptionName,
   OPTIONS,
 } from "./option_table.ts";
+import { MASTER_KEY_VARIABLE } from "./read_options.ts";
 
-/** The flags by the names that the module's messages have for them. Single words stay: they may not be meant as names. */
+/**
+ * The flags by the names that the module's messages have for them. Single words stay, since they may not be meant as
+ * names, unless they are in backticks.
+ */
 const FLAGS: ReadonlyMap<string, string> = new Map([
   ["storePath", "--kv"], // a parameter of openStore()
   ["allowSecrets", "--force"], // an option of setStoredVariables()
   ["manifestPath", "--manifest"],
+  ["`store`", "--kv"],
+  ["`masterKey`", MASTER_KEY_VARIABLE],
+  ...OPTION_NAMES.map((name) => [`\`${name}\``, `--${name}`] as const),
   ...OPTION_NAMES.filter((name) => name.includes("-")).map((name) =>
     [moduleName(name), `--${name}`] as const
   ),
@@ -29,7 +36,10 @@ function moduleName(name: OptionName): string {
  * `--allowed-hosts`. What is in quotes is a value, and stays.
  */
 export function nameFlags(message: string): string {
-  return message.replace(/"[^"]*"|\w+/g, (part) => FLAGS.get(part) ?? part);
+  return message.replace(
+    /"[^"]*"|`\w+`|\w+/g,
+    (part) => FLAGS.get(part) ?? part,
+  );
 }
 
 /** Returns a log whose details name the flags of the command. */

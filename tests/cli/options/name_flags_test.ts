@@ -45,6 +45,10 @@ const MESSAGES: readonly [message: string, expected: string][] = [
     "sessionKeyTtlMs, staticCacheBytes: too large",
     "--session-key-ttl, --static-cache: too large",
   ],
+  [
+    "expected an `app`, a `masterKey`, or another `store`",
+    "expected an --app, a REP_GATEWAY_MASTER_KEY, or another --kv",
+  ],
   ['Cannot open storePath "kv.sqlite3"', 'Cannot open --kv "kv.sqlite3"'],
   [
     "the upstream, the manifest, notAllowedHosts",

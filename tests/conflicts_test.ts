@@ -5,7 +5,8 @@ import { memoryStore } from "../src/store/memory.ts";
 import type { Clock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { readStatus } from "./_status.ts";
+import { nameFlags } from "../src/cli/options/name_flags.ts";
+import { askStatus, readStatus } from "./_status.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const MINUTE = 60_000;
@@ -76,6 +77,22 @@ Deno.test("two apps without names on one store: each serves its own values, neit
     { POSTS: "10" },
   ]);
   assertEquals((await shared.store.get(["head"]))?.value, head?.value);
+});
+
+Deno.test("the command's status page names the flags that settle it", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP, { nameOptions: nameFlags });
+  await using _blog = await shared.start(BLOG, { instanceId: "b:1" });
+  await shared.clock.tick(11 * MINUTE);
+  const page = await (await askStatus(shop)).text();
+  assertEquals(
+    page.includes(
+      "<li>the gateway at b:1 has the same store and no PUBLIC variable in common with this one: nothing is published " +
+        "until either leaves; expected another --app for each app, or another --kv</li>",
+    ),
+    true,
+    page,
+  );
 });
 
 Deno.test("streams are told to reconnect later while another app has the same store, and a change reaches them once it has left", async () => {

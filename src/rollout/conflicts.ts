@@ -122,15 +122,13 @@ function otherMasterKey(other: Observation): Conflict {
 }
 
 function clockSkew(other: Observation): Conflict {
+  const place = placeOf(other);
   const seconds = Math.floor(Math.abs(other.clockSkewMs) / 1_000);
   const direction = other.clockSkewMs > 0 ? "ahead of" : "behind";
+  const bound = MAX_CLOCK_SKEW_MS / 1_000;
   const detail =
-    `the clock of the gateway at ${
-      placeOf(other)
-    } is at least ${seconds} s ${direction} this one's: ` +
-    `expected at most ${
-      MAX_CLOCK_SKEW_MS / 1_000
-    } s; synchronize the clocks of both machines (NTP)`;
+    `the clock of the gateway at ${place} is at least ${seconds} s ${direction} this one's: ` +
+    `expected at most ${bound} s; synchronize the clocks of both machines (NTP)`;
   return { type: "clock_skew", detail };
 }
 

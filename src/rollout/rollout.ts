@@ -148,7 +148,7 @@ export class Rollout {
       this.#names = names;
       this.#cancelHeartbeat ??= this.#schedule();
       if (!await this.#heartbeat({ isScheduled: false }) && isAlone) {
-        this.#setActive(hash, false);
+        this.#setActive(hash, this.#standsApart);
       }
     });
   }

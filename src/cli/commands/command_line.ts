@@ -119,7 +119,8 @@ export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
 /**
  * Parses what follows a command.
  *
- * @param environment Variables; `REP_GATEWAY_KV`, `_APP`, `_PORT`, `_MANIFEST` and `_ENV_FILE` are used if the flags are not set.
+ * @param environment Variables; `REP_GATEWAY_KV`, `_APP`, `_PORT`, `_MANIFEST` and `_ENV_FILE` are used if the flags are
+ * not set.
  * @returns `undefined` for `--help`.
  * @throws {UsageError} If it is invalid.
  */

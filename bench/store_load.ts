@@ -73,6 +73,7 @@ async function idle(
     const process = {
       processId: first,
       instanceId: undefined,
+      keyFingerprint: () => undefined,
       maxRepresentatives: MAX_REPRESENTATIVES,
     };
     const options = {

@@ -88,7 +88,11 @@ export class Core {
     });
     this.#storedVariables = storedVariables;
     const common = { ...options, store, tasks, storedVariables };
-    this.changes = createChanges?.({ ...common, reload });
+    const keyFingerprint = () =>
+      this.configuration.snapshot.sensitive.size > 0
+        ? this.epochs.fingerprint
+        : undefined; // then no page needs the key
+    this.changes = createChanges?.({ ...common, reload, keyFingerprint });
     metrics.observe("rep.streams.open", () => this.changes?.hub.size ?? 0);
     const publish = async (snapshot: Snapshot) =>
       await this.changes?.publisher.publishNowOrLater(snapshot) ?? true;

@@ -265,6 +265,8 @@ class RunningGateway implements Gateway {
     this.#sessionKey = new SessionKeyEndpoint({
       ...options,
       epochs: core.epochs,
+      isKeyOfReplica: (fingerprint) =>
+        core.changes?.rollout.hasMasterKey(fingerprint) ?? false,
       rateLimit: core.rateLimit,
     });
     const fallback = content

@@ -17,6 +17,7 @@ import {
   type Telemetry,
 } from "./observe/metrics.ts";
 import { Registry } from "./observe/registry.ts";
+import { checkApp, storeOfApp } from "./store/app_store.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
@@ -163,6 +164,13 @@ export interface GatewayOptions {
   failure?: AbortSignal;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
+  /**
+   * The name of the app: a part of every key in the store, so that several apps can share one. 1 to 32 letters, digits,
+   * `.`, `_` and `-`, of which the first is a letter or a digit.
+   *
+   * @default {none: the app has the keys without a name}
+   */
+  app?: string | undefined;
   /** What `GET /status` shows as the options in effect. @default {{}} */
   settings?: Source<Readonly<Record<string, string>>> | undefined;
   /** Log to write to. @default {a log that discards everything} */
@@ -236,6 +244,7 @@ export function resolveOptions(options: GatewayOptions) {
   requireRuntime();
   const { strict = false, masterKey, telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
+  const app = checkApp(options.app);
   checkMasterKey(masterKey);
   return {
     ...resolveNumbers(options),
@@ -256,7 +265,9 @@ export function resolveOptions(options: GatewayOptions) {
     masterKey,
     instanceId: options.instanceId,
     failure: options.failure ?? new AbortController().signal,
-    store: options.store ?? memoryStore(),
+    app,
+    /** The app's part of the store. */
+    store: storeOfApp(options.store ?? memoryStore(), app),
     log: options.log ?? silentLog,
     accessLog: options.accessLog ?? false,
     telemetry,

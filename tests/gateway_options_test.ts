@@ -120,6 +120,7 @@ const CONVERTED = [
 
 /** A value that is not the default, for every option that is passed on as it is. */
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
+  app: "shop",
   strict: true,
   hotReload: true,
   allowedHosts: ["app.example.com"],

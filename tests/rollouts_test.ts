@@ -134,6 +134,7 @@ Deno.test("fencingChecks() returns checks that fail once another rollout has beg
     ...common,
     log: silentLog,
     instanceId: undefined,
+    keyFingerprint: () => undefined,
     maxRepresentatives: 8,
     onChange() {},
   };

@@ -2,6 +2,7 @@ import type { Snapshot } from "../config/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
 import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
 import type { GaugeValue } from "../observe/metrics.ts";
+import type { Conflict } from "../rollout/conflicts.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { BackgroundTasks } from "../store/background_tasks.ts";
@@ -30,6 +31,8 @@ export interface ChangesOptions extends HubOptions {
   store: Store;
   /** The place where only one process runs at a time, such as host and port. */
   instanceId: string | undefined;
+  /** Returns the fingerprint of the master key; `undefined` without SENSITIVE variables, and before it is loaded. */
+  keyFingerprint: () => string | undefined;
   storedVariables: Pick<StoredVariablesSource, "follow">;
   /** Reads the variables again, and publishes them. */
   reload: () => Promise<void>;
@@ -75,6 +78,11 @@ export class Changes {
     metrics.observe("rep.rollout.active", () => observeActive(rollout));
   }
 
+  /** What is wrong between this process and others on its store. */
+  get conflicts(): readonly Conflict[] {
+    return this.rollout.conflicts;
+  }
+
   /** Begins to notice the events of other processes, and to repeat what could not be published. */
   start(): void {
     const { tasks } = this.#options;
@@ -91,7 +99,7 @@ export class Changes {
   activeConfiguration(own: Snapshot): ActiveConfiguration {
     const { publisher, rollout, tail } = this;
     const isWaiting = rollout.isActive && publisher.isWaiting(own);
-    if (isWaiting || !tail.isLoaded) {
+    if (rollout.standsApart || isWaiting || !tail.isLoaded) {
       return { snapshot: own, cursor: publisher.cursor };
     }
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {

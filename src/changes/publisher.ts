@@ -2,7 +2,8 @@ import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Rollout } from "../rollout/rollout.ts";
+import { sampleNames } from "../rollout/conflicts.ts";
+import { type Rollout, StandsApartError } from "../rollout/rollout.ts";
 import { retryConflicts } from "../store/retry.ts";
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
@@ -133,7 +134,8 @@ export class Publisher {
       this.#hasFailed = true;
       this.#isOutdated = error instanceof OutdatedSnapshotError;
       this.#isServed ||= this.isWaiting(this.#target);
-      const isFault = level === "error" && !this.#isOutdated;
+      const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
+      const isFault = level === "error" && !this.#isOutdated && !isReported;
       this.#logFailure(error, isFault ? level : "debug");
     }
   }
@@ -168,7 +170,7 @@ export class Publisher {
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    if (rollout.hash !== target.deployment) await this.#join(target.deployment);
+    if (rollout.hash !== target.deployment) await this.#join(target);
     const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
     const { head } = await retryConflicts(async () => {
       const fencing = await rollout.fencingChecks();
@@ -198,9 +200,10 @@ export class Publisher {
     );
   }
 
-  async #join(hash: string): Promise<void> {
+  async #join({ deployment, deployedNames }: Snapshot): Promise<void> {
     this.#isJoining = true;
-    await this.#options.rollout.join(hash).finally(() =>
+    const names = sampleNames(deployedNames);
+    await this.#options.rollout.join(deployment, names).finally(() =>
       this.#isJoining = false
     );
   }

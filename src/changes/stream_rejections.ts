@@ -2,6 +2,7 @@
 export const STREAM_REJECTIONS = {
   stopping: "the gateway is stopping",
   store_unavailable: "the store is unavailable",
+  stands_apart: "the store may have the values of another app",
   max_streams: "too many open streams",
   max_streams_per_client: "too many open streams of this client",
 } as const;

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../values/clock.ts";
+import { checkApp, storeOfApp } from "../store/app_store.ts";
 import type { Store } from "../store/store.ts";
 import type { Environment } from "./classify.ts";
 import { readEnvironment } from "./environment.ts";
@@ -27,6 +28,8 @@ export interface ValidationOptions {
 export interface SetStoredVariablesOptions extends ValidationOptions {
   /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
   ifId?: number | undefined;
+  /** The name of the gateways' app. @default {none} */
+  app?: string | undefined;
   /** The time of the writes. @default {the time of the system} */
   clock?: Clock;
   /** Returns a number from 0 to below 1, for pauses between attempts. @default {Math.random} */
@@ -39,6 +42,7 @@ export interface SetStoredVariablesOptions extends ValidationOptions {
  *
  * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
  * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
+ * @throws {RangeError} If no app can have the name.
  * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {StoreUnavailableError} If the store is unavailable.
@@ -46,7 +50,7 @@ export interface SetStoredVariablesOptions extends ValidationOptions {
 export async function setStoredVariables(
   store: Store,
   values: Readonly<Record<string, string | undefined>>,
-  { ifId, clock = systemClock, random = Math.random, ...options }:
+  { app, ifId, clock = systemClock, random = Math.random, ...options }:
     SetStoredVariablesOptions = {},
 ): Promise<readonly StoredWrite[]> {
   const writes = Object.entries(values).map(([name, value]) =>
@@ -58,7 +62,8 @@ export async function setStoredVariables(
     ),
     options,
   );
-  return await writeVariables(store, new Map(writes), { ifId, clock, random });
+  const ofApp = storeOfApp(store, checkApp(app));
+  return await writeVariables(ofApp, new Map(writes), { ifId, clock, random });
 }
 
 /**

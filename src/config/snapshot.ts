@@ -21,6 +21,8 @@ export interface Snapshot {
    * part of it, so that all replicas of a deployment have the same one, whichever of them has read the newest write.
    */
   readonly deployment: string;
+  /** The names of those PUBLIC values. */
+  readonly deployedNames: ReadonlySet<string>;
   /** The hash of the PUBLIC values that result, those of the store included. */
   readonly state: string;
   /** The version of the variables in the store that it was built from; `undefined` if they have not been read. */
@@ -45,6 +47,7 @@ export interface Snapshot {
 /** A configuration without variables. */
 export const EMPTY_SNAPSHOT: Snapshot = {
   deployment: "",
+  deployedNames: new Set(),
   state: "",
   storedVersion: undefined,
   public: new Map(),
@@ -136,8 +139,10 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   }));
   const server = selectTier(variables, "server");
   const publicValues = selectTier(variables, "public");
+  const deployed = deployedValues(input.environment, manifest);
   return {
-    deployment: await publicHash(deployedValues(input.environment, manifest)),
+    deployment: await publicHash(deployed),
+    deployedNames: new Set(deployed.keys()),
     state: await publicHash(publicValues),
     storedVersion: stored?.version,
     public: publicValues,

@@ -34,11 +34,14 @@ export function rejectChanges(
 export async function handleChanges(
   request: Request,
   { client, url, originContext }: RouteContext,
-  { hub, tail }: Pick<Changes, "hub" | "tail">,
+  { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
 ): Promise<Response> {
   const headers = corsHeaders(originContext);
   if (request.method === "OPTIONS") return preflight(headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
+  if (rollout.standsApart) {
+    return new Response(hub.reject("stands_apart"), { headers });
+  }
   const position = await readPosition(request.headers, url.search, tail);
   // Not the public state, which may be older in this process than what the client has.
   const stream = position

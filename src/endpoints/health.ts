@@ -1,3 +1,4 @@
+import type { Changes } from "../changes/changes.ts";
 import type { Configuration } from "../config/configuration.ts";
 import {
   countVariables,
@@ -12,8 +13,7 @@ import { VERSION } from "../values/version.ts";
 /**
  * - `starting`: the ports are bound, but nothing is served yet.
  * - `healthy`
- * - `degraded`: requests are served, but the last reload was rejected, the store is unavailable, the certificate has
- *   ended, or an error was not caught.
+ * - `degraded`: requests are served, but there is a problem.
  * - `stopping`: shutdown has begun.
  */
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
@@ -24,12 +24,18 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * - `store_unavailable`: the last read or write of the store failed.
  * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
+ * - `other_app`: living gateways of another app have the same store, and neither publishes.
+ * - `other_master_key`: a living replica has another master key.
+ * - `clock_skew`: the clocks of this process and of a living replica differ by more than a minute.
  */
 export const HEALTH_PROBLEMS = [
   "config_rejected",
   "store_unavailable",
   "certificate_ended",
   "uncaught_error",
+  "other_app",
+  "other_master_key",
+  "clock_skew",
 ] as const;
 
 /** The type of a problem. */
@@ -42,11 +48,13 @@ interface ProblemState {
   readonly certificateSeconds: number;
   /** Aborted after an error that was not caught. */
   readonly failure: AbortSignal;
+  /** `undefined` without hot reload. */
+  readonly changes: Pick<Changes, "conflicts"> | undefined;
 }
 
 /** Returns why a gateway is `degraded`. */
 export function problemsOf(state: ProblemState): readonly HealthProblem[] {
-  const { configuration, store, certificateSeconds, failure } = state;
+  const { configuration, store, certificateSeconds, failure, changes } = state;
   // in the order of the list
   const arePresent = [
     configuration.isReloadRejected,
@@ -54,7 +62,9 @@ export function problemsOf(state: ProblemState): readonly HealthProblem[] {
     certificateSeconds <= 0,
     failure.aborted,
   ];
-  return HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
+  const own = HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
+  const conflicts = changes?.conflicts.map(({ type }) => type) ?? [];
+  return [...own, ...conflicts];
 }
 
 /** Exports each problem as a gauge. */

@@ -10,6 +10,7 @@ import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 import {
   type EpochKeys,
   type Epochs,
+  FutureEpochError,
   UnknownMasterKeyError,
 } from "../keys/epochs.ts";
 import type { RateLimit } from "../keys/rate_limit.ts";
@@ -22,6 +23,8 @@ import type { Clock } from "../values/clock.ts";
 /** Options of {@linkcode SessionKeyEndpoint}. */
 interface SessionKeyOptions {
   epochs: Epochs;
+  /** Returns whether a living replica has the master key with a fingerprint. */
+  isKeyOfReplica: (fingerprint: string) => boolean;
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;
@@ -37,6 +40,8 @@ export const SESSION_KEY_REJECTIONS = [
   "malformed",
   "expired",
   "unknown_master_key",
+  "other_master_key",
+  "clock_skew",
   "rate_limited",
   "store_unavailable",
 ] as const;
@@ -48,6 +53,12 @@ const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
 const NOT_CONFIGURED = "No SENSITIVE variables are configured";
 const TOO_OLD =
   "Cannot issue a session key: the page is too old and has to be reloaded";
+const UNKNOWN_KEY =
+  "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded";
+const OTHER_KEY =
+  "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one";
+const CLOCK_SKEW =
+  "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one";
 const UNAVAILABLE =
   "Cannot issue a session key: the store is unavailable, try again in a few seconds";
 
@@ -76,8 +87,8 @@ export class SessionKeyEndpoint {
    *
    * @param sensitiveCount The current number of SENSITIVE variables.
    * @throws {Problem} In this order: 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
-   * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, and 410
-   * if the `?kid=` is of another master key.
+   * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, 410 if the
+   * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
    */
   async respond(
     { method }: Request,
@@ -172,14 +183,20 @@ export class SessionKeyEndpoint {
     kid: string | null,
     context: RouteContext,
   ): Promise<EpochKeys> {
-    const { epochs, log } = this.#options;
+    const { epochs, isKeyOfReplica, log } = this.#options;
     try {
       return kid === null
         ? await epochs.keys(epochs.current())
         : await epochs.keysOf(kid);
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) {
-        throw this.#reject("unknown_master_key", 410, TOO_OLD, context);
+        const { fingerprint } = error;
+        throw fingerprint !== undefined && isKeyOfReplica(fingerprint)
+          ? this.#reject("other_master_key", 503, OTHER_KEY, context)
+          : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, context);
+      }
+      if (error instanceof FutureEpochError) {
+        throw this.#reject("clock_skew", 503, CLOCK_SKEW, context);
       }
       log.error("rep.session_key.failed", {
         client_ip: context.client.address,

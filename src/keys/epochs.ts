@@ -1,4 +1,4 @@
-import type { Clock } from "../values/clock.ts";
+import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import {
   BLOB_KEY_INFO,
@@ -39,15 +39,30 @@ type KidCheck = "valid" | "malformed" | "expired";
 export class UnknownMasterKeyError extends Error {
   /** The name of the class. */
   override name = "UnknownMasterKeyError";
+  /** The fingerprint of the other master key; `undefined` in a `kid` without one. */
+  readonly fingerprint: string | undefined;
+
+  /** Creates an error for a `kid`. */
+  constructor(fingerprint: string | undefined) {
+    super("Cannot derive the keys: expected a kid of this master key");
+    this.fingerprint = fingerprint;
+  }
 }
 
-/** How far another process's clock may be ahead of this one's. */
-const MAX_SKEW_MS = 60_000;
+/**
+ * A `kid` of this master key whose epoch has not begun, by more than clocks may differ: the clock of the process that
+ * made the page, or this one's, is off.
+ */
+export class FutureEpochError extends Error {
+  /** The name of the class. */
+  override name = "FutureEpochError";
+}
+
 /**
  * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not
  * have.
  */
-const KID = /^([1-9]\d{0,10})(?:-[0-9a-f]{12})?$/;
+const KID = /^([1-9]\d{0,10})(?:-([0-9a-f]{12}))?$/;
 /** 48 bits: of a million master keys, two are the same with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
 /** With the default options, pages can name 145 epochs: 24 hours at one every 10 minutes, and the current one. */
@@ -61,7 +76,7 @@ export class Epochs {
   readonly #options: EpochOptions;
   readonly #keys = new SizeBoundedCache<Promise<EpochKeys>>(MAX_CACHED_EPOCHS);
   #masterKey: Promise<Uint8Array<ArrayBuffer>> | undefined;
-  #hasMasterKey = false;
+  #fingerprint: string | undefined;
 
   constructor(options: EpochOptions) {
     this.#options = options;
@@ -69,7 +84,12 @@ export class Epochs {
 
   /** Whether the master key has been loaded. */
   get hasMasterKey(): boolean {
-    return this.#hasMasterKey;
+    return this.#fingerprint !== undefined;
+  }
+
+  /** The fingerprint of the master key, which each `kid` has as well; `undefined` before it has been loaded. */
+  get fingerprint(): string | undefined {
+    return this.#fingerprint;
   }
 
   /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */
@@ -84,10 +104,8 @@ export class Epochs {
   checkKid(kid: string): KidCheck {
     const { clock, rotationMs, retentionMs } = this.#options;
     const epoch = epochOf(kid);
+    if (epoch === undefined) return "malformed";
     const startMs = Number(epoch) * 1_000;
-    if (epoch === undefined || startMs > clock.now() + MAX_SKEW_MS) {
-      return "malformed";
-    }
     return startMs + rotationMs <= clock.now() - retentionMs
       ? "expired"
       : "valid";
@@ -97,13 +115,19 @@ export class Epochs {
    * Returns the keys that a page names, whose `kid` the caller has checked.
    *
    * @throws {UnknownMasterKeyError} If they are derived from another master key.
+   * @throws {FutureEpochError} If the epoch begins too far in the future.
    * @throws {Error} The error of `masterKey`, if that fails; the next call tries again.
    */
   async keysOf(kid: string): Promise<EpochKeys> {
-    const keys = await this.keys(epochOf(kid) ?? kid);
+    const epoch = epochOf(kid) ?? kid;
+    const keys = await this.keys(epoch);
     if (keys.kid !== kid) {
-      throw new UnknownMasterKeyError(
-        "Cannot derive the keys: expected a kid of this master key",
+      throw new UnknownMasterKeyError(KID.exec(kid)?.[2]);
+    }
+    const { clock } = this.#options;
+    if (Number(epoch) * 1_000 > clock.now() + MAX_CLOCK_SKEW_MS) {
+      throw new FutureEpochError(
+        "Cannot issue the keys: expected an epoch that has begun",
       );
     }
     return keys;
@@ -123,7 +147,7 @@ export class Epochs {
 
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#loadMasterKey();
-    this.#hasMasterKey = true;
+    this.#fingerprint ??= await deriveFingerprint(masterKey);
     const blobKey = await deriveKey(masterKey, {
       salt: epoch,
       info: BLOB_KEY_INFO,
@@ -133,7 +157,7 @@ export class Epochs {
       info: INTEGRITY_KEY_INFO,
     });
     return {
-      kid: `${epoch}-${await deriveFingerprint(masterKey)}`,
+      kid: `${epoch}-${this.#fingerprint}`,
       blobKey,
       integrityKey,
     };

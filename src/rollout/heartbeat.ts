@@ -11,8 +11,12 @@ const HIGHEST_RANK = ["rollout"];
 /** The process that sends a heartbeat. */
 interface HeartbeatSender
   extends Pick<ElectionInput, "id" | "hash" | "rank" | "instanceId"> {
-  /** The previous observations of the process. */
+  /** What others compare with their own (`conflicts.ts`). */
+  readonly names: Member["names"];
+  readonly keyFingerprint: Member["keyFingerprint"];
+  /** The previous observations of the process, and when it made them. */
   readonly previous: ReadonlyMap<string, Observation>;
+  readonly previousAt: number | undefined;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
@@ -21,12 +25,15 @@ interface HeartbeatSender
 /** The result of a heartbeat. */
 interface Heartbeat {
   readonly observations: ReadonlyMap<string, Observation>;
+  /** When the observations were made, in milliseconds since the Unix epoch. */
+  readonly observedAt: number;
   readonly decision: ElectionResult;
 }
 
 /** What was read from the store. */
 interface Reading {
   readonly observations: ReadonlyMap<string, Observation>;
+  readonly observedAt: number;
   /** Read only while the process's configuration has no rank. */
   readonly highestRank: Entry<number> | undefined;
 }
@@ -53,13 +60,14 @@ export async function tryHeartbeat(
   if (writes.length > 0 && await store.commit(checks, writes) === undefined) {
     return undefined;
   }
-  return { observations: reading.observations, decision };
+  const { observedAt } = reading;
+  return { observations: reading.observations, observedAt, decision };
 }
 
 /** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
 async function read(
   store: Store,
-  { rank, previous, isScheduled }: HeartbeatSender,
+  { rank, previous, previousAt, isScheduled }: HeartbeatSender,
   clock: Clock,
 ): Promise<Reading> {
   const highestRank = rank === undefined
@@ -68,10 +76,11 @@ async function read(
   const now = clock.now();
   const observations = observe(await store.list<Member>(MEMBERS), {
     previous,
+    previousAt,
     now,
     isScheduled,
   });
-  return { observations, highestRank };
+  return { observations, observedAt: now, highestRank };
 }
 
 function commitOf(
@@ -80,7 +89,7 @@ function commitOf(
   reading: Reading,
   heartbeatAt: number,
 ) {
-  const { id, hash, instanceId } = sender;
+  const { id, hash, instanceId, names, keyFingerprint } = sender;
   const { rank, isRepresentative, isNew, rankSource, dead, removed } = decision;
   const checks = [
     ...dead,
@@ -98,6 +107,8 @@ function commitOf(
       rank,
       heartbeatAt,
       ...instanceId === undefined ? {} : { instanceId },
+      ...names === undefined ? {} : { names },
+      ...keyFingerprint === undefined ? {} : { keyFingerprint },
     };
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({

@@ -10,6 +10,10 @@ export interface Member {
   readonly heartbeatAt: number;
   /** Identifies the one process that can run in its place, such as a host and port. */
   readonly instanceId?: string;
+  /** Identifies its PUBLIC variables (`sampleNames()`); earlier versions had none. */
+  readonly names?: readonly number[];
+  /** The fingerprint of its master key, if it has SENSITIVE variables and has loaded the key. */
+  readonly keyFingerprint?: string;
   /** It has left, or another process has found it dead and marked its entry: it counts as dead in either case. */
   readonly hasLeft?: boolean;
   /** Another process has marked its entry, since its heartbeats were missing. */
@@ -27,12 +31,19 @@ export interface Observation {
   readonly unchangedPeriods: number;
   /** The entry was old when it was first observed and has not changed since. */
   readonly isOld: boolean;
+  /**
+   * By how much its clock is ahead of this process's at least, in milliseconds; negative if it is behind, 0 if it may be
+   * right.
+   */
+  readonly clockSkewMs: number;
 }
 
 /** Options of {@linkcode observe}. */
 interface ObserveOptions {
   /** The previous observations of this process. */
   previous: ReadonlyMap<string, Observation>;
+  /** When they were made, in milliseconds since the Unix epoch; `undefined` if there were none. */
+  previousAt: number | undefined;
   /** Milliseconds since the Unix epoch. */
   now: number;
   /** Whether this is the scheduled observation of a period. Others may take place at any time in between. */
@@ -79,7 +90,19 @@ function observeOne(
     };
   }
   const isOld = previous === undefined && member.heartbeatAt < now - OLD_MS;
-  return { id, member, version, unchangedPeriods: isScheduled ? 0 : -1, isOld };
+  const unchangedPeriods = isScheduled ? 0 : -1;
+  const clockSkewMs = measureSkew(member, options);
+  return { id, member, version, unchangedPeriods, isOld, clockSkewMs };
+}
+
+/** The entry of a member that has not left was written since the previous observation. */
+function measureSkew(
+  { heartbeatAt, hasLeft = false }: Member,
+  { previousAt, now }: ObserveOptions,
+): number {
+  if (hasLeft) return 0; // its last heartbeat may be older
+  if (heartbeatAt > now) return heartbeatAt - now;
+  return Math.min(0, heartbeatAt - (previousAt ?? 0));
 }
 
 /** Returns whether the member is presumed alive. */

@@ -5,6 +5,13 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../store/store.ts";
+import {
+  type Conflict,
+  type ConflictType,
+  findConflicts,
+  findStrangers,
+  type Self,
+} from "./conflicts.ts";
 import type { Ranked } from "./election.ts";
 import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation, stateOf } from "./observation.ts";
@@ -24,9 +31,28 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** The maximum number of processes with an entry for each configuration. */
   maxRepresentatives: number;
-  /** Called when another configuration becomes active. */
+  /** Returns the fingerprint of the master key; `undefined` if it does not matter or is not known yet. */
+  keyFingerprint: () => string | undefined;
+  /** Called when another configuration becomes active, and when this process begins or ends to stand apart. */
   onChange: (hash: string) => void;
 }
+
+/** Thrown instead of publishing over the values of another app. */
+export class StandsApartError extends Error {
+  /** The name of the class. */
+  override name = "StandsApartError";
+}
+
+const APART =
+  "a gateway on the same store has none of the same PUBLIC variables: until either leaves, each serves its own values, " +
+  "and neither publishes";
+
+/** What is logged when a conflict begins. */
+const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
+  other_app: "rep.rollout.other_app",
+  other_master_key: "rep.rollout.other_master_key",
+  clock_skew: "rep.rollout.clock_skew",
+};
 
 /** The maximum interval between heartbeats. */
 const MEMBER_HEARTBEAT_MS = 5_000;
@@ -42,8 +68,15 @@ export class Rollout {
   /** What the last heartbeat announced. */
   #announced: Ranked | undefined;
   #observations: ReadonlyMap<string, Observation> = new Map();
+  #observedAt: number | undefined;
   #hash: string | undefined;
-  #active: string | undefined;
+  #names: readonly number[] | undefined;
+  /** The hash of the configuration with the highest rank. */
+  #elected: string | undefined;
+  #standsApart = false;
+  /** Since when there have been entries of strangers, by the monotonic clock. */
+  #strangersSince: number | undefined;
+  #conflicts: readonly Conflict[] = [];
   #queue: Promise<void> = Promise.resolve();
   #cancelHeartbeat: (() => void) | undefined;
   #hasLeft = false;
@@ -59,12 +92,32 @@ export class Rollout {
 
   /** The hash of the active configuration; `undefined` before {@linkcode join}. */
   get active(): string | undefined {
-    return this.#active;
+    return this.#standsApart ? this.#hash : this.#elected;
   }
 
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
-    return this.#active !== undefined && this.#active === this.#hash;
+    return this.active !== undefined && this.active === this.#hash;
+  }
+
+  /**
+   * Whether a living process has other PUBLIC variables only, as one of another app, or the last before a rollout that
+   * renames them all. Until either leaves, this process's own configuration is its active one, and is not published:
+   * nobody can tell whose values the pages of the other are to have.
+   */
+  get standsApart(): boolean {
+    return this.#standsApart;
+  }
+
+  /** What is wrong between this process and others. */
+  get conflicts(): readonly Conflict[] {
+    return this.#conflicts;
+  }
+
+  /** Whether a living replica has this master key, by its fingerprint. */
+  hasMasterKey(fingerprint: string): boolean {
+    const living = [...this.#observations.values()].filter(isLive);
+    return living.some(({ member }) => member.keyFingerprint === fingerprint);
   }
 
   /** The members that this process knows, without a read of the store. */
@@ -86,14 +139,16 @@ export class Rollout {
    * schedules the others. If the store is unavailable, a later heartbeat announces it.
    *
    * @param hash Identifies the configuration, equal on all processes that have it.
+   * @param names Identifies its PUBLIC variables ({@linkcode sampleNames}); without it, it is of the same app as any other.
    */
-  join(hash: string): Promise<void> {
+  join(hash: string, names?: readonly number[]): Promise<void> {
     return this.#enqueueUnlessLeft(async () => {
       const isAlone = this.#isAlone();
       this.#hash = hash;
+      this.#names = names;
       this.#cancelHeartbeat ??= this.#schedule();
       if (!await this.#heartbeat({ isScheduled: false }) && isAlone) {
-        this.#setActive(hash);
+        this.#setActive(hash, this.#standsApart);
       }
     });
   }
@@ -116,6 +171,7 @@ export class Rollout {
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
    * @throws {StoreUnavailableError} If it could not be announced yet, so that nobody knows which one is to be active.
+   * @throws {StandsApartError} While this process stands apart.
    */
   async fencingChecks(): Promise<readonly Check[] | undefined> {
     const check = await readFencingCheck(this.#options.store); // first, so that it covers the heartbeat
@@ -123,6 +179,11 @@ export class Rollout {
     if (this.#hasLeft) return undefined;
     if (this.#announced?.hash !== this.#hash) {
       throw new StoreUnavailableError("Cannot announce the configuration");
+    }
+    if (this.#standsApart) {
+      throw new StandsApartError(
+        "a gateway on the same store has none of the same PUBLIC variables",
+      );
     }
     return isActive ? [check] : undefined;
   }
@@ -144,7 +205,7 @@ export class Rollout {
     const others = [...this.#observations.values()].filter((member) =>
       member.id !== this.#options.processId && isLive(member)
     );
-    return this.#active === this.#hash &&
+    return this.#elected === this.#hash &&
       others.every(({ member }) => member.hash !== this.#hash);
   }
 
@@ -193,23 +254,53 @@ export class Rollout {
     );
     if (result === undefined) return false;
     this.#observations = result.observations;
+    this.#observedAt = result.observedAt;
     this.#announced = { hash, rank: result.decision.rank };
-    this.#setActive(result.decision.active);
+    const self = this.#self;
+    const strangers = findStrangers(self, this.#observations.values());
+    this.#noteConflicts(self, strangers.length > 0);
+    this.#setActive(result.decision.active, strangers.some(isLive));
     return true;
   }
 
+  get #self(): Self {
+    const { processId: id, keyFingerprint } = this.#options;
+    return { id, names: this.#names, keyFingerprint: keyFingerprint() };
+  }
+
+  /**
+   * Logs each type of conflict when it begins. The time of strangers includes that of entries whose processes have ended:
+   * an app that restarts does not start the clock again.
+   */
+  #noteConflicts(self: Self, hasStrangers: boolean): void {
+    const { clock, log } = this.#options;
+    const now = clock.monotonic();
+    this.#strangersSince = hasStrangers
+      ? this.#strangersSince ?? now
+      : undefined;
+    const strangersForMs = now - (this.#strangersSince ?? now);
+    const observations = this.#observations.values();
+    const conflicts = findConflicts(self, observations, strangersForMs);
+    const known = new Set(this.#conflicts.map(({ type }) => type));
+    this.#conflicts = conflicts;
+    for (const { type, detail } of conflicts) {
+      if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
+    }
+    for (const type of known) log.info("rep.rollout.conflict_ended", { type });
+  }
+
   #tryHeartbeat(hash: string, isScheduled: boolean) {
-    const { store, clock, processId: id, instanceId, maxRepresentatives } =
-      this.#options;
+    const { store, clock, instanceId, maxRepresentatives } = this.#options;
     const rank = this.#announced?.hash === hash
       ? this.#announced.rank
       : undefined;
     const sender = {
-      id,
+      ...this.#self,
       hash,
       rank,
       instanceId,
       previous: this.#observations,
+      previousAt: this.#observedAt,
       isScheduled,
       maxRepresentatives,
     };
@@ -228,9 +319,16 @@ export class Rollout {
     }
   }
 
-  #setActive(hash: string): void {
-    if (hash === this.#active) return;
-    this.#active = hash;
-    this.#options.onChange(hash);
+  #setActive(elected: string, standsApart: boolean): void {
+    const { active } = this;
+    const isSame = standsApart === this.#standsApart;
+    this.#elected = elected;
+    this.#standsApart = standsApart;
+    if (standsApart && !isSame) {
+      this.#options.log.info("rep.rollout.apart", { detail: APART });
+    }
+    if (!isSame || this.active !== active) {
+      this.#options.onChange(this.active ?? elected);
+    }
   }
 }

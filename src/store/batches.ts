@@ -11,8 +11,11 @@ interface SizedChange {
 const MAX_BYTES = 600_000;
 const MAX_KEY_BYTES = 60_000;
 const MAX_CHANGES = 330;
-/** The size of a change's keys without the name, and of its values without the text. */
-const OVERHEAD_BYTES = 100;
+/**
+ * The size of a change's keys, that of an app's name included and that of the variable's not, and of its values without
+ * the text.
+ */
+const OVERHEAD_BYTES = 160;
 
 const encoder = new TextEncoder();
 

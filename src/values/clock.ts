@@ -13,6 +13,12 @@ export interface Clock {
   after(ms: number, callback: () => void, isBackground?: boolean): () => void;
 }
 
+/**
+ * By how much the clocks of processes on one store may differ, in milliseconds: of two replicas, and of this one and the
+ * one that made a page.
+ */
+export const MAX_CLOCK_SKEW_MS = 60_000;
+
 /** Lets the process exit while a timer is pending. Node.js and Bun have objects for timers, Deno and browsers numbers. */
 function unref(timer: unknown): void {
   if (typeof timer === "number") globalThis.Deno?.unrefTimer(timer);

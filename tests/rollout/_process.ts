@@ -86,6 +86,7 @@ export class Process {
       maxRepresentatives,
       instanceId,
       log: silentLog,
+      keyFingerprint: () => undefined,
       onChange: (active) => this.#checkChange(active),
     });
     void this.rollout.join(hash);

@@ -30,6 +30,7 @@ function observation(
     version: `version of ${id}`,
     unchangedPeriods: 0,
     isOld: false,
+    clockSkewMs: 0,
     ...rest,
   };
 }

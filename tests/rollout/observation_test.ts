@@ -24,6 +24,7 @@ function observeAll(
       : it;
     previous = observe([{ key: ["member", "1"], value: member, version }], {
       previous,
+      previousAt: NOW,
       now: NOW,
       isScheduled,
     });

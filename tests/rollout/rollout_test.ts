@@ -50,6 +50,7 @@ class Cluster {
         random: () => 0,
         log: silentLog,
         instanceId: undefined,
+        keyFingerprint: () => undefined,
         onChange() {},
       },
       ...{

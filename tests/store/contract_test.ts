@@ -1,4 +1,5 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
+import { storeOfApp } from "../../src/store/app_store.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -16,6 +17,16 @@ const STORES: { name: string; open?: () => Promise<Store> }[] = [
   },
   { name: "openPostgresStore()", ...await startPostgres() },
 ];
+
+const CONTRACT_STORES = STORES.flatMap((store) => [store, ofApp(store)]);
+
+/** The same store, of which an app has a part. */
+function ofApp({ name, open }: (typeof STORES)[number]) {
+  return {
+    name: `storeOfApp(${name})`,
+    ...(open && { open: async () => storeOfApp(await open(), "shop") }),
+  };
+}
 
 /**
  * Returns a function that opens an empty schema of a PostgreSQL server for each test; nothing if there is no
@@ -36,7 +47,7 @@ async function startPostgres(): Promise<{ open?: () => Promise<Store> }> {
 }
 
 function contract(rule: string, test: (store: Store) => Promise<void>): void {
-  for (const { name, open } of STORES) {
+  for (const { name, open } of CONTRACT_STORES) {
     if (open === undefined) {
       Deno.test({
         name: `without ${MISSING}: ${name} ${rule}`,

@@ -25,7 +25,9 @@ const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
   ],
   ...Object.fromEntries(STORE_COMMANDS.map((name) => [name, [
     "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
-    `${environmentVariable("kv")} and ${
+    `${environmentVariable("kv")}, ${environmentVariable("app")}, ${
+      environmentVariable("port")
+    } and ${
       environmentVariable("manifest")
     } are used if the flags are not set.`,
     exitCodes("it is rejected, in conflict, or the store is unavailable"),

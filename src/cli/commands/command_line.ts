@@ -2,11 +2,13 @@ import type { Environment } from "../../config/classify.ts";
 import { formatValue } from "../../config/format_value.ts";
 import { MAX_HISTORY } from "../../config/stored_variables.ts";
 import {
+  app,
   environmentVariable,
   integer,
   type Option,
   type OptionValues,
   paths,
+  port,
   text,
   toggle,
 } from "../options/option_table.ts";
@@ -25,6 +27,16 @@ export const COMMAND_OPTIONS = {
     ...text("PATH|URL"),
     commands: STORE_COMMANDS,
     help: "Database of the gateway; by default Deno's own for this program",
+  },
+  "app": {
+    ...app(),
+    commands: STORE_COMMANDS,
+    help: "Name of the app, if the gateway has one",
+  },
+  "port": {
+    ...port(),
+    commands: STORE_COMMANDS,
+    help: "Port of the gateway, if it has neither --kv nor --app",
   },
   "manifest": {
     ...text("FILE"),
@@ -89,9 +101,13 @@ export const COMMAND_OPTIONS = {
 const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 
 /** The options that are also read from the environment. For `strict`, a command also looks into the manifest. */
-const FROM_ENVIRONMENT = ["kv", "manifest", "env-file"].map(
-  environmentVariable,
-);
+const FROM_ENVIRONMENT = [
+  "kv",
+  "app",
+  "port",
+  "manifest",
+  "env-file",
+] as const satisfies (keyof typeof COMMAND_OPTIONS)[];
 
 /** A parsed command line. */
 export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
@@ -103,7 +119,8 @@ export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
 /**
  * Parses what follows a command.
  *
- * @param environment Variables; `REP_GATEWAY_KV`, `_MANIFEST` and `_ENV_FILE` are used if the flags are not set.
+ * @param environment Variables; `REP_GATEWAY_KV`, `_APP`, `_PORT`, `_MANIFEST` and `_ENV_FILE` are used if the flags are
+ * not set.
  * @returns `undefined` for `--help`.
  * @throws {UsageError} If it is invalid.
  */
@@ -118,9 +135,7 @@ export function parseCommandArguments(
   }, ALIASES);
   rejectOtherOptions(command, flags);
   if (flags.has("help")) return undefined;
-  const shared = Object.fromEntries(
-    FROM_ENVIRONMENT.map((name) => [name, environment[name] ?? ""]),
-  );
+  const shared = readEnvironmentOf(command, environment);
   const values = readValues(COMMAND_OPTIONS, {
     flags,
     environment: shared,
@@ -129,6 +144,21 @@ export function parseCommandArguments(
   const line = { ...values, command, args: [...words, ...values.dir] };
   checkArgs(line);
   return line;
+}
+
+/** Returns the variables of the options that a command has: those of others may be invalid. */
+function readEnvironmentOf(
+  command: CommandName,
+  environment: Environment,
+): Record<string, string> {
+  const own = FROM_ENVIRONMENT.filter((name) => {
+    const commands: readonly CommandName[] = COMMAND_OPTIONS[name].commands;
+    return commands.includes(command);
+  });
+  const names = own.map(environmentVariable);
+  return Object.fromEntries(
+    names.map((name) => [name, environment[name] ?? ""]),
+  );
 }
 
 function rejectOtherOptions(

@@ -13,6 +13,7 @@ import {
   writeVariables,
 } from "../../config/stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
+import { storeOfApp } from "../../store/app_store.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import {
   type Store,
@@ -22,6 +23,7 @@ import {
 import { sleep } from "../../values/clock.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/sources.ts";
+import { storeOfGateway } from "../start/store_of_gateway.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import {
@@ -161,13 +163,14 @@ async function write(
 
 /** @param onChange Called when the store becomes unavailable, and when it is available again. */
 async function withStore<T>(
-  { kv }: CommandArguments,
+  line: CommandArguments,
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,
   onChange: (failure?: Error) => void = () => {},
 ): Promise<T> {
-  const inner = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
-  const store = new CircuitBreaker(inner, {
+  const opened = await withTimeout(openStore(line.kv), OPEN_TIMEOUT_MS, clock);
+  const gatewayStore = storeOfApp(storeOfGateway(opened, line), line.app);
+  const store = new CircuitBreaker(gatewayStore, {
     clock,
     onChange,
     metrics: noMetrics,

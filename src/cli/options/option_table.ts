@@ -7,6 +7,7 @@ import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/sliding_window.ts";
+import { EXPECTED_APP, isAppName } from "../../store/app_store.ts";
 import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
 import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
 import { formatDuration, parseDuration } from "../../values/duration.ts";
@@ -198,6 +199,25 @@ function basePath(): OptionType<string> {
   };
 }
 
+/** Returns the type of an app's name. */
+export function app(): OptionType<string | undefined> {
+  const parse = (name: string) => isAppName(name) ? name : undefined;
+  return {
+    default: undefined,
+    type: "string",
+    value: "NAME",
+    expected: EXPECTED_APP,
+    parse,
+  };
+}
+
+const PORTS = { min: 0, max: 65_535 } as const;
+
+/** Returns the type of the gateway's port. */
+export function port(): OptionType<number> {
+  return integer({ ...PORTS, default: 8080 });
+}
+
 function parseProxy(item: string): string | undefined {
   try {
     trustRule([item]);
@@ -206,8 +226,6 @@ function parseProxy(item: string): string | undefined {
     return undefined; // the caller reports the name of the option
   }
 }
-
-const PORTS = { min: 0, max: 65_535 } as const;
 
 /**
  * Every option of the command, by its group in `--help`. Its flag is `--name`, its environment variable
@@ -277,6 +295,10 @@ export const GROUPS = {
       ...text("PATH|URL|:memory:"),
       help: "Deno KV or postgres:// database; by default Deno's own",
     },
+    "app": {
+      ...app(),
+      help: "Name of the app, if several apps share a database",
+    },
   },
   "Changes": {
     "hot-reload": {
@@ -344,7 +366,7 @@ export const GROUPS = {
   },
   "Network": {
     "port": {
-      ...integer({ ...PORTS, default: 8080 }),
+      ...port(),
       help: "Port to listen on; 0 picks a free port",
     },
     "hostname": { ...text("HOST", "0.0.0.0"), help: "Address to listen on" },

@@ -21,6 +21,7 @@ export function toGatewayOptions(
     upstreamTimeoutMs: options["upstream-timeout"],
     maxTransfers: options["max-transfers"],
     rejectWebsockets: options["reject-websockets"],
+    app: options.app,
     strict: options.strict,
     hotReload: options["hot-reload"],
     allowedOrigins: options["allowed-origins"],

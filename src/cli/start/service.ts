@@ -35,7 +35,7 @@ import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/permissions.ts";
-import { isOnDeploy, type ServeCommand } from "../options/command.ts";
+import type { ServeCommand } from "../options/command.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import { findDefaultManifest } from "../sources/sources.ts";
@@ -44,6 +44,7 @@ import { listen, type Listener } from "./listen.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
+import { sharesDefaultDatabase, storeOfGateway } from "./store_of_gateway.ts";
 import { readTls, type Tls } from "./tls.ts";
 
 /** Options of {@linkcode Service}. */
@@ -234,24 +235,23 @@ export class Service {
   async #createGateway(failure: AbortSignal): Promise<Gateway> {
     const { options, masterKey, isSet } = this.#command;
     const { log } = this.#options;
-    const store = await openStore(options.kv, log);
+    const { kv, app } = options;
+    const isPortKnown = this.#listeners.length > 0; // not under `deno serve`
+    const place = { kv, app, port: isPortKnown ? options.port : 0 };
+    const store = storeOfGateway(await openStore(kv, log), place);
     this.#store = store;
     const defaultManifest = await findDefaultManifest();
     const isStoreShared = store.engine !== MEMORY;
-    const isDefaultDatabase = isStoreShared && options.kv === undefined &&
-      !isOnDeploy();
     const found = {
       isStoreShared,
-      isDefaultDatabase,
+      sharesDefaultDatabase: isStoreShared && sharesDefaultDatabase(place),
       isModeSet: isSet("hot-reload-mode"),
       defaultManifest,
     };
     for (const detail of startWarnings(options, found)) {
       log.warn("rep.start.warning", { detail });
     }
-    const instanceId = this.#listeners.length === 0
-      ? undefined
-      : resolveInstanceId(options);
+    const instanceId = isPortKnown ? resolveInstanceId(options) : undefined;
     const neverServed = async () =>
       await (await import("./own_files.ts")).ownFiles(options);
     const settings = async () =>

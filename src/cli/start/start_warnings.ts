@@ -5,8 +5,8 @@ import { resolveEnvPaths } from "../sources/sources.ts";
 export interface StartContext {
   /** Whether `set` and `unset` of another process can change the variables in the store. */
   readonly isStoreShared: boolean;
-  /** Whether it is the database that Deno keeps for the program, without `--kv`. On Deploy, it is the application's. */
-  readonly isDefaultDatabase: boolean;
+  /** Whether all gateways of the machine that run from the same URL have it, without `--kv`, `--app` and a fixed port. */
+  readonly sharesDefaultDatabase: boolean;
   /** Whether `--hot-reload-mode` is set anywhere. */
   readonly isModeSet: boolean;
   /** The manifest in the current directory, if there is one. */
@@ -48,10 +48,10 @@ function cacheWarnings({ "static-cache": bytes }: CommandOptions): string[] {
 }
 
 /** With `--hot-reload`, the pages of both would have the values of the one that was started last. */
-function storeWarnings({ isDefaultDatabase }: StartContext): string[] {
-  if (!isDefaultDatabase) return [];
+function storeWarnings({ sharesDefaultDatabase }: StartContext): string[] {
+  if (!sharesDefaultDatabase) return [];
   return [
-    "gateways of different apps share Deno's default database if they run from the same URL: expected --kv FILE",
+    "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
   ];
 }
 

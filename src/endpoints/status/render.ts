@@ -49,6 +49,12 @@ const PROBLEMS = {
     "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error:
     "An error was not caught. Report it with its stack, which is in the log, and restart this process.",
+  other_app:
+    "Another app has the same store. Nothing is published, and pages keep their values. Give each app a name of its own, or another database.",
+  other_master_key:
+    "Another replica has another master key: neither can issue keys for the other's pages. Set the same one for all, or for none.",
+  clock_skew:
+    "The clock of this process or of another is off: keys of pages are rejected. Synchronize the clocks of the machines (NTP).",
 };
 
 const PAGES = {
@@ -69,9 +75,9 @@ function renderHealth(
     ? ""
     : NO_KEY;
   const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
-  const reasons = [...issues, store.failure].filter((reason) =>
-    reason !== undefined
-  );
+  const reasons = [...issues, store.failure, ...others.conflicts].filter((
+    reason,
+  ) => reason !== undefined);
   return markup`<section class="health ${status}"><p class="state" role="status">${
     STATES[status]
   }</p>

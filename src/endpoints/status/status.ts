@@ -54,6 +54,8 @@ export async function createStatus(parts: StatusParts) {
     time: toTime(clock.now()),
     place: parts.instanceId,
     issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
+    /** What is wrong between this process and others. */
+    conflicts: (changes?.conflicts ?? []).map(({ detail }) => redact(detail)),
     rejected_since: rejection && toTime(rejection.since),
     configuration: {
       ...describeRole(snapshot.deployment, parts),

@@ -3,6 +3,7 @@ import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { commandIn } from "../../../src/cli/commands/command_names.ts";
 import { openPersistentStore } from "../../../src/cli/commands/command_io.ts";
 import { listVariables } from "../../../src/config/stored_variables.ts";
+import { storeOfPort } from "../../../src/store/app_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
@@ -41,7 +42,9 @@ function setUp(
     });
   const values = async () =>
     Object.fromEntries(
-      (await listVariables(store)).map(({ name, value }) => [name, value]),
+      (await listVariables(storeOfPort(store, 8080))).map((
+        { name, value },
+      ) => [name, value]),
     );
   return { store, clock, run, values };
 }
@@ -470,8 +473,16 @@ const INVALID_USAGE: [string, string][] = [
     "Cannot use -f: there is no such option; did you mean --force?",
   ],
   [
-    "set A=1 --port 80",
-    "Cannot use --port: there is no such option; did you mean --out?",
+    "set A=1 --hostname 127.0.0.1",
+    "Cannot use --hostname: there is no such option; did you mean --port?",
+  ],
+  [
+    "set A=1 --port x",
+    'Cannot read --port: expected an integer from 0 to 65535, got "x"',
+  ],
+  [
+    "set A=1 --app a/b",
+    'Cannot read --app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "a/b"',
   ],
   ["unset A --force", "Cannot unset with --force: it is an option of set"],
   [
@@ -838,4 +849,37 @@ Deno.test("the commands reject a store in memory, and name the missing flag", as
     out: [],
     err: [`Cannot open the store "kv.sqlite3": ${missing}`],
   });
+});
+
+Deno.test("the commands find the variables of an app, and without --kv those of a port", async () => {
+  const { run } = setUp();
+  const places = [
+    [],
+    ["--port", "3000"],
+    ["--port", "0"],
+    ["--app", "shop"],
+    ["--kv", "kv.sqlite3"],
+    ["--kv", "kv.sqlite3", "--app", "blog"],
+    ["--app", "blog"],
+  ];
+  for (const [index, place] of places.entries()) {
+    await run("set", `A=${index}`, ...place);
+  }
+  const found = [];
+  for (const place of places) {
+    const { out } = await run("list", "--json", ...place);
+    found.push(JSON.parse(out.join("\n"))[0].value);
+  }
+  // Here, every path names the same database: the default one has the variables of port 0 where another has its own.
+  assertEquals(found, ["0", "1", "4", "3", "4", "6", "6"]);
+});
+
+Deno.test("the commands read the app and the port from the environment", async () => {
+  const environment = { REP_GATEWAY_APP: "shop" };
+  const { run, store } = setUp({ environment });
+  await run("set", "A=1");
+  assertEquals((await store.list(["shop/variable"])).length, 1);
+  const other = setUp({ environment: { REP_GATEWAY_PORT: "3000" } });
+  await other.run("set", "A=1");
+  assertEquals((await other.store.list([":3000/variable"])).length, 1);
 });

@@ -112,6 +112,7 @@ Deno.test("commandHelp() prints the arguments of a command, and the placeholders
     name,
   ) => [...commandHelp(name).matchAll(/^ {2}(--[a-z-]+(?: [A-Z].*?)?) {2}/gm)]);
   assertEquals([...new Set(flags.map(([, flag]) => flag))].toSorted(), [
+    "--app NAME",
     "--config-js FILE",
     "--dir DIR",
     "--env-file PATH",
@@ -124,6 +125,7 @@ Deno.test("commandHelp() prints the arguments of a command, and the placeholders
     "--manifest FILE",
     "--out FILE",
     "--pattern GLOB",
+    "--port N",
     "--strict",
   ]);
 });

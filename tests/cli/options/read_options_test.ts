@@ -62,6 +62,7 @@ const DEFAULTS: CommandOptions = {
   "allowed-hosts": [],
   "trusted-proxies": [],
   "kv": undefined,
+  "app": undefined,
   "session-key-ttl": 30_000,
   "session-key-max-rate": 10,
   "key-rotation": 600_000,
@@ -312,6 +313,11 @@ const VALUES: {
       "",
       "a\0b",
     ],
+  ],
+  "app": [
+    [["shop", "shop"], ["Shop-2.x_y", "Shop-2.x_y"], ["8080", "8080"]],
+    "1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit",
+    ["", "a/b", ":80", "-a", "ä", "a b", "a".repeat(33)],
   ],
   "session-key-ttl": [
     [["1s", 1_000], ["30s", 30_000]],

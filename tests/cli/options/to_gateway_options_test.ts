@@ -29,6 +29,7 @@ const CASES: {
   [N in Exclude<keyof Converted, "variables" | "sourceOf" | "manifest">]:
     readonly [flag: string, value: Converted[N]];
 } = {
+  app: ["--app=shop", "shop"],
   strict: ["--strict", true],
   manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
   hotReload: ["--hot-reload", true],

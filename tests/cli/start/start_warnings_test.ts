@@ -20,7 +20,7 @@ function warningsFor(
   });
   const warnings = startWarnings(options, {
     isStoreShared: false,
-    isDefaultDatabase: false,
+    sharesDefaultDatabase: false,
     isModeSet: false,
     defaultManifest: undefined,
     ...context,
@@ -47,7 +47,7 @@ const CASES: readonly (readonly [
   [[SERVED], {}, []],
   [[SERVED], { defaultManifest: ".rep.yaml" }, [NO_MANIFEST]],
   [[SERVED, "--manifest=a.yaml"], { defaultManifest: ".rep.yaml" }, []],
-  [[SERVED], { isDefaultDatabase: true }, [SHARED_DATABASE]],
+  [[SERVED], { sharesDefaultDatabase: true }, [SHARED_DATABASE]],
   [["--upstream=127.0.0.1:3000"], {}, []],
   [["--mode=embedded"], {}, []],
   [[SERVED, "--static-cache=64"], {}, [

@@ -27,7 +27,8 @@ const NO_REJECTIONS = {
     malformed: [0],
     expired: [0],
   },
-  ...{ unknown_master_key: [0], rate_limited: [0], store_unavailable: [0] },
+  ...{ unknown_master_key: [0], other_master_key: [0], clock_skew: [0] },
+  ...{ rate_limited: [0], store_unavailable: [0] },
 };
 
 Deno.test("GET /status is everything that the gateway knows about itself, as JSON", async () => {
@@ -95,6 +96,7 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     place: "host:8080",
     has_master_key: true,
     issues: [],
+    conflicts: [],
     store: {
       engine: "memory",
       available: true,

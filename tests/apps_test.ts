@@ -1,0 +1,88 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import type { GatewayOptions } from "../src/gateway_options.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { readStatus } from "./_status.ts";
+import { TempDirectory } from "./_temp.ts";
+
+async function pageValues(gate: TestGateway): Promise<unknown> {
+  const html = await (await gate.ask("/")).text();
+  return JSON.parse(
+    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
+  ).public;
+}
+
+/** Starts gateways on one store, each with a page to serve. */
+async function shareStore() {
+  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
+  const common = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+    staticDir: directory.path,
+  };
+  return {
+    ...common,
+    start: (variables: Record<string, string>, options: GatewayOptions = {}) =>
+      setUp(variables, { ...common, ...options }),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test("two apps with names share a store: each has its own values, rollout, stored variables, keys and limits", async () => {
+  await using shared = await shareStore();
+  const limit = { sessionKeyMaxRate: 1 };
+  const secret = { REP_SENSITIVE_KEY: "k" };
+  await using shop = await shared.start(
+    { REP_PUBLIC_THEME: "light", ...secret },
+    { app: "shop", ...limit },
+  );
+  await using blog = await shared.start(
+    { REP_PUBLIC_THEME: "dark", ...secret },
+    { app: "blog", ...limit },
+  );
+  await shared.clock.tick(30_000);
+  assertEquals([await pageValues(shop), await pageValues(blog)], [
+    { THEME: "light" },
+    { THEME: "dark" },
+  ]);
+  assertEquals(
+    [(await readStatus(shop)).rollout, (await readStatus(blog)).rollout].map(
+      (members) => members.map(({ state, rank }) => ({ state, rank })),
+    ),
+    [[{ state: "this process", rank: 1 }], [{
+      state: "this process",
+      rank: 1,
+    }]],
+  );
+  const { setStoredVariables } = await import("../src/config/sources.ts");
+  await setStoredVariables(shared.store, { THEME: "sepia" }, {
+    app: "blog",
+    environment: {},
+    clock: shared.clock,
+    random: () => 0,
+  });
+  await shared.clock.tick(2_000);
+  assertEquals([await pageValues(shop), await pageValues(blog)], [
+    { THEME: "light" },
+    { THEME: "sepia" },
+  ]);
+  const statuses = [];
+  for (const gate of [shop, shop, blog]) {
+    statuses.push(
+      (await gate.ask("/rep/session-key", {
+        headers: { origin: "http://gateway.test" },
+      })).status,
+    );
+  }
+  assertEquals(statuses, [200, 429, 200]);
+});
+
+Deno.test("createGateway() rejects a name that no app can have", async () => {
+  await assertRejects(
+    () => setUp({}, { app: "my/shop" }),
+    RangeError,
+    'Cannot use app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "my/shop"',
+  );
+});

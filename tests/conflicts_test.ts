@@ -1,0 +1,461 @@
+/** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
+import { assertEquals } from "@std/assert";
+import type { GatewayOptions } from "../src/gateway_options.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import type { Clock } from "../src/values/clock.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { askStatus, readStatus } from "./_status.ts";
+import { TempDirectory } from "./_temp.ts";
+
+const MINUTE = 60_000;
+const SHOP = { REP_PUBLIC_CART: "1", REP_PUBLIC_CURRENCY: "EUR" };
+const BLOG = { REP_PUBLIC_POSTS: "10" };
+
+async function pageOf(gate: TestGateway) {
+  const html = await (await gate.ask("/")).text();
+  return JSON.parse(
+    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
+  );
+}
+
+async function valuesOf(gate: TestGateway): Promise<unknown> {
+  return (await pageOf(gate)).public;
+}
+
+async function problemsOf(gate: TestGateway): Promise<unknown> {
+  const health = await (await gate.ask("/rep/health")).json();
+  return health.problems ?? health.status;
+}
+
+function errorsOf({ lines }: TestGateway): unknown[] {
+  return lines.filter(({ level }) => level === "ERROR").map(({ msg }) => msg);
+}
+
+/** Starts gateways on one store, each with a page to serve. */
+async function shareStore() {
+  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
+  const common = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+    staticDir: directory.path,
+  };
+  return {
+    ...common,
+    start: (variables: Record<string, string>, options: GatewayOptions = {}) =>
+      setUp(variables, { ...common, ...options }),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test("two apps without names on one store: each serves its own values, neither publishes, and after ten minutes both say so", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP, { instanceId: "a:1" });
+  await using blog = await shared.start(BLOG, { instanceId: "b:1" });
+  const head = await shared.store.get(["head"]);
+  await shared.clock.tick(10 * MINUTE);
+  for (const gate of [shop, blog]) {
+    assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);
+  }
+  await shared.clock.tick(10_000);
+  for (const [gate, place] of [[shop, "b:1"], [blog, "a:1"]] as const) {
+    assertEquals(await problemsOf(gate), ["other_app"]);
+    assertEquals(errorsOf(gate), ["rep.rollout.other_app"]);
+    const detail =
+      `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: nothing is published ` +
+      "until either leaves; give each app a name (--app; in the module, app), or a store of its own";
+    assertEquals((await readStatus(gate)).conflicts, [detail]);
+    const line = gate.lines.find(({ msg }) => msg === "rep.rollout.other_app");
+    assertEquals(line?.detail, detail);
+  }
+  await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
+  await shared.clock.tick(30_000);
+  assertEquals([await valuesOf(shop), await valuesOf(blog)], [
+    { CART: "2", CURRENCY: "EUR" },
+    { POSTS: "10" },
+  ]);
+  assertEquals((await shared.store.get(["head"]))?.value, head?.value);
+});
+
+Deno.test("the status page names the flag that settles it", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  await using _blog = await shared.start(BLOG, { instanceId: "b:1" });
+  await shared.clock.tick(11 * MINUTE);
+  const page = await (await askStatus(shop)).text();
+  assertEquals(
+    page.includes(
+      "<li>the gateway at b:1 has the same store and no PUBLIC variable in common with this one: nothing is published " +
+        "until either leaves; give each app a name (--app; in the module, app), or a store of its own</li>",
+    ),
+    true,
+    page,
+  );
+});
+
+Deno.test("streams are told to reconnect later while another app has the same store, and a change reaches them once it has left", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  const open = await shop.listen();
+  await open.pull();
+  const blog = await shared.start(BLOG);
+  await shared.clock.tick(20_000);
+  await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
+  for (const gate of [shop, blog]) {
+    const text = await (await gate.ask("/rep/changes")).text();
+    assertEquals(
+      text.includes("the store may have the values of another app"),
+      true,
+    );
+  }
+  await blog.gateway.close();
+  await shared.clock.tick(10_000);
+  const [event] = await open.take(1);
+  assertEquals([event?.data.key, event?.data.value], ["CART", "2"]);
+  await open.close();
+});
+
+Deno.test("replicas of both apps agree, and when one app has left, the other goes on normally", async () => {
+  await using shared = await shareStore();
+  await using shop1 = await shared.start(SHOP);
+  await using shop2 = await shared.start(SHOP);
+  const blogs = [await shared.start(BLOG), await shared.start(BLOG)];
+  await shared.clock.tick(11 * MINUTE);
+  for (const gate of [shop1, shop2, ...blogs]) {
+    assertEquals(await problemsOf(gate), ["other_app"]);
+  }
+  for (const blog of blogs) {
+    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    await blog.gateway.close();
+  }
+  await shared.clock.tick(6_000);
+  for (const gate of [shop1, shop2]) {
+    assertEquals(await problemsOf(gate), "healthy");
+    const { msg, type } = gate.lines.find(({ msg }) =>
+      msg === "rep.rollout.conflict_ended"
+    ) ?? {};
+    assertEquals([msg, type], ["rep.rollout.conflict_ended", "other_app"]);
+  }
+  const stream = await shop2.listen();
+  const NEXT = { ...SHOP, REP_PUBLIC_CART: "2" };
+  await Promise.all([shop1.set(NEXT), shop2.set(NEXT)]);
+  await shared.clock.tick(10_000);
+  const [event] = await stream.take(1);
+  assertEquals([event?.data.key, event?.data.value], ["CART", "2"]);
+  await stream.close();
+});
+
+Deno.test("an app that restarts again and again is noticed all the same, and its pages never get the values of the other", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  for (let restart = 0; restart < 8; restart++) {
+    await using blog = await shared.start(BLOG);
+    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    await shared.clock.tick(90_000);
+    assertEquals([await valuesOf(blog), await valuesOf(shop)], [
+      { POSTS: "10" },
+      { CART: "1", CURRENCY: "EUR" },
+    ]);
+    await blog.gateway.close();
+    await shared.clock.tick(15_000);
+  }
+  await using _blog = await shared.start(BLOG);
+  await shared.clock.tick(5_000);
+  assertEquals(await problemsOf(shop), ["other_app"]);
+});
+
+Deno.test("of three apps on one store, each serves its own values, until only one is left", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  const blog = await shared.start(BLOG);
+  const wiki = await shared.start({ REP_PUBLIC_TITLE: "Wiki" });
+  await shared.clock.tick(11 * MINUTE);
+  assertEquals(await Promise.all([shop, blog, wiki].map(valuesOf)), [
+    { CART: "1", CURRENCY: "EUR" },
+    { POSTS: "10" },
+    { TITLE: "Wiki" },
+  ]);
+  await wiki.gateway.close();
+  await shared.clock.tick(90_000);
+  assertEquals(await problemsOf(shop), ["other_app"]);
+  await blog.gateway.close();
+  await shared.clock.tick(90_000);
+  assertEquals(await problemsOf(shop), "healthy");
+  const state = await shared.store.list<{ value?: string }>(["state"]);
+  assertEquals(
+    state.filter(({ value }) => value.value !== undefined).map(({ key }) =>
+      key[1]
+    ),
+    ["CART", "CURRENCY"],
+  );
+});
+
+/** Deployments that follow each other as old and new ones. */
+const ROLLOUTS: Readonly<
+  Record<string, readonly [Record<string, string>, Record<string, string>]>
+> = {
+  "with common names": [SHOP, { REP_PUBLIC_CART: "2", REP_PUBLIC_NEW: "1" }],
+  "that renames the only variable": [
+    { REP_PUBLIC_API: "https://api.example" },
+    { REP_PUBLIC_API_URL: "https://api.example" },
+  ],
+  "that adds the first variable": [{ REP_SENSITIVE_KEY: "k" }, SHOP],
+  "that removes the last variable": [SHOP, { REP_SENSITIVE_KEY: "k" }],
+};
+
+for (const [name, [before, after]] of Object.entries(ROLLOUTS)) {
+  Deno.test(`a rollout ${name} is quiet, and publishes the new values`, async () => {
+    await using shared = await shareStore();
+    const old = [await shared.start(before), await shared.start(before)];
+    await shared.clock.tick(MINUTE);
+    await using first = await shared.start(after);
+    await shared.clock.tick(3 * MINUTE);
+    await old[0]?.gateway.close();
+    await using second = await shared.start(after);
+    await shared.clock.tick(3 * MINUTE);
+    await old[1]?.gateway.close();
+    await shared.clock.tick(20 * MINUTE);
+    for (const gate of [...old, first, second]) {
+      assertEquals(errorsOf(gate), []);
+    }
+    assertEquals([await problemsOf(first), await problemsOf(second)], [
+      "healthy",
+      "healthy",
+    ]);
+    const state = await shared.store.list<{ value?: string }>(["state"]);
+    const published = state.filter(({ value }) => value.value !== undefined);
+    assertEquals(
+      new Set(published.map(({ key }) => `REP_PUBLIC_${key[1]}`)),
+      new Set(Object.keys(after).filter((it) => it.startsWith("REP_PUBLIC_"))),
+    );
+  });
+}
+
+Deno.test("gateways with SENSITIVE variables only are quiet, whatever their names are", async () => {
+  await using shared = await shareStore();
+  await using first = await shared.start({ REP_SENSITIVE_A: "1" });
+  await using second = await shared.start({ REP_SENSITIVE_B: "2" });
+  await using third = await shared.start(SHOP);
+  await shared.clock.tick(60 * MINUTE);
+  for (const gate of [first, second, third]) {
+    assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);
+  }
+});
+
+Deno.test("a variable in the store, which both apps have, does not make them one", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  const { setStoredVariables } = await import("../src/config/sources.ts");
+  await setStoredVariables(shared.store, { BANNER: "x" }, {
+    environment: {},
+    clock: shared.clock,
+    random: () => 0,
+  });
+  await using blog = await shared.start(BLOG);
+  await shared.clock.tick(11 * MINUTE);
+  assertEquals([await problemsOf(shop), await problemsOf(blog)], [
+    ["other_app"],
+    ["other_app"],
+  ]);
+});
+
+Deno.test("the entry of a gateway with 10,000 long names is small, and apps with that many are told apart", async () => {
+  await using shared = await shareStore();
+  const many = (prefix: string) =>
+    Object.fromEntries(
+      Array.from(
+        { length: 10_000 },
+        (_, index) => [`REP_PUBLIC_${prefix.padEnd(200, "_")}${index}`, "1"],
+      ),
+    );
+  const starting = [
+    shared.start(many("A")),
+    shared.start({ ...many("A"), REP_PUBLIC_NEW: "1" }),
+    shared.start(many("B")),
+  ];
+  let isStarted = false;
+  const started = Promise.all(starting).finally(() => isStarted = true);
+  while (!isStarted) await shared.clock.tick(100);
+  const [old, next, other] = await started as [
+    TestGateway,
+    TestGateway,
+    TestGateway,
+  ];
+  const entries = await shared.store.list(["member"]);
+  for (const { value } of entries) {
+    assertEquals(JSON.stringify(value).length < 2_000, true);
+  }
+  await shared.clock.tick(11 * MINUTE);
+  assertEquals(await problemsOf(other), ["other_app"]);
+  await other.gateway.close();
+  await shared.clock.tick(90_000);
+  assertEquals([await problemsOf(old), await problemsOf(next)], [
+    "healthy",
+    "healthy",
+  ]);
+  await old.gateway.close();
+  await next.gateway.close();
+});
+
+// ---- the master key
+
+const SECRET = { ...SHOP, REP_SENSITIVE_KEY: "k" };
+const KEYS = [1, 2].map((byte) => new Uint8Array(32).fill(byte));
+
+async function askForKey(gate: TestGateway, page: TestGateway) {
+  const { _meta } = await pageOf(page);
+  const response = await gate.ask(_meta.key_endpoint, {
+    headers: { origin: "http://gateway.test" },
+  });
+  const { detail } = await response.json();
+  return [response.status, detail];
+}
+
+function rejectionsOf({ lines }: TestGateway): unknown[] {
+  return lines.filter(({ msg }) => msg === "rep.session_key.rejected")
+    .map(({ reason }) => reason);
+}
+
+for (
+  const [what, masterKey] of [["another", KEYS[1]], ["no", undefined]] as const
+) {
+  Deno.test(`a replica with ${what} master key is a problem of both, and its pages are not told to reload`, async () => {
+    await using shared = await shareStore();
+    const places = [{ instanceId: "a:1" }, { instanceId: "b:1" }];
+    await using first = await shared.start(SECRET, {
+      ...places[0],
+      masterKey: KEYS[0],
+    });
+    await using second = await shared.start(SECRET, {
+      ...places[1],
+      masterKey,
+    });
+    await shared.clock.tick(10_000);
+    for (const [gate, place] of [[first, "b:1"], [second, "a:1"]] as const) {
+      assertEquals(await problemsOf(gate), ["other_master_key"]);
+      assertEquals(errorsOf(gate), ["rep.rollout.other_master_key"]);
+      assertEquals((await readStatus(gate)).conflicts, [
+        `the gateway at ${place} has another master key, and neither can issue keys for the other's pages: expected the ` +
+        "same master key for all replicas, or none for any",
+      ]);
+    }
+    assertEquals(await askForKey(first, second), [
+      503,
+      "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one",
+    ]);
+    assertEquals(rejectionsOf(first), ["other_master_key"]);
+    assertEquals((await askForKey(first, first))[0], 200);
+  });
+}
+
+Deno.test("a page of a master key that no living replica has is 410, and has to be reloaded", async () => {
+  await using shared = await shareStore();
+  const before = await shared.start(SECRET, { masterKey: KEYS[0] });
+  const { _meta } = await pageOf(before);
+  await before.gateway.close();
+  await using after = await shared.start(SECRET, { masterKey: KEYS[1] });
+  await shared.clock.tick(10_000);
+  const response = await after.ask(_meta.key_endpoint, {
+    headers: { origin: "http://gateway.test" },
+  });
+  assertEquals([response.status, (await response.json()).detail], [
+    410,
+    "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded",
+  ]);
+  assertEquals(rejectionsOf(after), ["unknown_master_key"]);
+  assertEquals(await problemsOf(after), "healthy");
+});
+
+Deno.test("different master keys are no problem without SENSITIVE variables, and between apps", async () => {
+  await using shared = await shareStore();
+  await using first = await shared.start(SHOP, { masterKey: KEYS[0] });
+  await using second = await shared.start(SHOP, { masterKey: KEYS[1] });
+  await using blog = await shared.start(
+    { ...BLOG, REP_SENSITIVE_B: "b" },
+    { masterKey: KEYS[1] },
+  );
+  await shared.clock.tick(MINUTE);
+  for (const gate of [first, second, blog]) {
+    assertEquals(await problemsOf(gate), "healthy");
+  }
+});
+
+// ---- clocks
+
+/** A clock that is off by this many milliseconds. */
+function offBy(ms: number, clock: Clock): Clock {
+  return {
+    now: () => clock.now() + ms,
+    monotonic: () => clock.monotonic(),
+    after: (delay, callback, isBackground) =>
+      clock.after(delay, callback, isBackground),
+  };
+}
+
+for (
+  const [direction, opposite, offMs] of [
+    ["ahead of", "behind", 60 * MINUTE],
+    ["behind", "ahead of", -60 * MINUTE],
+  ] as const
+) {
+  Deno.test(`a clock that is an hour ${direction} the others is a problem that says so`, async () => {
+    await using shared = await shareStore();
+    const off = offBy(offMs, shared.clock);
+    await using right = await shared.start(SECRET, { instanceId: "a:1" });
+    await using wrong = await shared.start(SECRET, {
+      instanceId: "b:1",
+      clock: off,
+    });
+    await shared.clock.tick(15_000);
+    const found = [];
+    for (const gate of [right, wrong]) {
+      assertEquals(await problemsOf(gate), ["clock_skew"]);
+      assertEquals(errorsOf(gate), ["rep.rollout.clock_skew"]);
+      const [detail = ""] = (await readStatus(gate)).conflicts;
+      found.push(detail.replace(/\d{4} s/, "N s"));
+    }
+    const detail = (place: string, is: string) =>
+      `the clock of the gateway at ${place} is at least N s ${is} this one's: expected at most 60 s; synchronize the ` +
+      "clocks of both machines (NTP)";
+    assertEquals(found, [detail("b:1", direction), detail("a:1", opposite)]);
+    const [early, late] = offMs > 0 ? [right, wrong] : [wrong, right];
+    assertEquals(await askForKey(early, late), [
+      503,
+      "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one",
+    ]);
+    assertEquals(rejectionsOf(early), ["clock_skew"]);
+  });
+}
+
+Deno.test("clocks that differ by less than a minute are no problem", async () => {
+  await using shared = await shareStore();
+  const starts = [-29_000, 0, 29_000].map((ms) =>
+    shared.start(SECRET, { clock: offBy(ms, shared.clock) })
+  );
+  let isStarted = false;
+  const starting = Promise.all(starts).finally(() => isStarted = true);
+  while (!isStarted) await shared.clock.tick(100);
+  const gates = await starting;
+  await shared.clock.tick(5 * MINUTE);
+  for (const gate of gates) {
+    assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);
+    await gate.gateway.close();
+  }
+});
+
+Deno.test("a clock that was off is no problem any more once it is set", async () => {
+  await using shared = await shareStore();
+  let offMs = 10 * MINUTE;
+  const clock: Clock = {
+    ...offBy(0, shared.clock),
+    now: () => shared.clock.now() + offMs,
+  };
+  await using right = await shared.start(SHOP);
+  await using _wrong = await shared.start(SHOP, { clock });
+  await shared.clock.tick(15_000);
+  assertEquals(await problemsOf(right), ["clock_skew"]);
+  offMs = 0;
+  await shared.clock.tick(20_000);
+  assertEquals(await problemsOf(right), "healthy");
+});

@@ -45,7 +45,8 @@ Deno.test("onChange() calls back after a reload that changes the variable, in an
     "3",
     "1",
   ], ["D", "new", undefined, "1"]]);
-  await gate.set({ REP_PUBLIC_A: "changed" });
+  const kept = { REP_SENSITIVE_KEPT: "1", REP_SERVER_KEPT_TOO: "1" };
+  await gate.set({ REP_PUBLIC_A: "changed", ...kept });
   assertEquals(heard.splice(0).map((change) => (change as unknown[])[1]), [
     "changed",
     undefined,
@@ -53,7 +54,7 @@ Deno.test("onChange() calls back after a reload that changes the variable, in an
     undefined,
   ]);
   ends.forEach((end) => end());
-  await gate.set({ REP_PUBLIC_A: "again" });
+  await gate.set({ REP_PUBLIC_A: "again", ...kept });
   assertEquals(heard, []);
 });
 

@@ -3,11 +3,11 @@ import type {
   SensitiveVariables,
   ServerVariables,
 } from "@rep/gateway/client";
-import type { Changes, ChangesOptions } from "./changes/changes.ts";
+import type { ChangesOptions } from "./changes/changes.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
-import { handleChanges, rejectChanges } from "./endpoints/changes.ts";
+import { createChangesEndpoint } from "./endpoints/changes.ts";
 import {
   HEALTH_PATH,
   HealthEndpoint,
@@ -22,10 +22,7 @@ import {
   LIVE_PATH,
   READY_PATH,
 } from "./endpoints/probes.ts";
-import {
-  SessionKeyEndpoint,
-  sessionKeyHeaders,
-} from "./endpoints/session_key.ts";
+import { SessionKeyEndpoint } from "./endpoints/session_key.ts";
 import { Core } from "./core.ts";
 import {
   type GatewayOptions,
@@ -33,7 +30,6 @@ import {
   resolveOptions,
 } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
-import { corsHeaders } from "./http/origin.ts";
 import { createProxyWarning } from "./http/proxy_warning.ts";
 import { RequestUrls } from "./http/request_urls.ts";
 import {
@@ -62,10 +58,9 @@ export type PrivateVariables = SensitiveVariables & ServerVariables;
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
   /**
-   * Responds to every request; pass it to `Deno.serve`. The response is not a promise if nothing has to be waited for.
-   * Without `info`, all clients share one rate limit.
+   * Responds to every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit.
    */
-  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
+  fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
   /**
    * Responds to a request if its path is the gateway's own, for servers with other routes; else returns `undefined`.
    */
@@ -84,7 +79,7 @@ export interface Gateway extends AsyncDisposable {
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
-  fetchHealth(request: Request): Response | Promise<Response>;
+  fetchHealth(request: Request): Promise<Response>;
   /**
    * Reads the variables again.
    *
@@ -249,12 +244,12 @@ class RunningGateway implements Gateway {
       ...options,
       urls: this.#urls,
       isAllowedHost: undefined,
-      onRequest: undefined,
+      warnOfProxy: undefined,
     };
     this.#respond = createResponder({
       ...common,
       isAllowedHost,
-      onRequest: createProxyWarning(options),
+      warnOfProxy: createProxyWarning(options),
     });
     // Probes and scrapes come every few seconds.
     this.#respondHealth = createResponder({
@@ -370,7 +365,9 @@ class RunningGateway implements Gateway {
     }
   }
 
-  #portTable({ separateHealth }: ResolvedOptions): RouteTable {
+  #portTable(
+    { separateHealth, allowedOrigins }: ResolvedOptions,
+  ): RouteTable {
     const { changes } = this.#core;
     return {
       // Load balancers and orchestrators request health by address, so that it is served for any host.
@@ -386,11 +383,10 @@ class RunningGateway implements Gateway {
             context,
             this.#core.configuration.snapshot.sensitive.size,
           ),
-        headersOf405: ({ originContext }) => sessionKeyHeaders(originContext),
+        headersOf405: (request, context) =>
+          this.#sessionKey.headersOf405(request, context),
       },
-      "/rep/changes": changes === undefined
-        ? { handler: rejectChanges }
-        : changesEndpoint(changes),
+      "/rep/changes": createChangesEndpoint(changes, allowedOrigins),
       "/rep/client.js": {
         methods: READ_METHODS,
         handler: async (request) => {
@@ -484,12 +480,4 @@ class RunningGateway implements Gateway {
     if (this.#isStopping) return "stopping";
     return problemsOf(this.#core).length > 0 ? "degraded" : "healthy";
   }
-}
-
-function changesEndpoint(changes: Changes): Endpoint {
-  return {
-    methods: CORS_METHODS,
-    handler: (request, context) => handleChanges(request, context, changes),
-    headersOf405: ({ originContext }) => corsHeaders(originContext),
-  };
 }

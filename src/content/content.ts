@@ -1,4 +1,4 @@
-import type { RequestContext } from "../http/routes.ts";
+import type { RouteContext } from "../http/routes.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
 import type { ContentOptions } from "./content_options.ts";
 
@@ -15,7 +15,7 @@ export interface Content {
   /** Responds to a request. The configuration is injected into pages. */
   respond(
     request: Request,
-    context: RequestContext,
+    context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response>;
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */

@@ -1,24 +1,48 @@
 import type { Changes } from "../changes/changes.ts";
 import type { Position } from "../changes/hub.ts";
 import type { Tail } from "../changes/tail.ts";
-import { corsHeaders } from "../http/origin.ts";
+import { corsHeaders, readOrigin } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
-import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
+import {
+  CORS_METHODS,
+  type Endpoint,
+  type RouteContext,
+} from "../http/routes.ts";
 import { publicHash, shortHash } from "../values/hash.ts";
 
 /**
- * Responds to requests for changes without hot reload.
+ * Creates the endpoint `/rep/changes`.
  *
- * @throws {Problem} 404.
+ * @param changes `undefined` without hot reload: then every method is answered with 404.
+ * @param allowedOrigins The origins whose scripts may read the stream, besides those of the gateway's own.
  */
-export function rejectChanges(
-  _request: Request,
-  { originContext }: RouteContext,
-): never {
-  throw new Problem(404, {
-    detail: "Hot reload is not enabled",
-    headers: corsHeaders(originContext),
-  });
+export function createChangesEndpoint(
+  changes: Pick<Changes, "hub" | "rollout" | "tail"> | undefined,
+  allowedOrigins: readonly string[],
+): Endpoint {
+  const headersFor = (request: Request, { client }: RouteContext) =>
+    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+
+  if (changes === undefined) {
+    return {
+      handler(request, context) {
+        const headers = headersFor(request, context);
+        throw new Problem(404, {
+          detail: "Hot reload is not enabled",
+          headers,
+        });
+      },
+    };
+  }
+  return {
+    methods: CORS_METHODS,
+    headersOf405: headersFor,
+    async handler(request, context) {
+      const headers = headersFor(request, context);
+      if (request.method === "OPTIONS") return preflight(headers);
+      return await openStream(request, context, changes, headers);
+    },
+  };
 }
 
 /**
@@ -31,13 +55,12 @@ export function rejectChanges(
  *   it never was or to validate the id, and the store is unavailable, the stream ends at once and asks the client to
  *   reconnect.
  */
-export async function handleChanges(
+async function openStream(
   request: Request,
-  { client, url, originContext }: RouteContext,
+  { client, url }: RouteContext,
   { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
+  headers: Headers,
 ): Promise<Response> {
-  const headers = corsHeaders(originContext);
-  if (request.method === "OPTIONS") return preflight(headers);
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
   if (rollout.standsApart) {
     return new Response(hub.reject("stands_apart"), { headers });

@@ -4,8 +4,10 @@ import {
   corsHeaders,
   type OriginContext,
   originRejection,
+  readOrigin,
 } from "../http/origin.ts";
 import { Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
+import type { Client } from "../http/client_address.ts";
 import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
 import {
   type EpochKeys,
@@ -31,6 +33,14 @@ interface SessionKeyOptions {
   metrics: Metrics;
   /** The advertised lifetime of a key, in milliseconds. */
   sessionKeyTtlMs: number;
+  /** The origins that may request keys; if there are none, only the gateway's own may. */
+  allowedOrigins: readonly string[];
+}
+
+/** Whose request for a key it is. */
+interface Requester {
+  readonly client: Client;
+  readonly origin: OriginContext;
 }
 
 /** Why a request for a session key is rejected. */
@@ -91,22 +101,27 @@ export class SessionKeyEndpoint {
    * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
    */
   async respond(
-    { method }: Request,
-    context: RouteContext,
+    request: Request,
+    { url, client }: RouteContext,
     sensitiveCount: number,
   ): Promise<Response> {
+    const requester = { client, origin: this.#originOf(request, client) };
     if (sensitiveCount === 0) {
-      throw this.#problem("not_configured", 404, NOT_CONFIGURED, context);
+      throw this.#problem("not_configured", 404, NOT_CONFIGURED, requester);
     }
-    this.#requireOrigin(context);
-    if (method === "OPTIONS") return preflight(context.originContext);
-    const kid = new URLSearchParams(context.url.search).get("kid");
-    if (kid !== null) this.#requireValidKid(kid, context);
-    const { clientKey } = context.client;
-    const decision = await this.#options.rateLimit.take(clientKey);
+    this.#requireOrigin(requester);
+    if (request.method === "OPTIONS") return preflight(requester.origin);
+    const kid = new URLSearchParams(url.search).get("kid");
+    if (kid !== null) this.#requireValidKid(kid, requester);
+    const decision = await this.#options.rateLimit.take(client.clientKey);
     return decision.isAllowed
-      ? await this.#issue(kid, context)
-      : this.#tooManyRequests(decision, context);
+      ? await this.#issue(kid, requester)
+      : this.#tooManyRequests(decision, requester);
+  }
+
+  /** Returns the headers of a response to another method. */
+  headersOf405(request: Request, { client }: RouteContext): Headers {
+    return sessionKeyHeaders(this.#originOf(request, client));
   }
 
   /** Logs the rejections that have only been counted so far. */
@@ -114,33 +129,37 @@ export class SessionKeyEndpoint {
     this.#rejections.close();
   }
 
-  #requireOrigin(context: RouteContext): void {
-    const detail = originRejection(context.originContext);
+  #originOf(request: Request, client: Client): OriginContext {
+    return readOrigin(request, client.origin, this.#options.allowedOrigins);
+  }
+
+  #requireOrigin(requester: Requester): void {
+    const detail = originRejection(requester.origin);
     if (detail === undefined) return;
     throw this.#reject(
       "origin_mismatch",
       403,
       `Cannot issue a session key: ${detail}`,
-      context,
+      requester,
       detail,
     );
   }
 
-  #requireValidKid(kid: string, context: RouteContext): void {
+  #requireValidKid(kid: string, requester: Requester): void {
     const check = this.#options.epochs.checkKid(kid);
-    if (check === "expired") throw this.#reject(check, 410, TOO_OLD, context);
+    if (check === "expired") throw this.#reject(check, 410, TOO_OLD, requester);
     if (check === "valid") return;
     const detail =
       `Cannot read kid: expected the one in the page's key_endpoint, got "${
         kid.slice(0, 40)
       }"`;
-    throw this.#reject(check, 400, detail, context);
+    throw this.#reject(check, 400, detail, requester);
   }
 
   /** Not a {@linkcode Problem} to be thrown: a client over its limit may be fast, and an error collects its stack. */
   #tooManyRequests(
     { used, retryAfterMs }: RateDecision,
-    { client, originContext }: RouteContext,
+    { client, origin }: Requester,
   ): Response {
     this.#rejections.report({
       key: client.clientKey,
@@ -154,19 +173,19 @@ export class SessionKeyEndpoint {
       429,
       `Cannot issue a session key: too many requests, try again in ${seconds} s`,
     );
-    const headers = responseHeaders(originContext, PROBLEM_TYPE);
+    const headers = responseHeaders(origin, PROBLEM_TYPE);
     headers["retry-after"] = String(seconds); // RFC 9110 §10.2.3
     return new Response(body, { status: 429, headers });
   }
 
-  async #issue(kid: string | null, context: RouteContext): Promise<Response> {
+  async #issue(kid: string | null, requester: Requester): Promise<Response> {
     const { clock, log, metrics, sessionKeyTtlMs } = this.#options;
-    const keys = await this.#loadKeys(kid, context);
+    const keys = await this.#loadKeys(kid, requester);
     const expiresAt = new Date(clock.now() + sessionKeyTtlMs).toISOString();
     // The audit event of the spec, one line for every key. It contains neither the key nor a value.
     log.info("rep.session_key.issued", {
-      client_ip: context.client.address,
-      origin: truncate(context.originContext.origin),
+      client_ip: requester.client.address,
+      origin: truncate(requester.origin.origin),
       key_id: keys.kid,
       issuance_id: crypto.randomUUID(), // issued keys are tracked (REP-RFC-0001 §4.4), and many have the same `kid`
       expires_at: expiresAt,
@@ -175,13 +194,13 @@ export class SessionKeyEndpoint {
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
     const key = encodeBase64(keys.blobKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
-    const headers = responseHeaders(context.originContext, "application/json");
+    const headers = responseHeaders(requester.origin, "application/json");
     return new Response(body, { headers });
   }
 
   async #loadKeys(
     kid: string | null,
-    context: RouteContext,
+    requester: Requester,
   ): Promise<EpochKeys> {
     const { epochs, isKeyOfReplica, log } = this.#options;
     try {
@@ -192,17 +211,17 @@ export class SessionKeyEndpoint {
       if (error instanceof UnknownMasterKeyError) {
         const { fingerprint } = error;
         throw fingerprint !== undefined && isKeyOfReplica(fingerprint)
-          ? this.#reject("other_master_key", 503, OTHER_KEY, context)
-          : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, context);
+          ? this.#reject("other_master_key", 503, OTHER_KEY, requester)
+          : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, requester);
       }
       if (error instanceof FutureEpochError) {
-        throw this.#reject("clock_skew", 503, CLOCK_SKEW, context);
+        throw this.#reject("clock_skew", 503, CLOCK_SKEW, requester);
       }
       log.error("rep.session_key.failed", {
-        client_ip: context.client.address,
+        client_ip: requester.client.address,
         detail: messageOf(error),
       });
-      throw this.#problem("store_unavailable", 503, UNAVAILABLE, context);
+      throw this.#problem("store_unavailable", 503, UNAVAILABLE, requester);
     }
   }
 
@@ -211,13 +230,13 @@ export class SessionKeyEndpoint {
     reason: Reason,
     status: StatusCode,
     detail: string,
-    context: RouteContext,
+    requester: Requester,
     logged?: string,
   ): Problem {
-    const { client, originContext } = context;
+    const { client, origin } = requester;
     const fields = {
       client_ip: client.address,
-      origin: truncate(originContext.origin),
+      origin: truncate(origin.origin),
       reason,
       detail: logged,
     };
@@ -228,7 +247,7 @@ export class SessionKeyEndpoint {
       event: "rep.session_key.rejected",
       fields,
     });
-    return this.#problem(reason, status, detail, context);
+    return this.#problem(reason, status, detail, requester);
   }
 
   /** Counts a rejection, and returns its problem. */
@@ -236,12 +255,12 @@ export class SessionKeyEndpoint {
     reason: Reason,
     status: StatusCode,
     detail: string,
-    { originContext }: RouteContext,
+    { origin }: Requester,
   ): Problem {
     this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
     return new Problem(status, {
       detail,
-      headers: sessionKeyHeaders(originContext),
+      headers: sessionKeyHeaders(origin),
     });
   }
 }
@@ -261,15 +280,15 @@ function responseHeaders(
 }
 
 /** Returns the headers that every response has. */
-export function sessionKeyHeaders(originContext: OriginContext): Headers {
-  const headers = corsHeaders(originContext);
+function sessionKeyHeaders(origin: OriginContext): Headers {
+  const headers = corsHeaders(origin);
   headers.set("cache-control", CACHE_CONTROL);
   return headers;
 }
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
-function preflight(originContext: OriginContext): Response {
-  const headers = sessionKeyHeaders(originContext);
+function preflight(origin: OriginContext): Response {
+  const headers = sessionKeyHeaders(origin);
   headers.set("access-control-allow-methods", "GET");
   headers.set("access-control-max-age", "600");
   headers.set("allow", CORS_METHODS.join(", "));

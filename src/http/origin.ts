@@ -10,6 +10,17 @@ export interface OriginContext {
   allowed: readonly string[];
 }
 
+/** Reads what decides about cross-origin access. */
+export function readOrigin(
+  { headers }: Request,
+  own: string,
+  allowed: readonly string[],
+): OriginContext {
+  const origin = headers.get("origin");
+  const secFetchSite = headers.get("sec-fetch-site");
+  return { origin, secFetchSite, own, allowed };
+}
+
 /**
  * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is
  * not the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted,

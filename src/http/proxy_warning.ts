@@ -1,11 +1,8 @@
 import type { Log } from "../observe/log.ts";
 import type { TrustRule } from "./client_address.ts";
 
-/** Checks a request from a peer, whose address is only looked up if it is needed. */
-type ProxyWarning = (
-  request: Request,
-  connection: { readonly peer: string },
-) => void;
+/** Looks at a request from a peer. */
+export type ProxyWarning = (request: Request, peer: string) => void;
 
 /**
  * Creates a function that logs a warning for the first request with `X-Forwarded-For` from a peer that is not a trusted
@@ -16,9 +13,8 @@ export function createProxyWarning(
   { isTrusted, log }: { isTrusted: TrustRule; log: Log },
 ): ProxyWarning {
   let hasWarned = false;
-  return ({ headers }, connection) => {
+  return ({ headers }, peer) => {
     if (hasWarned || !headers.has("x-forwarded-for")) return;
-    const { peer } = connection;
     if (isTrusted(peer)) return;
     hasWarned = true;
     const detail =

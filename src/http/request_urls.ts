@@ -8,8 +8,6 @@ export interface RequestUrl {
    * allowed in a request line.
    */
   readonly search: string;
-  /** Whether the URL is nothing but scheme, host and a path that the standard does not change. */
-  readonly isPlain: boolean;
 }
 
 /** Scheme, host, path and query, if the host has no delimiter that would belong to another part. */
@@ -57,12 +55,7 @@ export class RequestUrls {
       this.#base = base;
       this.#origin = parsed.origin;
     }
-    return {
-      origin: this.#origin,
-      path,
-      search,
-      isPlain: url.length === base.length + path.length,
-    };
+    return { origin: this.#origin, path, search };
   }
 }
 
@@ -72,5 +65,5 @@ function parse(text: string): RequestUrl | undefined {
   const { protocol, host, pathname: path } = url;
   const [, search = ""] = QUERY.exec(text) ?? ["", url.search];
   // `url.origin` is "null" for the scheme of a Unix socket.
-  return { origin: `${protocol}//${host}`, path, search, isPlain: false };
+  return { origin: `${protocol}//${host}`, path, search };
 }

@@ -5,22 +5,16 @@ import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import {
-  type Client,
   type PeerAddress,
   peerAddress,
   resolveClient,
   type TrustRule,
 } from "./client_address.ts";
 import { headResponse } from "./head_response.ts";
-import type { OriginContext } from "./origin.ts";
-import { Problem, problemResponse } from "./problem.ts";
-import type { RequestUrl, RequestUrls } from "./request_urls.ts";
-import {
-  createRoute,
-  notFound,
-  type Route,
-  type RouteContext,
-} from "./routes.ts";
+import { methodNotAllowed, Problem, problemResponse } from "./problem.ts";
+import type { ProxyWarning } from "./proxy_warning.ts";
+import type { RequestUrls } from "./request_urls.ts";
+import { NO_ROUTE, type Route, type RouteContext } from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {
@@ -30,195 +24,112 @@ export interface ConnectionInfo {
 
 /** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
-  urls: RequestUrls;
-  isTrusted: TrustRule;
-  allowedOrigins: readonly string[];
-  log: Log;
+  readonly urls: RequestUrls;
+  readonly isTrusted: TrustRule;
   /** The hosts that requests are served for, if not any; a {@linkcode Route} may be for any host. */
-  isAllowedHost: HostRule | undefined;
-  /** Called with every request, except those for any host. */
-  onRequest:
-    | ((request: Request, connection: { readonly peer: string }) => void)
-    | undefined;
+  readonly isAllowedHost: HostRule | undefined;
+  /** Sees every request, except those of routes for any host. */
+  readonly warnOfProxy: ProxyWarning | undefined;
   /** Whether to log every request. */
-  accessLog: boolean;
-  telemetry: Telemetry;
+  readonly accessLog: boolean;
+  readonly log: Log;
+  readonly telemetry: Telemetry;
   /** Counts the requests. */
-  metrics: Metrics;
-  clock: Clock;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
 }
 
-/**
- * Responds to a request with the handler of its route. It never throws or rejects. The response is a promise only if
- * the handler's is, since `Deno.serve` responds sooner without one.
- */
+/** Responds to a request with the handler of its route. It never rejects. */
 export type Responder = (
   request: Request,
   info: ConnectionInfo | undefined,
   routeFor: (path: string) => Route,
-) => Response | Promise<Response>;
+) => Promise<Response>;
+
+/** What was found out about a request until it was responded to, or rejected. */
+interface Progress {
+  route: Route;
+  /** `undefined` if the URL is invalid. */
+  path: string | undefined;
+  /** The address for the log: that of the client, or of the peer if the URL is invalid. */
+  address: string;
+}
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const {
-    urls,
-    log,
-    isAllowedHost,
-    onRequest,
-    accessLog,
-    telemetry,
-    metrics,
-    clock,
-  } = options;
+  const { urls, isTrusted, isAllowedHost, warnOfProxy } = options;
+  const { accessLog, log, telemetry, metrics, clock } = options;
   const exhaustion = new RejectionLog({
     log,
     clock,
     summaryEvent: NO_DESCRIPTORS,
     summaryFields: () => ({}),
   });
-  const fail = (error: unknown) =>
-    problemResponse(toProblem(error, log, exhaustion));
 
-  function handle(
+  async function handle(
     request: Request,
-    context: LazyContext,
+    peer: string,
     routeFor: (path: string) => Route,
-  ) {
+    progress: Progress,
+  ): Promise<Response> {
     const url = urls.read(request.url);
     if (url === undefined) throw invalidHost();
-    const { handler, pattern, series, isForAnyHost } = routeFor(url.path);
-    context.series = series;
-    telemetry.nameSpan(request.method, pattern);
-    // To read a header takes time that health does not have, and nothing there depends on the host. So `GET /health` with
-    // `Host: x/rep` may be a request for health, too.
-    if (isForAnyHost !== true || !url.isPlain) requireValidHost(request);
-    context.url = url;
-    if (isForAnyHost !== true) requireHost(request, context);
-    return handler(request, context);
-  }
-
-  function requireHost(request: Request, context: LazyContext): void {
-    onRequest?.(request, context);
-    if (isAllowedHost !== undefined) {
-      requireAllowedHost(context.client.origin, isAllowedHost);
-    }
-  }
-
-  function count(response: Response, { series }: LazyContext): Response {
-    metrics.count("rep.requests", 1, series[Math.trunc(response.status / 100)]);
-    return response;
-  }
-
-  function respond(
-    request: Request,
-    context: LazyContext,
-    routeFor: (path: string) => Route,
-  ) {
-    try {
-      const response = handle(request, context, routeFor);
-      const isHead = request.method === "HEAD";
-      if (!(response instanceof Promise)) {
-        return count(isHead ? headResponse(response) : response, context);
-      }
-      const pending = isHead ? response.then(headResponse) : response;
-      return pending.then(
-        (response) => count(response, context),
-        (error) => count(fail(error), context),
-      );
-    } catch (error) {
-      return count(fail(error), context);
-    }
-  }
-
-  async function respondAndLog(
-    request: Request,
-    context: LazyContext,
-    routeFor: (path: string) => Route,
-  ) {
-    const startedAt = clock.monotonic();
-    const pending = respond(request, context, routeFor);
-    const { url, address } = context; // at once: Deno forgets them when the client has left
-    const path = url === NO_URL ? undefined : url.path;
-    const response = await pending;
-    logAccess({ method: request.method, path, address, startedAt }, response, {
-      log,
-      clock,
-    });
-    return response;
-  }
-
-  const respondOnce = accessLog ? respondAndLog : respond;
-  return (request, info, routeFor) =>
-    respondOnce(request, new LazyContext(request, info, options), routeFor);
-}
-
-/** The URL of a request before it is known to be valid. */
-const NO_URL: RequestUrl = { origin: "", path: "", search: "", isPlain: false };
-
-const NO_ROUTE = createRoute({ handler: notFound }, "");
-
-/** What is known about a request. Looking up the peer and the client takes time, so it is done once somebody asks. */
-class LazyContext implements RouteContext {
-  readonly #request: Request;
-  readonly #info: ConnectionInfo | undefined;
-  readonly #options: ResponderOptions;
-  #peer: string | undefined;
-  #client: Client | undefined;
-  #originContext: OriginContext | undefined;
-  /** Set as soon as it is known to be valid. */
-  url = NO_URL;
-  /** Those of the route, once it is found. */
-  series: Route["series"] = NO_ROUTE.series;
-
-  constructor(
-    request: Request,
-    info: ConnectionInfo | undefined,
-    options: ResponderOptions,
-  ) {
-    this.#request = request;
-    this.#info = info;
-    this.#options = options;
-  }
-
-  get peer(): string {
-    return this.#peer ??= this.#info
-      ? peerAddress(this.#info.remoteAddr)
-      : "unknown";
-  }
-
-  get client(): Client {
-    return this.#client ??= this.#resolveClient();
-  }
-
-  get originContext(): OriginContext {
-    return this.#originContext ??= this.#readOrigin();
-  }
-
-  /** The address for the log: that of the peer if the URL is invalid. */
-  get address(): string {
-    return this.url === NO_URL ? this.peer : this.client.address;
-  }
-
-  #resolveClient(): Client {
-    const { isTrusted } = this.#options;
-    return resolveClient(this.#request, {
-      origin: this.url.origin,
-      peer: this.peer,
+    const route = routeFor(url.path);
+    progress.route = route;
+    telemetry.nameSpan(request.method, route.pattern);
+    requireValidHost(request);
+    progress.path = url.path;
+    const client = resolveClient(request, {
+      origin: url.origin,
+      peer,
       isTrusted,
     });
+    progress.address = client.address;
+    const context = { url, client };
+    if (!route.isForAnyHost) {
+      warnOfProxy?.(request, peer);
+      if (isAllowedHost) requireAllowedHost(client.origin, isAllowedHost);
+    }
+    requireMethod(request, route, context);
+    return await route.handler(request, context);
   }
 
-  #readOrigin(): OriginContext {
-    const { headers } = this.#request;
-    const { allowedOrigins: allowed } = this.#options;
-    const own = this.client.origin;
-    return {
-      origin: headers.get("origin"),
-      secFetchSite: headers.get("sec-fetch-site"),
-      own,
-      allowed,
+  return async function respond(request, info, routeFor) {
+    const startedAt = clock.monotonic();
+    const { method } = request;
+    const peer = info ? peerAddress(info.remoteAddr) : "unknown";
+    const progress: Progress = {
+      route: NO_ROUTE,
+      path: undefined,
+      address: peer,
     };
-  }
+    let response: Response;
+    try {
+      response = await handle(request, peer, routeFor, progress);
+    } catch (error) {
+      response = problemResponse(toProblem(error, log, exhaustion));
+    }
+    if (method === "HEAD") response = headResponse(response);
+    const { route, path, address } = progress;
+    const statusClass = `${Math.trunc(response.status / 100)}xx`;
+    metrics.count("rep.requests", 1, `${route.pattern} ${statusClass}`);
+    if (accessLog) {
+      const entry = { method, path, address, startedAt };
+      logAccess(entry, response, { log, clock });
+    }
+    return response;
+  };
+}
+
+/** Rejects other methods than those of the route. */
+function requireMethod(
+  request: Request,
+  { methods, headersOf405 }: Route,
+  context: RouteContext,
+): void {
+  if (methods === undefined || methods.includes(request.method)) return;
+  const headers = headersOf405?.(request, context);
+  throw methodNotAllowed(request.method, methods, headers);
 }
 
 /** A `Host` header with a delimiter yields a URL with another path (RFC 9112 §3.2). */

@@ -1,20 +1,13 @@
 import type { Client } from "./client_address.ts";
-import type { OriginContext } from "./origin.ts";
-import { methodNotAllowed, Problem } from "./problem.ts";
+import { Problem } from "./problem.ts";
 import type { RequestUrl } from "./request_urls.ts";
 
 /** What is known about a request besides its method, its headers and its body. */
-export interface RequestContext {
-  /** The URL of the request, which is read once. */
+export interface RouteContext {
+  /** The URL of the request. */
   readonly url: RequestUrl;
-  /** Looked up when a handler asks for it. */
+  /** Whose request it is. */
   readonly client: Client;
-}
-
-/** The second argument of a {@linkcode Handler}. */
-export interface RouteContext extends RequestContext {
-  /** Read when a handler asks for it. */
-  readonly originContext: OriginContext;
 }
 
 /** Responds to a request, or throws a {@linkcode Problem}. */
@@ -29,8 +22,8 @@ export interface Endpoint {
   /** The response to other methods is 405. @default {any method} */
   readonly methods?: readonly string[];
   /** Returns further headers of the 405. @default {none} */
-  readonly headersOf405?: (context: RouteContext) => Headers;
-  /** Whether the handler responds for any host, and without a look at the headers. @default {false} */
+  readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
+  /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
 }
 
@@ -43,11 +36,9 @@ export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
 export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
-export interface Route extends Pick<Endpoint, "handler" | "isForAnyHost"> {
-  /** The pattern of the paths that the handler responds to, for spans: `/rep/health`, `/*`. */
+export interface Route extends Endpoint {
+  /** The pattern of the paths that it is for, as spans and metrics name them: `/rep/health`, `/*`. */
   readonly pattern: string;
-  /** The labels of `rep.requests`, by class of status: put together once, and not for each request. */
-  readonly series: readonly string[];
 }
 
 /** Options of {@linkcode Router}. */
@@ -88,9 +79,9 @@ export class Router {
     const route = this.#routes.get(path);
     if (route !== undefined) return route;
     if (this.owns(path)) return this.#unknown;
-    return path.startsWith(`${this.#basePath}/`) || this.#basePath === ""
-      ? this.#fallback
-      : OUTSIDE;
+    const isInside = path.startsWith(`${this.#basePath}/`) ||
+      this.#basePath === "";
+    return isInside ? this.#fallback : NO_ROUTE;
   };
 
   /** Whether a path is one of the gateway's own. */
@@ -104,35 +95,17 @@ export type Routes = ReadonlyMap<string, Route>;
 
 /** Returns the routes of a table below a base path. */
 export function createRoutes(table: RouteTable, basePath: string): Routes {
-  const paths = Object.entries(table).map(([path, endpoint]) =>
-    [basePath + path, endpoint] as const
-  );
-  return new Map(
-    paths.map(([path, endpoint]) => [path, createRoute(endpoint, path)]),
-  );
+  const routes = new Map<string, Route>();
+  for (const [path, endpoint] of Object.entries(table)) {
+    const pattern = basePath + path;
+    routes.set(pattern, createRoute(endpoint, pattern));
+  }
+  return routes;
 }
 
 /** Creates the route of an endpoint. */
 export function createRoute(endpoint: Endpoint, pattern: string): Route {
-  const series = Array.from(
-    { length: 6 },
-    (_, hundreds) => `${pattern} ${hundreds}xx`,
-  );
-  return {
-    handler: checkingMethod(endpoint),
-    pattern,
-    series,
-    isForAnyHost: endpoint.isForAnyHost ?? false,
-  };
-}
-
-/** Returns a handler that rejects other methods than those of the endpoint, before it looks at anything else. */
-function checkingMethod({ handler, methods, headersOf405 }: Endpoint): Handler {
-  if (methods === undefined) return handler;
-  return (request, context) => {
-    if (methods.includes(request.method)) return handler(request, context);
-    throw methodNotAllowed(request.method, methods, headersOf405?.(context));
-  };
+  return { ...endpoint, pattern };
 }
 
 /** Redirects the base path to the page in it. With 308, the method stays the same. */
@@ -147,16 +120,14 @@ function redirectToBasePath(
   return new Response(null, { status: 308, headers });
 }
 
-/** The one problem of all unknown paths: to create an error takes longer than everything else that a 404 needs. */
-const NOT_FOUND = new Problem(404, { detail: "Nothing found at this path" });
-
 /**
  * Rejects a request for an unknown path.
  *
  * @throws {Problem} 404.
  */
 export function notFound(): never {
-  throw NOT_FOUND;
+  throw new Problem(404, { detail: "Nothing found at this path" });
 }
 
-const OUTSIDE: Route = createRoute({ handler: notFound }, "/*");
+/** The route of paths outside of the base path, and of requests whose URL is invalid. */
+export const NO_ROUTE: Route = createRoute({ handler: notFound }, "/*");

@@ -11,7 +11,7 @@ const CONTEXT = {
     clientKey: "127.0.0.1",
     origin: "http://gateway.test",
   },
-  url: { origin: "http://gateway.test", path: "/", search: "", isPlain: true },
+  url: { origin: "http://gateway.test", path: "/", search: "" },
 };
 
 const SCRIPT = {

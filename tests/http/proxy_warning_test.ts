@@ -23,12 +23,12 @@ Deno.test("createProxyWarning() warns once of X-Forwarded-For from a peer that i
     isTrusted: trustRule(["10.0.0.0/8"]),
     log,
   });
-  check(new Request("http://gateway.test/"), { peer: "192.0.2.1" });
-  check(FORWARDED, { peer: "10.1.1.1" });
-  check(FORWARDED, { peer: "::ffff:10.1.1.1" });
+  check(new Request("http://gateway.test/"), "192.0.2.1");
+  check(FORWARDED, "10.1.1.1");
+  check(FORWARDED, "::ffff:10.1.1.1");
   assertEquals(warnings, []);
-  check(FORWARDED, { peer: "192.0.2.1" });
-  check(FORWARDED, { peer: "192.0.2.2" });
+  check(FORWARDED, "192.0.2.1");
+  check(FORWARDED, "192.0.2.2");
   const detail =
     "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
     "if it is your proxy, add it to the trusted proxies";

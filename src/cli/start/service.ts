@@ -59,7 +59,7 @@ type EveryOption = {
   readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
 };
 
-type GatewayFetch = (gateway: Gateway) => Response | Promise<Response>;
+type GatewayFetch = (gateway: Gateway) => Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
@@ -180,7 +180,7 @@ export class Service {
   readonly fetch = (
     request: Request,
     info?: ConnectionInfo,
-  ): Response | Promise<Response> => {
+  ): Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
     return this.#fetchWhileStarting(
       request,
@@ -190,7 +190,7 @@ export class Service {
   };
 
   /** Responds to requests for health, probes and metrics only. */
-  readonly fetchHealth = (request: Request): Response | Promise<Response> => {
+  readonly fetchHealth = (request: Request): Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
     return this.#fetchWhileStarting(
       request,
@@ -283,14 +283,13 @@ export class Service {
     request: Request,
     routes: Routes,
     fetch: GatewayFetch,
-  ): Response | Promise<Response> {
+  ): Promise<Response> {
     const respond = createResponder({
       ...this.#options,
       urls: new RequestUrls(),
       isTrusted: () => false,
-      allowedOrigins: [],
       isAllowedHost: undefined,
-      onRequest: undefined,
+      warnOfProxy: undefined,
       accessLog: false,
       telemetry: noTelemetry,
       metrics: noMetrics,

@@ -1,4 +1,4 @@
-import type { RequestContext } from "../../http/routes.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest, mayExpectPage } from "../../pages/page_caching.ts";
@@ -16,7 +16,7 @@ export function createProxiedContent(
   return {
     respond: (
       request: Request,
-      context: RequestContext,
+      context: RouteContext,
       getConfigScript: GetConfigScript,
     ) => proxyPage(proxy, { request, context, getConfigScript, log }),
     drain: () => transfers.idle(),
@@ -31,7 +31,7 @@ export function createProxiedContent(
 
 interface ProxiedRequest {
   readonly request: Request;
-  readonly context: RequestContext;
+  readonly context: RouteContext;
   readonly getConfigScript: GetConfigScript;
   readonly log: Log;
 }

@@ -3,7 +3,7 @@ import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import type { ResponseContent } from "../../coding/response_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RequestUrl } from "../../http/request_urls.ts";
-import type { RequestContext } from "../../http/routes.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import { messageOf } from "../../observe/log.ts";
 import { secondsSince } from "../../observe/metrics.ts";
 import type { RequestCounts } from "../content.ts";
@@ -90,7 +90,7 @@ export class ReverseProxy {
    */
   async forward(
     request: Request,
-    context: RequestContext,
+    context: RouteContext,
     options: ProxyRequestOptions,
   ): Promise<ResponseContent> {
     const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
@@ -149,7 +149,7 @@ export class ReverseProxy {
 
   async #bridge(
     request: Request,
-    context: RequestContext,
+    context: RouteContext,
     onEnd: () => void,
   ): Promise<Response> {
     if (this.#options.rejectWebsockets) {
@@ -170,7 +170,7 @@ export class ReverseProxy {
 
   async #connectWebSockets(
     request: Request,
-    context: RequestContext,
+    context: RouteContext,
     onClose: () => void,
   ): Promise<Response> {
     const { upstream, timeoutMs, clock } = this.#options;
@@ -188,7 +188,7 @@ export class ReverseProxy {
 
   async #forward(
     request: Request,
-    context: RequestContext,
+    context: RouteContext,
     options: ForwardOptions,
   ): Promise<ResponseContent> {
     const { clock, metrics } = this.#options;
@@ -225,11 +225,11 @@ export class ReverseProxy {
     }
   }
 
-  #targetOf({ url }: RequestContext): string {
+  #targetOf({ url }: RouteContext): string {
     return upstreamTarget(this.#options.upstream, url, this.#options.basePath);
   }
 
-  #headersFor({ headers }: Request, { client }: RequestContext): Headers {
+  #headersFor({ headers }: Request, { client }: RouteContext): Headers {
     return upstreamHeaders(headers, client, this.#options);
   }
 

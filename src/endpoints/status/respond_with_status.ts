@@ -2,7 +2,7 @@ import {
   internalHostRule,
   requireAllowedHost,
 } from "../../http/allowed_hosts.ts";
-import type { RequestContext } from "../../http/routes.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./bundle.ts";
 import { markup } from "./markup.ts";
 import { renderStatus } from "./render.ts";
@@ -26,7 +26,7 @@ const PAGE_HEADERS = {
  */
 export async function respondWithStatus(
   { headers }: Request,
-  { url }: Pick<RequestContext, "url">,
+  { url }: Pick<RouteContext, "url">,
   { allowedHosts, ...parts }: StatusParts & {
     readonly allowedHosts: readonly string[];
   },

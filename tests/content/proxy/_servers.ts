@@ -10,7 +10,7 @@ import {
   resolveClient,
 } from "../../../src/http/client_address.ts";
 import { RequestUrls } from "../../../src/http/request_urls.ts";
-import type { RequestContext } from "../../../src/http/routes.ts";
+import type { RouteContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import {
   type Log,
@@ -57,7 +57,7 @@ export function createProxy(
 export async function respond(
   proxy: ReverseProxy,
   request: Request,
-  context: RequestContext,
+  context: RouteContext,
   options: Partial<ProxyRequestOptions> = {},
 ): Promise<Response> {
   const all = { mayDecode: true, omitHeaders: [], ...options };
@@ -138,7 +138,7 @@ export function serveProxy(
 }
 
 /** What the gateway knows about a request, without a trusted proxy. */
-function contextOf(request: Request, peer: string): RequestContext {
+function contextOf(request: Request, peer: string): RouteContext {
   const url = new RequestUrls().read(request.url)!;
   return {
     url,

@@ -20,7 +20,7 @@ const CONTEXT = {
     clientKey: "192.0.2.7",
     origin: "https://app.example",
   },
-  url: { origin: "http://host", path: "/a", search: "", isPlain: true },
+  url: { origin: "http://host", path: "/a", search: "" },
 };
 
 /** A raw response with a `Content-Length`. */

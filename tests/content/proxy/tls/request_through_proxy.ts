@@ -8,7 +8,7 @@ if (import.meta.main) {
     clientKey: "192.0.2.7",
     origin: "https://app.example",
   };
-  const url = { origin: "https://app.example", search: "", isPlain: true };
+  const url = { origin: "https://app.example", search: "" };
   const request = async (path: string, init?: RequestInit) => {
     await new Promise(setImmediate); // a connection becomes idle one turn after its last byte
     return await respond(proxy, new Request(`http://host${path}`, init), {

@@ -12,7 +12,7 @@ import { FakeClock } from "../tools/fake_clock.ts";
 import { seededRandom } from "../tools/seeded_random.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import type { SseReader } from "./_sse.ts";
-import { delegate } from "./_store.ts";
+import { delegate, fallibleStore } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 
 async function pageValues(gate: TestGateway): Promise<Record<string, string>> {
@@ -313,6 +313,51 @@ Deno.test("a replica that rejects a variable in the store publishes nothing, and
   await setStoredVariables(store, { LIMIT: "7" }, { clock });
   await clock.tick(2_000);
   assertEquals(await pageValues(old), { A: "old", LIMIT: "7" });
+});
+
+Deno.test("after the database was emptied, replicas publish what they were deployed with, and what is set from then on", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await setStoredVariables(store, { TICK: "1" }, { clock });
+  await using one = await replicas.start({ REP_PUBLIC_A: "1" });
+  await using other = await replicas.start({ REP_PUBLIC_A: "1" });
+  for (const prefix of ["event", "state", "variable", "write", "member"]) {
+    const entries = await store.list([prefix]);
+    await store.commit([], entries.map(({ key }) => ({ key })));
+  }
+  const heads = ["head", "variables", "rollout"];
+  await store.commit([], heads.map((key) => ({ key: [key] })));
+  for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
+  assertEquals([await pageValues(one), await pageValues(other)], [{ A: "1" }, {
+    A: "1",
+  }]);
+  await setStoredVariables(store, { TICK: "2" }, { clock });
+  for (let seconds = 0; seconds < 2; seconds++) await clock.tick(1_000);
+  const values = { A: "1", TICK: "2" };
+  assertEquals(
+    [await pageValues(one), await pageValues(other)],
+    [values, values],
+  );
+  assertEquals(await storedEvents(store), [
+    "A=1",
+    "TICK=undefined",
+    "TICK=2",
+  ]);
+});
+
+Deno.test("a replica that starts while the store is down publishes once it has read the variables in the store", async () => {
+  await using replicas = await createReplicas();
+  const { clock, store } = replicas;
+  await setStoredVariables(store, { TICK: "1" }, { clock });
+  let isDown = true;
+  await using replica = await replicas.start({ REP_PUBLIC_A: "1" }, {
+    store: fallibleStore(store, () => isDown),
+  });
+  assertEquals(await pageValues(replica), { A: "1" });
+  isDown = false;
+  for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
+  assertEquals(await pageValues(replica), { A: "1", TICK: "1" });
+  assertEquals(await storedEvents(store), ["A=1", "TICK=1"]);
 });
 
 Deno.test("the metric of the active configuration has the same label after every `set`", async () => {

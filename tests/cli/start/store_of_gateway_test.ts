@@ -31,7 +31,7 @@ for (const [options, expected, isShared] of CASES) {
   });
 }
 
-Deno.test("on Deno Deploy, the default database is the application's own", async () => {
+Deno.test("on Deno Deploy, the default database is the application's own", () => {
   Deno.env.set("DENO_DEPLOY", "true");
   try {
     const database = memoryStore();

@@ -17,12 +17,7 @@ import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { type Clock, withDeadline } from "../../values/clock.ts";
 import { globMatcher } from "../../values/globs.ts";
-import {
-  isInside,
-  lastName,
-  SEPARATOR,
-  toAbsolute,
-} from "../../values/local_path.ts";
+import { isInside, SEPARATOR, toAbsolute } from "../../values/local_path.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import type { RequestCounts } from "../content.ts";
@@ -120,492 +115,6 @@ export async function mediaTypeOf(name: string): Promise<string> {
   return contentType(extension) ?? "application/octet-stream";
 }
 
-// Requests --------------------------------------------------------------------
-
-/** Options of {@linkcode openStaticContent}. */
-export interface StaticContentOptions {
-  /** The directory to serve. */
-  readonly directory: string;
-  /** The path under which it is served: empty, or such as `/app`. */
-  readonly basePath: string;
-  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
-  readonly cacheBytes: number;
-  /** Globs of the files that never change, relative to the directory: `assets/*`. */
-  readonly immutable: readonly string[];
-  /** Returns the paths of files and directories that are never served. */
-  readonly neverServed: () => Promise<readonly string[]>;
-  /** The maximum number of files that are streamed at once. */
-  readonly maxTransfers: number;
-  /** Compresses files and pages in memory. It is closed with the content. */
-  readonly compressor: Compressor;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-const INDEX = "index.html";
-
-/**
- * How often a file that is replaced between the look at it and its opening is looked at again: a deployment replaces it
- * once, and a link that leads to it once more.
- */
-const MAX_ATTEMPTS = 3;
-
-/**
- * Opens a directory.
- *
- * @throws {Error} If the directory cannot be read.
- */
-export async function openStaticContent(
-  options: StaticContentOptions,
-): Promise<StaticContent> {
-  const { directory, immutable } = options;
-  try {
-    for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
-  } catch (cause) {
-    const message =
-      `Cannot serve the directory "${directory}": expected a readable directory, got ${cause}`;
-    throw new Error(message, { cause });
-  }
-  const content = new StaticContent(options, await globMatcher(immutable));
-  await content.start();
-  return content;
-}
-
-/**
- * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
- * with the root's `index.html`. The configuration is inserted into pages (`text/html`). All other files support
- * conditional requests, ranges, compressed variants and caching.
- */
-export class StaticContent {
-  readonly #options: StaticContentOptions;
-  readonly #isImmutable: (path: string) => boolean;
-  /** The directory, as an absolute path: it may be, or lead over, a link that is switched. */
-  readonly #directory: string;
-  readonly #barred: BarredFiles;
-  readonly #transfers: Transfers;
-
-  readonly #looks = new SizeBoundedCache<Look>(MAX_LOOKS);
-  readonly #looking = new SharedCalls<Seen>();
-  /** What the served directory itself was when something was last not found in it. */
-  #root: string | undefined;
-  /** Whether there has been an `index.html` since the start. */
-  #hasPage = false;
-  /** Whether the directory or its page is not there any more. */
-  #isGone = false;
-  #loggedAt = -Infinity;
-
-  readonly #files: SizeBoundedCache<KeptFile>;
-  readonly #reading = new SharedCalls<KeptFile>();
-  /** The size of the last config script: each page in memory contains one. */
-  #scriptBytes = 0;
-
-  /** @param isImmutable Tells whether a file never changes, by its path in the directory. */
-  constructor(
-    options: StaticContentOptions,
-    isImmutable: (path: string) => boolean,
-  ) {
-    const { neverServed, clock, log, maxTransfers } = options;
-    this.#options = options;
-    this.#isImmutable = isImmutable;
-    this.#directory = toAbsolute(options.directory);
-    this.#barred = new BarredFiles({ neverServed, clock });
-    this.#transfers = new Transfers({ clock, log, maxTransfers });
-    this.#files = new SizeBoundedCache(options.cacheBytes);
-  }
-
-  /** Looks whether there is a page, and warns of files in the directory that are never served. */
-  async start(): Promise<void> {
-    this.#root = await identifyDirectory(this.#directory);
-    this.#hasPage = (await this.#look(INDEX)).kind === "file";
-    const root = await Deno.realPath(this.#directory);
-    const paths = await this.#barred.findIn(root);
-    if (paths.length === 0) return;
-    const names = paths.map((path) => `"${path}"`).join(", ");
-    this.#options.log.warn("rep.start.warning", {
-      detail:
-        `never served, although in the served directory: ${names}; expected them elsewhere`,
-    });
-  }
-
-  /**
-   * Responds to a GET or HEAD request.
-   *
-   * @throws {Problem} If there is nothing at the path, or the request cannot be satisfied.
-   */
-  async respond(
-    request: Request,
-    context: RouteContext,
-    getConfigScript: GetConfigScript,
-  ): Promise<Response> {
-    const { method, headers } = request; // now: a request whose client has left cannot be read
-    const { path, search } = context.url;
-    const filePath = parseFilePath(path.slice(this.#options.basePath.length));
-    if (filePath === undefined) return notFound();
-    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-      const found = await this.#find(filePath, headers);
-      if (found === "redirect") return redirectToDirectory(filePath, search);
-      try {
-        const content = await this.#read(found);
-        const sent = { method, headers };
-        return await this.#send(content, sent, context, getConfigScript);
-      } catch (error) {
-        if (error instanceof Problem) throw error;
-        this.#forget(found);
-        if (isUnreadable(error)) throw this.#unreadable(error, found.key);
-        if (!isAbsence(error)) throw error;
-      }
-    }
-    return notFound();
-  }
-
-  countRequests(): RequestCounts {
-    return { uploads: 0, all: this.#transfers.count };
-  }
-
-  close(): void {
-    this.#transfers.close();
-    this.#options.compressor.close();
-  }
-
-  /** Finds the file for a path: the one at it, the index of the directory at it, or the app's page. */
-  async #find(
-    path: FilePath,
-    headers: Headers,
-  ): Promise<SeenFile | "redirect"> {
-    if (path.names.length > 0) {
-      const key = path.names.join("/");
-      const seen = await this.#look(key);
-      if (seen.kind === "gone") throw this.#unavailable();
-      if (seen.kind === "unreadable") throw unreadable();
-      if (seen.kind === "rejected") return notFound();
-      if (seen.kind === "file" && !path.isDirectory) return seen;
-      if (seen.kind === "directory") {
-        const index = await this.#look(`${key}/${INDEX}`);
-        if (index.kind === "file") {
-          return path.isDirectory ? index : "redirect";
-        }
-      }
-    }
-    const page = await this.#look(INDEX);
-    const isThere = page.kind === "file" || page.kind === "unreadable";
-    if (page.kind === "gone" || (this.#hasPage && !isThere)) {
-      throw this.#unavailable();
-    }
-    this.#isGone = false;
-    this.#hasPage ||= page.kind === "file";
-    if (!mayBeRoute(path, headers)) return notFound();
-    if (page.kind === "unreadable") throw unreadable();
-    return page.kind === "file" ? page : notFound();
-  }
-
-  /** A build that empties the directory, or two moves that exchange it, are over soon. */
-  #unavailable(): Problem {
-    const { directory, log } = this.#options;
-    if (!this.#isGone) {
-      log.error("rep.static.unavailable", {
-        detail: `expected "${INDEX}" in "${directory}"`,
-      });
-      this.#isGone = true;
-      this.#looks.clear(); // what was not found until now will be back as soon as the page is
-    }
-    return new Problem(503, {
-      detail: "The app is not there at the moment",
-      headers: { "retry-after": "1" },
-    });
-  }
-
-  /** Logs that something cannot be read, once a minute, and returns what its client is told. */
-  #unreadable(error: unknown, key: string): Problem {
-    const { clock, log } = this.#options;
-    const now = clock.monotonic();
-    if (now - this.#loggedAt >= LOG_INTERVAL_MS) {
-      this.#loggedAt = now;
-      log.error("rep.static.unreadable", {
-        detail: `cannot read "${this.#directory}/${key}": ${error}`,
-      });
-    }
-    return unreadable();
-  }
-
-  // Look ------------------------------------------------------------------------
-
-  /** Returns what was at a path within the last second. Requests that come in at once share one look. */
-  async #look(key: string): Promise<Seen> {
-    const last = this.#looks.get(key);
-    const now = this.#options.clock.monotonic();
-    if (last !== undefined && now < last.until) return last.seen;
-    return await this.#looking.run(key, () => this.#lookAgain(key, last?.seen));
-  }
-
-  /** Looks again when the file is asked for the next time. */
-  #forget({ key }: SeenFile): void {
-    const last = this.#looks.get(key);
-    if (last !== undefined) last.until = -Infinity;
-  }
-
-  async #lookAgain(key: string, before: Seen | undefined): Promise<Seen> {
-    const now = this.#options.clock.monotonic();
-    let seen: Seen;
-    try {
-      seen = await this.#inTime(this.#see(key, before?.kind === "file"));
-    } catch (error) {
-      seen = this.#explain(error, key);
-    }
-    this.#looks.set(key, { seen, until: now + this.#maxAgeOf(seen) });
-    return seen;
-  }
-
-  #explain(error: unknown, key: string): Seen {
-    if (isPermanent(error)) return REJECTED;
-    if (!isUnreadable(error)) throw error; // it may be over with the next request
-    this.#unreadable(error, key);
-    return UNREADABLE;
-  }
-
-  /** What is not there during a deployment, or is not complete yet, will be soon. */
-  #maxAgeOf(seen: Seen): number {
-    if (seen.kind === "file") {
-      return [seen, ...seen.variants].some(isBeingWritten) ? 0 : MAX_AGE_MS;
-    }
-    const isGone = seen.kind === "gone" ||
-      (seen.kind === "absent" && this.#isGone);
-    return isGone ? GONE_AGE_MS : MAX_AGE_MS;
-  }
-
-  /**
-   * Sees what is at a path. If nothing is, it looks once more where there was a file before, or if the directory has
-   * been replaced: the links of a mounted ConfigMap, or the directory itself, may just have been switched.
-   */
-  async #see(key: string, wasFile: boolean): Promise<Seen> {
-    for (let attempt = 1;; attempt++) {
-      try {
-        return await this.#inspect(key);
-      } catch (error) {
-        if (!isAbsence(error)) throw error;
-      }
-      const root = await identifyDirectory(this.#directory);
-      if (root === undefined) return GONE;
-      const wasReplaced = root !== this.#root;
-      this.#root = root;
-      if (attempt === 2 || !(wasFile || wasReplaced)) return ABSENT;
-    }
-  }
-
-  async #inspect(key: string): Promise<Seen> {
-    const root = await Deno.realPath(this.#directory);
-    const seen = await this.#inspectIn(root, key);
-    if (seen.kind !== "file" || !isCompressibleType(seen.type)) return seen;
-    if (HTML.test(key)) return seen; // a page is never sent as it is
-    const variants = CODINGS.map(async ({ name, suffix }) => {
-      try {
-        const variant = await this.#inspectIn(root, key + suffix);
-        if (variant.kind === "file") return { ...variant, coding: name };
-      } catch {
-        // The file itself can be sent.
-      }
-    });
-    const found = (await Promise.all(variants)).filter((it) =>
-      it !== undefined
-    );
-    return { ...seen, variants: found };
-  }
-
-  /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
-  async #inspectIn(root: string, key: string): Promise<Seen> {
-    const lookedAt = Date.now();
-    const path = await Deno.realPath(`${root}/${key}`);
-    const stats = await Deno.stat(path);
-    if (!isInside(path, root)) return REJECTED;
-    if (isSpelledOtherwise(path.slice(root.length), `/${key}`)) return ABSENT;
-    if (stats.isDirectory) return DIRECTORY;
-    const file = { path, stats, root, lookedAt };
-    if (!stats.isFile || await this.#barred.includes(file, root)) {
-      return REJECTED;
-    }
-    const type = await mediaTypeOf(lastName(key));
-    return {
-      kind: "file",
-      key,
-      type,
-      coding: "identity",
-      variants: [],
-      ...file,
-    };
-  }
-
-  /** Opening a FIFO waits for its writer, and a network file system for its server. */
-  #inTime<T>(work: Promise<T>): Promise<T> {
-    const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
-    return withDeadline(
-      work,
-      DEADLINE_MS,
-      this.#options.clock,
-      () => new Deno.errors.TimedOut(expected),
-    );
-  }
-
-  // Read ------------------------------------------------------------------------
-
-  /** Returns the content of a file: from memory, if the file is the same as when it was read. */
-  async #read(seen: SeenFile): Promise<FileContent> {
-    const kept = this.#files.get(seen.key);
-    if (kept?.seen === seen) return kept.content;
-    const read = () => this.#readAgain(seen, kept);
-    return (await this.#reading.run(seen.key, read)).content;
-  }
-
-  async #readAgain(
-    seen: SeenFile,
-    kept: KeptFile | undefined,
-  ): Promise<KeptFile> {
-    if (kept?.isSettled && kept.version === versionOfAll(seen)) {
-      return this.#keep({ ...kept, seen });
-    }
-    const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
-    const { main, variants } = await this.#inTime(
-      readWithVariants(seen, (file) => this.#readFile(file, maxBytes)),
-    );
-    const files = [main, ...variants];
-    const version = files.map(versionOf).join("\n");
-    const etags = files.map(({ etag }) => etag).join();
-    const isSame = kept?.version === version && kept.etags === etags;
-    const content = isSame ? kept.content : this.#contentOf(main, variants);
-    const isSettled = files.every(hasSettled);
-    return this.#keep({ seen, version, etags, isSettled, content });
-  }
-
-  #keep(file: KeptFile): KeptFile {
-    const { content, seen: { key } } = file;
-    const bytes = content instanceof HtmlFile
-      ? content.maxBytes(this.#scriptBytes)
-      : content.maxBytes;
-    this.#files.set(key, file, ENTRY_BYTES + 2 * key.length + bytes);
-    return file;
-  }
-
-  get #maxKeptBytes(): number {
-    return Math.min(MAX_KEPT_BYTES, this.#options.cacheBytes * FILE_SHARE);
-  }
-
-  /** Reads a file into memory, up to the size that it has when it is opened; a large one is streamed when it is sent. */
-  async #readFile(seen: SeenFile, maxBytes: number): Promise<ReadFile> {
-    if (seen.stats.size > maxBytes) {
-      // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
-      const etag = await eTag(seen.stats, { weak: false });
-      return { ...seen, body: this.#streamOf(seen), etag };
-    }
-    const { file, stats, lookedAt } = await openFile(seen);
-    using _file = file;
-    const body = await readBytes(file, Math.min(stats.size, maxBytes));
-    return { ...seen, stats, lookedAt, body, etag: await eTag(body) };
-  }
-
-  /** Returns a body that opens the file when it is read, for each response. */
-  #streamOf(seen: SeenFile): StreamedBody {
-    const { path, stats: { size } } = seen;
-    const read = async (range: ByteRange = { start: 0, end: size }) => {
-      const opening = openFile(seen);
-      try {
-        const { file, stats } = await this.#inTime(opening);
-        if (stats.size >= size) return streamBytes(file, path, range);
-      } catch (error) {
-        closeLater(opening);
-        throw error;
-      }
-      closeLater(opening);
-      throw new Deno.errors.NotFound(
-        `Cannot read "${path}": it was truncated meanwhile`,
-      );
-    };
-    return { length: size, read, cancel() {} }; // nothing is open
-  }
-
-  #contentOf(file: ReadFile, variants: readonly ReadFile[]): FileContent {
-    const { key, type, body, etag, stats: { size, mtime } } = file;
-    const { clock, log } = this.#options;
-    // What is not kept is not worth compressing.
-    const compressor = size <= this.#maxKeptBytes
-      ? this.#options.compressor
-      : undefined;
-    const headers: Record<string, string> = {
-      "content-type": type,
-      "x-content-type-options": "nosniff",
-      "cache-control": "no-cache",
-    };
-    if (HTML.test(key)) {
-      if (etag !== undefined) headers["etag"] = etag;
-      const original = new Headers(headers);
-      return new HtmlFile({ body, headers: original, compressor, log });
-    }
-    headers["accept-ranges"] = "bytes";
-    if (this.#isImmutable(key)) headers["cache-control"] = IMMUTABLE;
-    const lastModified = mtime === null
-      ? undefined
-      : new Date(Math.min(mtime.getTime(), clock.now())); // RFC 9110 §8.8.2.1
-    if (lastModified !== undefined) {
-      headers["last-modified"] = lastModified.toUTCString();
-    }
-    const resource = { isPage: false, headers, lastModified, compressor };
-    return new Representations(resource, file, variants);
-  }
-
-  // Send ------------------------------------------------------------------------
-
-  async #send(
-    content: FileContent,
-    request: SendRequest,
-    context: RouteContext,
-    getConfigScript: GetConfigScript,
-  ): Promise<Response> {
-    const representations = content instanceof HtmlFile
-      ? await this.#pageOf(content, request.headers, getConfigScript)
-      : content;
-    const representation = representations.select(request.headers);
-    const response = await send(request, representation);
-    const isStreamed = request.method === "GET" && response.body !== null &&
-      !(representation.body instanceof Uint8Array);
-    return isStreamed ? this.#count(response, context) : response;
-  }
-
-  async #pageOf(
-    file: HtmlFile,
-    headers: Headers,
-    getConfigScript: GetConfigScript,
-  ): Promise<Representations> {
-    if (isFragmentRequest(headers)) return file.represent(undefined);
-    const script = await getConfigScript();
-    this.#scriptBytes = script.bytes.length;
-    return file.represent(script);
-  }
-
-  /** Counts a response that is read from the disk while it is sent. */
-  #count(response: Response, { client }: RouteContext): Response {
-    const { body } = response;
-    try {
-      const transfer = this.#transfers.begin(client);
-      return new Response(transferBody(body!, transfer), response);
-    } catch (error) {
-      void body?.cancel(); // closes the file
-      throw error;
-    }
-  }
-}
-
-function unreadable(): Problem {
-  return new Problem(500, {
-    detail: "Cannot read the file; see the log of the gateway",
-  });
-}
-
-/** The location is relative: it cannot lead to another host, and works behind a proxy that strips a prefix. */
-function redirectToDirectory({ names }: FilePath, search: string): Response {
-  const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
-  return new Response(null, {
-    status: 308,
-    headers: { location, "cache-control": "no-cache" },
-  });
-}
-
 // Look ------------------------------------------------------------------------
 
 /** What was seen at a path. */
@@ -661,6 +170,161 @@ const DEADLINE_MS = 5_000;
 
 /** How often it is logged that something cannot be read. */
 const LOG_INTERVAL_MS = 60_000;
+
+/** What {@linkcode Looks} needs. */
+interface LooksOptions {
+  /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
+  readonly directory: string;
+  readonly barred: BarredFiles;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What is at the paths of a directory, looked at once a second at most. */
+class Looks {
+  readonly #options: LooksOptions;
+  readonly #looks = new SizeBoundedCache<Look>(MAX_LOOKS);
+  readonly #looking = new SharedCalls<Seen>();
+  /** What the directory itself was when something was last not found in it. */
+  #root: string | undefined;
+  #isAppGone = false;
+  #loggedAt = -Infinity;
+
+  constructor(options: LooksOptions) {
+    this.#options = options;
+  }
+
+  /** Returns what was at a path within the last second. Requests that come in at once share one look. */
+  async look(key: string): Promise<Seen> {
+    const last = this.#looks.get(key);
+    const now = this.#options.clock.monotonic();
+    if (last !== undefined && now < last.until) return last.seen;
+    return await this.#looking.run(key, () => this.#lookAgain(key, last?.seen));
+  }
+
+  /** Looks again when the file is asked for the next time. */
+  forget({ key }: SeenFile): void {
+    const last = this.#looks.get(key);
+    if (last !== undefined) last.until = -Infinity;
+  }
+
+  /** While the app is not there, what is not found is looked for again soon: it will be back as soon as the app is. */
+  set isAppGone(isGone: boolean) {
+    if (isGone && !this.#isAppGone) this.#looks.clear();
+    this.#isAppGone = isGone;
+  }
+
+  /** Logs that something cannot be read, once a minute. */
+  report(error: unknown, key: string): void {
+    const { clock, directory, log } = this.#options;
+    const now = clock.monotonic();
+    if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
+    this.#loggedAt = now;
+    log.error("rep.static.unreadable", {
+      detail: `cannot read "${directory}/${key}": ${error}`,
+    });
+  }
+
+  async #lookAgain(key: string, before: Seen | undefined): Promise<Seen> {
+    const now = this.#options.clock.monotonic();
+    let seen: Seen;
+    try {
+      seen = await inTime(
+        this.#see(key, before?.kind === "file"),
+        this.#options.clock,
+      );
+    } catch (error) {
+      seen = this.#explain(error, key);
+    }
+    this.#looks.set(key, { seen, until: now + this.#maxAgeOf(seen) });
+    return seen;
+  }
+
+  #explain(error: unknown, key: string): Seen {
+    if (isPermanent(error)) return REJECTED;
+    if (!isUnreadable(error)) throw error; // it may be over with the next request
+    this.report(error, key);
+    return UNREADABLE;
+  }
+
+  /** What is not there during a deployment, or is not complete yet, will be soon. */
+  #maxAgeOf(seen: Seen): number {
+    if (seen.kind === "file") {
+      return [seen, ...seen.variants].some(isBeingWritten) ? 0 : MAX_AGE_MS;
+    }
+    const isGone = seen.kind === "gone" ||
+      (seen.kind === "absent" && this.#isAppGone);
+    return isGone ? GONE_AGE_MS : MAX_AGE_MS;
+  }
+
+  /**
+   * Sees what is at a path. If nothing is, it looks once more where there was a file before, or if the directory has
+   * been replaced: the links of a mounted ConfigMap, or the directory itself, may just have been switched.
+   */
+  async #see(key: string, wasFile: boolean): Promise<Seen> {
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await this.#inspect(key);
+      } catch (error) {
+        if (!isAbsence(error)) throw error;
+      }
+      const root = await identifyDirectory(this.#options.directory);
+      if (root === undefined) return GONE;
+      const wasReplaced = this.#root !== undefined && root !== this.#root;
+      this.#root = root;
+      if (attempt === 2 || !(wasFile || wasReplaced)) return ABSENT;
+    }
+  }
+
+  async #inspect(key: string): Promise<Seen> {
+    const root = await Deno.realPath(this.#options.directory);
+    const seen = await this.#inspectIn(root, key);
+    if (seen.kind !== "file" || !isCompressibleType(seen.type)) return seen;
+    if (HTML.test(key)) return seen; // a page is never sent as it is
+    const variants = CODINGS.map(async ({ name, suffix }) => {
+      try {
+        const variant = await this.#inspectIn(root, key + suffix);
+        if (variant.kind === "file") return { ...variant, coding: name };
+      } catch {
+        // The file itself can be sent.
+      }
+    });
+    const found = (await Promise.all(variants)).filter((it) =>
+      it !== undefined
+    );
+    return { ...seen, variants: found };
+  }
+
+  /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
+  async #inspectIn(root: string, key: string): Promise<Seen> {
+    const lookedAt = Date.now();
+    const path = await Deno.realPath(`${root}/${key}`);
+    const stats = await Deno.stat(path);
+    if (!isInside(path, root)) return REJECTED;
+    if (isSpelledOtherwise(path.slice(root.length), `/${key}`)) return ABSENT;
+    if (stats.isDirectory) return DIRECTORY;
+    const file = { path, stats, root, lookedAt };
+    if (!stats.isFile || await this.#options.barred.includes(file, root)) {
+      return REJECTED;
+    }
+    const type = await mediaTypeOf(key);
+    return {
+      kind: "file",
+      key,
+      type,
+      coding: "identity",
+      variants: [],
+      ...file,
+    };
+  }
+}
+
+/** Opening a FIFO waits for its writer, and a network file system for its server. */
+function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
+  const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
+  const createError = () => new Deno.errors.TimedOut(expected);
+  return withDeadline(work, DEADLINE_MS, clock, createError);
+}
 
 /** Returns what a directory keeps when it is moved; `undefined` if there is none at the path. */
 async function identifyDirectory(path: string): Promise<string | undefined> {
@@ -788,6 +452,136 @@ const CHUNK_BYTES = 64 * 1024;
  * time has to be lucky twice each time.
  */
 const MAX_CHECKS = 16;
+
+/** What {@linkcode Contents} needs. */
+interface ContentsOptions {
+  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
+  readonly cacheBytes: number;
+  /** Returns whether a file never changes, by its path in the directory. */
+  readonly isImmutable: (path: string) => boolean;
+  readonly compressor: Compressor;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The contents of files, with what is made of them, of which as many are kept as fit. */
+class Contents {
+  readonly #options: ContentsOptions;
+  readonly #files: SizeBoundedCache<KeptFile>;
+  readonly #reading = new SharedCalls<KeptFile>();
+  /** The size of the last config script: each page in memory contains one. */
+  scriptBytes = 0;
+
+  constructor(options: ContentsOptions) {
+    this.#options = options;
+    this.#files = new SizeBoundedCache(options.cacheBytes);
+  }
+
+  /** Returns the content of a file: from memory, if the file is the same as when it was read. */
+  async read(seen: SeenFile): Promise<FileContent> {
+    const kept = this.#files.get(seen.key);
+    if (kept?.seen === seen) return kept.content;
+    const read = () => this.#readAgain(seen, kept);
+    return (await this.#reading.run(seen.key, read)).content;
+  }
+
+  async #readAgain(
+    seen: SeenFile,
+    kept: KeptFile | undefined,
+  ): Promise<KeptFile> {
+    if (kept?.isSettled && kept.version === versionOfAll(seen)) {
+      return this.#keep({ ...kept, seen });
+    }
+    const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
+    const reading = readWithVariants(
+      seen,
+      (file) => this.#readFile(file, maxBytes),
+    );
+    const { main, variants } = await inTime(reading, this.#options.clock);
+    const files = [main, ...variants];
+    const version = files.map(versionOf).join("\n");
+    const etags = files.map(({ etag }) => etag).join();
+    const isSame = kept?.version === version && kept.etags === etags;
+    const content = isSame ? kept.content : this.#contentOf(main, variants);
+    const isSettled = files.every(hasSettled);
+    return this.#keep({ seen, version, etags, isSettled, content });
+  }
+
+  #keep(file: KeptFile): KeptFile {
+    const { content, seen: { key } } = file;
+    const bytes = content instanceof HtmlFile
+      ? content.maxBytes(this.scriptBytes)
+      : content.maxBytes;
+    this.#files.set(key, file, ENTRY_BYTES + 2 * key.length + bytes);
+    return file;
+  }
+
+  get #maxKeptBytes(): number {
+    return Math.min(MAX_KEPT_BYTES, this.#options.cacheBytes * FILE_SHARE);
+  }
+
+  /** Reads a file into memory, up to the size that it has when it is opened; a large one is streamed when it is sent. */
+  async #readFile(seen: SeenFile, maxBytes: number): Promise<ReadFile> {
+    if (seen.stats.size > maxBytes) {
+      // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
+      const etag = await eTag(seen.stats, { weak: false });
+      return { ...seen, body: this.#streamOf(seen), etag };
+    }
+    const { file, stats, lookedAt } = await openFile(seen);
+    using _file = file;
+    const body = await readBytes(file, Math.min(stats.size, maxBytes));
+    return { ...seen, stats, lookedAt, body, etag: await eTag(body) };
+  }
+
+  /** Returns a body that opens the file when it is read, for each response. */
+  #streamOf(seen: SeenFile): StreamedBody {
+    const { path, stats: { size } } = seen;
+    const read = async (range: ByteRange = { start: 0, end: size }) => {
+      const opening = openFile(seen);
+      try {
+        const { file, stats } = await inTime(opening, this.#options.clock);
+        if (stats.size >= size) return streamBytes(file, path, range);
+      } catch (error) {
+        closeLater(opening);
+        throw error;
+      }
+      closeLater(opening);
+      throw new Deno.errors.NotFound(
+        `Cannot read "${path}": it was truncated meanwhile`,
+      );
+    };
+    return { length: size, read, cancel() {} }; // nothing is open
+  }
+
+  #contentOf(file: ReadFile, variants: readonly ReadFile[]): FileContent {
+    const { key, type, body, etag, stats: { size, mtime } } = file;
+    const { clock, log } = this.#options;
+    // What is not kept is not worth compressing.
+    const compressor = size <= this.#maxKeptBytes
+      ? this.#options.compressor
+      : undefined;
+    const headers: Record<string, string> = {
+      "content-type": type,
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-cache",
+    };
+    if (HTML.test(key)) {
+      if (etag !== undefined) headers["etag"] = etag;
+      const original = new Headers(headers);
+      return new HtmlFile({ body, headers: original, compressor, log });
+    }
+    headers["accept-ranges"] = "bytes";
+    if (this.#options.isImmutable(key)) headers["cache-control"] = IMMUTABLE;
+    const lastModified = mtime === null
+      ? undefined
+      : new Date(Math.min(mtime.getTime(), clock.now())); // RFC 9110 §8.8.2.1
+    if (lastModified !== undefined) {
+      headers["last-modified"] = lastModified.toUTCString();
+    }
+    const resource = { isPage: false, headers, lastModified, compressor };
+    return new Representations(resource, file, variants);
+  }
+}
 
 /** Reads a file and its variants. One that must not be read is left out: the file itself can be sent. */
 async function readWithVariants(
@@ -932,4 +726,251 @@ function streamBytes(
     },
     cancel: close,
   }, { highWaterMark: 0 });
+}
+
+// Send -------------------------------------------------------------------------
+
+/** Options of {@linkcode openStaticContent}. */
+export interface StaticContentOptions {
+  /** The directory to serve. */
+  readonly directory: string;
+  /** The path under which it is served: empty, or such as `/app`. */
+  readonly basePath: string;
+  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
+  readonly cacheBytes: number;
+  /** Globs of the files that never change, relative to the directory: `assets/*`. */
+  readonly immutable: readonly string[];
+  /** Returns the paths of files and directories that are never served. */
+  readonly neverServed: () => Promise<readonly string[]>;
+  /** The maximum number of files that are streamed at once. */
+  readonly maxTransfers: number;
+  /** Compresses files and pages in memory. It is closed with the content. */
+  readonly compressor: Compressor;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const INDEX = "index.html";
+
+/**
+ * How often a file that is replaced between the look at it and its opening is looked at again: a deployment replaces it
+ * once, and a link that leads to it once more.
+ */
+const MAX_ATTEMPTS = 3;
+
+/**
+ * Opens a directory.
+ *
+ * @throws {Error} If the directory cannot be read.
+ */
+export async function openStaticContent(
+  options: StaticContentOptions,
+): Promise<StaticContent> {
+  const { directory, immutable } = options;
+  try {
+    for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
+  } catch (cause) {
+    const message =
+      `Cannot serve the directory "${directory}": expected a readable directory, got ${cause}`;
+    throw new Error(message, { cause });
+  }
+  const content = new StaticContent(options, await globMatcher(immutable));
+  await content.start();
+  return content;
+}
+
+/**
+ * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
+ * with the root's `index.html`. The configuration is inserted into pages (`text/html`). All other files support
+ * conditional requests, ranges, compressed variants and caching.
+ */
+export class StaticContent {
+  readonly #options: StaticContentOptions;
+  readonly #barred: BarredFiles;
+  readonly #looks: Looks;
+  readonly #contents: Contents;
+  readonly #transfers: Transfers;
+  /** Whether there has been an `index.html` since the start. */
+  #hasPage = false;
+  /** Whether the directory or its page is not there any more. */
+  #isGone = false;
+
+  /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
+  constructor(
+    options: StaticContentOptions,
+    isImmutable: (path: string) => boolean,
+  ) {
+    const { cacheBytes, neverServed, maxTransfers, compressor, clock, log } =
+      options;
+    const directory = toAbsolute(options.directory);
+    this.#options = options;
+    this.#barred = new BarredFiles({ neverServed, clock });
+    this.#looks = new Looks({ directory, barred: this.#barred, clock, log });
+    this.#contents = new Contents({
+      cacheBytes,
+      isImmutable,
+      compressor,
+      clock,
+      log,
+    });
+    this.#transfers = new Transfers({ clock, log, maxTransfers });
+  }
+
+  /** Looks whether there is a page, and warns of files in the directory that are never served. */
+  async start(): Promise<void> {
+    const { directory, log } = this.#options;
+    this.#hasPage = (await this.#looks.look(INDEX)).kind === "file";
+    const paths = await this.#barred.findIn(await Deno.realPath(directory));
+    if (paths.length === 0) return;
+    const names = paths.map((path) => `"${path}"`).join(", ");
+    log.warn("rep.start.warning", {
+      detail:
+        `never served, although in the served directory: ${names}; expected them elsewhere`,
+    });
+  }
+
+  /**
+   * Responds to a GET or HEAD request.
+   *
+   * @throws {Problem} If there is nothing at the path, or the request cannot be satisfied.
+   */
+  async respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Promise<Response> {
+    const { method, headers } = request; // now: a request whose client has left cannot be read
+    const { path, search } = context.url;
+    const filePath = parseFilePath(path.slice(this.#options.basePath.length));
+    if (filePath === undefined) return notFound();
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+      const found = await this.#find(filePath, headers);
+      if (found === "redirect") return redirectToDirectory(filePath, search);
+      try {
+        const content = await this.#contents.read(found);
+        const sent = { method, headers };
+        return await this.#send(content, sent, context, getConfigScript);
+      } catch (error) {
+        if (error instanceof Problem) throw error;
+        this.#looks.forget(found); // it may have been replaced
+        if (isUnreadable(error)) {
+          this.#looks.report(error, found.key);
+          throw unreadable();
+        }
+        if (!isAbsence(error)) throw error;
+      }
+    }
+    return notFound();
+  }
+
+  countRequests(): RequestCounts {
+    return { uploads: 0, all: this.#transfers.count };
+  }
+
+  close(): void {
+    this.#transfers.close();
+    this.#options.compressor.close();
+  }
+
+  /** Finds the file for a path: the one at it, the index of the directory at it, or the app's page. */
+  async #find(
+    path: FilePath,
+    headers: Headers,
+  ): Promise<SeenFile | "redirect"> {
+    if (path.names.length > 0) {
+      const key = path.names.join("/");
+      const seen = await this.#looks.look(key);
+      if (seen.kind === "gone") throw this.#unavailable();
+      if (seen.kind === "unreadable") throw unreadable();
+      if (seen.kind === "rejected") return notFound();
+      if (seen.kind === "file" && !path.isDirectory) return seen;
+      if (seen.kind === "directory") {
+        const index = await this.#looks.look(`${key}/${INDEX}`);
+        if (index.kind === "file") {
+          return path.isDirectory ? index : "redirect";
+        }
+      }
+    }
+    const page = await this.#looks.look(INDEX);
+    const isThere = page.kind === "file" || page.kind === "unreadable";
+    if (page.kind === "gone" || (this.#hasPage && !isThere)) {
+      throw this.#unavailable();
+    }
+    this.#isGone = false;
+    this.#looks.isAppGone = false;
+    this.#hasPage ||= page.kind === "file";
+    if (!mayBeRoute(path, headers)) return notFound();
+    if (page.kind === "unreadable") throw unreadable();
+    return page.kind === "file" ? page : notFound();
+  }
+
+  /** A build that empties the directory, or two moves that exchange it, are over soon. */
+  #unavailable(): Problem {
+    const { directory, log } = this.#options;
+    if (!this.#isGone) {
+      log.error("rep.static.unavailable", {
+        detail: `expected "${INDEX}" in "${directory}"`,
+      });
+    }
+    this.#isGone = true;
+    this.#looks.isAppGone = true;
+    return new Problem(503, {
+      detail: "The app is not there at the moment",
+      headers: { "retry-after": "1" },
+    });
+  }
+
+  async #send(
+    content: FileContent,
+    request: SendRequest,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Promise<Response> {
+    const representations = content instanceof HtmlFile
+      ? await this.#pageOf(content, request.headers, getConfigScript)
+      : content;
+    const representation = representations.select(request.headers);
+    const response = await send(request, representation);
+    const isStreamed = request.method === "GET" && response.body !== null &&
+      !(representation.body instanceof Uint8Array);
+    return isStreamed ? this.#count(response, context) : response;
+  }
+
+  async #pageOf(
+    file: HtmlFile,
+    headers: Headers,
+    getConfigScript: GetConfigScript,
+  ): Promise<Representations> {
+    if (isFragmentRequest(headers)) return file.represent(undefined);
+    const script = await getConfigScript();
+    this.#contents.scriptBytes = script.bytes.length;
+    return file.represent(script);
+  }
+
+  /** Counts a response that is read from the disk while it is sent. */
+  #count(response: Response, { client }: RouteContext): Response {
+    const { body } = response;
+    try {
+      const transfer = this.#transfers.begin(client);
+      return new Response(transferBody(body!, transfer), response);
+    } catch (error) {
+      void body?.cancel(); // closes the file
+      throw error;
+    }
+  }
+}
+
+function unreadable(): Problem {
+  return new Problem(500, {
+    detail: "Cannot read the file; see the log of the gateway",
+  });
+}
+
+/** The location is relative: it cannot lead to another host, and works behind a proxy that strips a prefix. */
+function redirectToDirectory({ names }: FilePath, search: string): Response {
+  const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
+  return new Response(null, {
+    status: 308,
+    headers: { location, "cache-control": "no-cache" },
+  });
 }

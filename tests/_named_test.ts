@@ -10,7 +10,7 @@ export async function problemOfTest(cell = ""): Promise<string | undefined> {
 /** Returns a pattern for the definition of a test: by its first argument, or by its property `name`. */
 function definitionOf(name: string): RegExp {
   return new RegExp(
-    `(?:\\b(?:Deno\\.test|testBrowser)\\(\\s*|\\bname: )"${
+    `(?:\\b(?:Deno\\.test|testBrowser)\\(\\s*|\\bname:\\s*)"${
       RegExp.escape(name)
     }",`,
   );

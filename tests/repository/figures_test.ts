@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { readFigures, withFigure } from "../tools/figures.ts";
+import { readFigures, withFigure } from "../../tools/figures.ts";
 
 Deno.test("every page states the figures of their sources", async () => {
   const refresh =

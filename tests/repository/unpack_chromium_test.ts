@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { unpackChromium } from "../tools/unpack_chromium.ts";
-import { TempDirectory } from "./_temp.ts";
+import { unpackChromium } from "../../tools/unpack_chromium.ts";
+import { TempDirectory } from "../_temp.ts";
 
 /** Returns an extractor that writes one file, and how often it ran. */
 function fakeExtract() {

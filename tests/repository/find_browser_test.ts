@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { findBrowser } from "../tools/find_browser.ts";
-import type { Machine } from "../tools/find_program.ts";
+import { findBrowser } from "../../tools/find_browser.ts";
+import type { Machine } from "../../tools/find_program.ts";
 
 const FROM_NPM = {
   path: "/cache/chromium",

@@ -1,15 +1,15 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { fit } from "../bench/_fit.ts";
-import { hasLoopbackOnly } from "../bench/_go_gateway.ts";
-import { startFinished, startPassThrough } from "../bench/_http_subjects.ts";
-import { HTTP_WORK } from "../bench/_http_work.ts";
-import { runBenchmarks } from "../bench/main.ts";
-import { findPeers } from "../bench/_peers.ts";
-import { formatReport, type Report } from "../bench/_report.ts";
-import { createSite } from "../bench/_site.ts";
-import { soak } from "../bench/soak.ts";
-import { storedKeysRow } from "../bench/_stored_keys.ts";
-import { parseWrk } from "../bench/_wrk.ts";
+import { fit } from "../../bench/_fit.ts";
+import { hasLoopbackOnly } from "../../bench/_go_gateway.ts";
+import { startFinished, startPassThrough } from "../../bench/_http_subjects.ts";
+import { HTTP_WORK } from "../../bench/_http_work.ts";
+import { runBenchmarks } from "../../bench/main.ts";
+import { findPeers } from "../../bench/_peers.ts";
+import { formatReport, type Report } from "../../bench/_report.ts";
+import { createSite } from "../../bench/_site.ts";
+import { soak } from "../../bench/soak.ts";
+import { storedKeysRow } from "../../bench/_stored_keys.ts";
+import { parseWrk } from "../../bench/_wrk.ts";
 
 /** Runs a benchmark. @throws {Error} If a part of it was skipped. */
 async function reportsOf(args: string[]): Promise<Report[]> {

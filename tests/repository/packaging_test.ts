@@ -1,11 +1,11 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import config from "../deno.json" with { type: "json" };
-import { readCommand } from "../src/cli/options/command.ts";
-import type { CommandOptions } from "../src/cli/options/option_table.ts";
-import { LIVE_PATH, READY_PATH } from "../src/endpoints/probes.ts";
-import { parseDuration } from "../src/values/duration.ts";
-import { RunningCommand } from "./_command.ts";
-import { readIngress } from "./_ingress.ts";
+import config from "../../deno.json" with { type: "json" };
+import { readCommand } from "../../src/cli/options/command.ts";
+import type { CommandOptions } from "../../src/cli/options/option_table.ts";
+import { LIVE_PATH, READY_PATH } from "../../src/endpoints/probes.ts";
+import { parseDuration } from "../../src/values/duration.ts";
+import { RunningCommand } from "../_command.ts";
+import { readIngress } from "../_ingress.ts";
 import {
   execForm,
   imageEnvironment,
@@ -17,9 +17,9 @@ import {
   readCompose,
   readObjects,
   unitSettings,
-} from "./_packaging.ts";
-import { TempDirectory } from "./_temp.ts";
-import { findFreePort } from "../tools/free_port.ts";
+} from "../_packaging.ts";
+import { TempDirectory } from "../_temp.ts";
+import { findFreePort } from "../../tools/free_port.ts";
 
 /** The version of Deno that the project is tested with. */
 const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))

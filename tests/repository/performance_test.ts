@@ -1,10 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { goalsOf, isMet } from "../bench/_goals.ts";
-import { drawPlot } from "../bench/_plot.ts";
-import { mergeResults, readResults, type Results } from "../bench/_results.ts";
-import type { Row } from "../bench/_row.ts";
-import { TABLE } from "../bench/_table.ts";
-import { PAGES, withResults } from "../tools/performance.ts";
+import { goalsOf, isMet } from "../../bench/_goals.ts";
+import { drawPlot } from "../../bench/_plot.ts";
+import {
+  mergeResults,
+  readResults,
+  type Results,
+} from "../../bench/_results.ts";
+import type { Row } from "../../bench/_row.ts";
+import { TABLE } from "../../bench/_table.ts";
+import { PAGES, withResults } from "../../tools/performance.ts";
 
 const REFRESH =
   "run: deno run $(deno run -A tools/std.ts) -A tools/performance.ts";

@@ -1,21 +1,24 @@
 /** Runs every program in README.md, and compares its claims with the code. */
 import { assertEquals } from "@std/assert";
-import config from "../deno.json" with { type: "json" };
-import { OPTIONS } from "../src/cli/options/option_table.ts";
-import { NUMBER_OPTIONS } from "../src/gateway_options.ts";
-import { testBrowser } from "./_browser.ts";
-import { RunningCommand, startCommand, startProgram } from "./_command.ts";
-import { setUp } from "./_gateway.ts";
-import { readSse } from "./_sse.ts";
-import { TempDirectory } from "./_temp.ts";
+import config from "../../deno.json" with { type: "json" };
+import { OPTIONS } from "../../src/cli/options/option_table.ts";
+import { NUMBER_OPTIONS } from "../../src/gateway_options.ts";
+import { testBrowser } from "../_browser.ts";
+import { RunningCommand, startCommand, startProgram } from "../_command.ts";
+import { setUp } from "../_gateway.ts";
+import { readSse } from "../_sse.ts";
+import { TempDirectory } from "../_temp.ts";
 
 const README = await Deno.readTextFile("README.md");
 
-/** Returns the text of the code block after a heading or a sentence. */
+/** Returns the text of the code block after a heading or a sentence, which may be broken into lines anywhere. */
 function codeAfter(text: string): string {
-  const [, code] =
-    /```[a-z ]+\n([^]*?)\n```/.exec(README.slice(README.indexOf(text))) ?? [];
-  if (!README.includes(text) || code === undefined) {
+  const words = text.split(" ").map((word) => RegExp.escape(word));
+  const pattern = new RegExp(
+    `${words.join("\\s+")}[^]*?\`\`\`[a-z ]+\n([^]*?)\n\`\`\``,
+  );
+  const [, code] = pattern.exec(README) ?? [];
+  if (code === undefined) {
     throw new Error(`Cannot find a code block after "${text}"`);
   }
   return code;
@@ -257,7 +260,7 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
     "@rep/gateway",
   );
   const [, change = ""] =
-    /after `(variables\.[^`]+)` it publishes/.exec(README) ?? [];
+    /after\s+`(variables\.[^`]+)`\s+it\s+publishes/.exec(README) ?? [];
   await using server = await startProgram(
     `${example}\n${change};\nawait gateway.reload();`,
   );
@@ -267,11 +270,12 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
 
 Deno.test("README.md states the limits of session keys and of streams", () => {
   assertEquals([
-    /more than (\w+) session keys within a minute/.exec(README)?.[1],
+    /more\s+than\s+(\w+)\s+session\s+keys\s+within\s+a\s+minute/.exec(README)
+      ?.[1],
   ], ["ten"]);
   assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
   assertEquals(
-    /accepts ([\d,]+) of them by default/.exec(README)?.[1],
+    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/.exec(README)?.[1],
     NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
   );
 });
@@ -279,7 +283,8 @@ Deno.test("README.md states the limits of session keys and of streams", () => {
 Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {
   await using gateway = await setUp({ REP_PUBLIC_A: "1" });
   const names =
-    /such as `([\w-]+)` and\s+`([\w-]+)`, are removed from HTML/.exec(README)
+    /such\s+as\s+`([\w-]+)`\s+and\s+`([\w-]+)`,\s+are\s+removed\s+from\s+HTML/
+      .exec(README)
       ?.slice(1) ?? [];
   const headers = {
     "content-type": "text/html",

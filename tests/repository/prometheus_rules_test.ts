@@ -1,14 +1,17 @@
 /** The alerts of examples/prometheus: their series exist, docs/operations.md says what to do, and promtool runs their tests. */
 import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
-import { createGateway } from "../src/gateway.ts";
-import { INSTRUMENT_NAMES, INSTRUMENTS } from "../src/observe/instruments.ts";
-import { prometheusName } from "../src/observe/prometheus.ts";
+import { createGateway } from "../../src/gateway.ts";
+import {
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/observe/instruments.ts";
+import { prometheusName } from "../../src/observe/prometheus.ts";
 import {
   findProgram,
   foldersOnPath,
   THIS_MACHINE,
-} from "../tools/find_program.ts";
+} from "../../tools/find_program.ts";
 
 interface Rule {
   readonly alert: string;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
-import config from "../deno.json" with { type: "json" };
+import config from "../../deno.json" with { type: "json" };
 import {
   compileArgs,
   LAZY_PACKAGES,
@@ -10,7 +10,7 @@ import {
   VERSIONED_FILES,
   withRelease,
   withVersion,
-} from "../tools/release.ts";
+} from "../../tools/release.ts";
 
 /** The parts of a workflow that are checked. */
 interface Workflow {

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { problemOfTest } from "../_named_test.ts";
-import { HIDDEN_CLAUSES, VISIBLE_CLAUSES } from "./clauses.ts";
-import { departs, readDocument } from "./document.ts";
+import { HIDDEN_CLAUSES, VISIBLE_CLAUSES } from "../conformance/clauses.ts";
+import { departs, readDocument } from "../conformance/document.ts";
 
 const { text, visible, hidden } = await readDocument();
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { runCommand } from "./_command.ts";
+import { runCommand } from "../_command.ts";
 
 for (const name of ["service-worker", "vite-react", "vite-vue"]) {
   Deno.test(`examples/${name}/src/rep.d.ts has the types of its manifest`, async () => {

@@ -1,13 +1,13 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
-import { HEALTH_PROBLEMS } from "../src/endpoints/health.ts";
-import { LABEL_VALUES } from "../src/endpoints/metrics.ts";
+import { HEALTH_PROBLEMS } from "../../src/endpoints/health.ts";
+import { LABEL_VALUES } from "../../src/endpoints/metrics.ts";
 import {
   type Instrument,
   INSTRUMENT_NAMES,
   INSTRUMENTS,
-} from "../src/observe/instruments.ts";
-import { prometheusName } from "../src/observe/prometheus.ts";
+} from "../../src/observe/instruments.ts";
+import { prometheusName } from "../../src/observe/prometheus.ts";
 import { readLogEvents, readLogLevels } from "./_log_events.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");

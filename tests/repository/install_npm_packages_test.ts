@@ -2,8 +2,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import {
   installNpmPackages,
   type InstallOutcome,
-} from "../tools/install_npm_packages.ts";
-import { TempDirectory } from "./_temp.ts";
+} from "../../tools/install_npm_packages.ts";
+import { TempDirectory } from "../_temp.ts";
 
 const PROJECTS = new Map([["a", '{"name":"a"}'], ["b", '{"name":"b"}']]);
 

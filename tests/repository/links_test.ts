@@ -1,7 +1,7 @@
 /** Checks the links of every Markdown page, and that the pages are short and say whom they are for. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { countUserPages, countWords, MAX_WORDS } from "../tools/words.ts";
+import { countUserPages, countWords, MAX_WORDS } from "../../tools/words.ts";
 
 const PAGES = [
   ...await markdownIn("."),

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { problemOfTest, rowsAfter } from "./_named_test.ts";
+import { problemOfTest, rowsAfter } from "../_named_test.ts";
 
 Deno.test("docs/security.md names for each threat what stops it, and a test that exists", async () => {
   const threats = rowsAfter(

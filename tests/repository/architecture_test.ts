@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
-import config from "../deno.json" with { type: "json" };
-import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
+import config from "../../deno.json" with { type: "json" };
+import { OPTION_NAMES } from "../../src/cli/options/option_table.ts";
 
-const ROOT = new URL("../", import.meta.url);
+const ROOT = new URL("../../", import.meta.url);
 
 /** Returns the paths of the modules under a folder. */
 async function modulesIn(folder: string): Promise<string[]> {

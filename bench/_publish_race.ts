@@ -39,6 +39,7 @@ export class PublishRace {
   #heartbeats = 0;
   #commits = 0;
   #conflicts = 0;
+  #gaveUp = 0;
   #endMs = 0;
 
   constructor(world: World, random: Random) {
@@ -57,6 +58,7 @@ export class PublishRace {
       ["store operations", "", this.#store.operations],
       ["commits", "", this.#commits],
       ["conflicts", "", this.#conflicts],
+      ["processes that gave up", "", this.#gaveUp],
       ["all done after", "s", this.#endMs / 1_000],
     ];
   }
@@ -134,7 +136,7 @@ export class PublishRace {
     else this.#conflicts++;
     const done = this.#commitAt(arrival);
     if (isFirst) return this.#queue.add(done, (at) => this.#finish(at));
-    if (tries === MAX_TRIES) return;
+    if (tries === MAX_TRIES) return void this.#gaveUp++;
     this.#queue.add(
       done + this.#pauseMs(tries),
       (at) => this.#fence(at, { ...publisher, tries: tries + 1 }),

@@ -1,6 +1,7 @@
 import { join } from "@std/path";
 import { Denokv, findDenokv } from "../tools/denokv.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
+import type { Figure } from "./_report.ts";
 
 /** An engine that is running. */
 export interface Engine {
@@ -20,13 +21,23 @@ const DENOKV_ARGS = {
 const TOKEN = crypto.randomUUID();
 
 /**
- * Starts all engines of the store: memory and SQLite always, `denokv` and PostgreSQL if their programs are found, with
- * their own defaults: every commit waits for the disk.
- *
- * @param directory Where the databases are.
- * @param stack Ends the servers.
+ * Measures all engines of the store, one after the other: memory and SQLite always, `denokv` and PostgreSQL if their
+ * programs are found, with their own defaults: every commit waits for the disk.
  */
-export async function startEngines(
+export async function withEngines(
+  measure: (engine: Engine) => Promise<Figure[]>,
+): Promise<Figure[]> {
+  await using stack = new AsyncDisposableStack();
+  const directory = await Deno.makeTempDir();
+  stack.defer(() => Deno.remove(directory, { recursive: true }));
+  const figures: Figure[] = [];
+  for (const engine of await startEngines(directory, stack)) {
+    figures.push(...await measure(engine));
+  }
+  return figures;
+}
+
+async function startEngines(
   directory: string,
   stack: AsyncDisposableStack,
 ): Promise<Engine[]> {

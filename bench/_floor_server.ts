@@ -4,7 +4,6 @@
  *
  * - `bytes FILE`: sends the finished response in the file.
  * - `node URL`: passes the response of an upstream through with `node:http`.
- * - `fetch URL`: does the same with `fetch`.
  * - `streams`: opens an event stream for each request, and sends an event to all of them at SIGHUP.
  */
 import http, { type IncomingMessage } from "node:http";
@@ -50,10 +49,10 @@ function passThroughNode(upstream: string): Handler {
   return ({ url }) => {
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const path = url.slice(url.indexOf("/", "http://".length));
-    http.request(
-      { agent, hostname, port, path },
-      (message) => resolve(toResponse(message)),
-    ).on("error", reject).end();
+    const request = http.request({ agent, hostname, port, path });
+    request.on("response", (message) => resolve(toResponse(message)));
+    request.on("error", reject);
+    request.end();
     return promise;
   };
 }
@@ -70,26 +69,14 @@ function toResponse(message: IncomingMessage): Response {
       message.destroy();
     },
   });
+  const headers = new Headers();
+  for (const [name, values = []] of Object.entries(message.headersDistinct)) {
+    for (const value of values) headers.append(name, value);
+  }
   return new Response(body, {
     status: message.statusCode ?? 0,
-    headers: endToEnd(new Headers(rawHeaders(message))),
+    headers: endToEnd(headers),
   });
-}
-
-function rawHeaders({ rawHeaders }: IncomingMessage): [string, string][] {
-  return rawHeaders.flatMap((name, index) =>
-    index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ""] as const] : []
-  )
-    .map(([name, value]) => [name, value]);
-}
-
-function passThroughFetch(upstream: string): Handler {
-  return async ({ url }) => {
-    const { body, status, headers } = await fetch(
-      upstream + url.slice(url.indexOf("/", "http://".length)),
-    );
-    return new Response(body, { status, headers: endToEnd(headers) });
-  };
 }
 
 function endToEnd(headers: Headers): [string, string][] {
@@ -111,7 +98,6 @@ if (import.meta.main) {
   const handlers = {
     bytes,
     node: passThroughNode,
-    fetch: passThroughFetch,
     streams,
   };
   const handler = await handlers[kind as keyof typeof handlers](argument);

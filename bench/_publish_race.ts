@@ -7,7 +7,6 @@ import {
   MAX_REPRESENTATIVES,
   MAX_TRIES,
   type Random,
-  TIMEOUT_MS,
   type World,
 } from "./_world.ts";
 
@@ -38,12 +37,8 @@ export class PublishRace {
   #members = 0;
   /** Heartbeats of the first member: each invalidates a rank taken from its entry before. */
   #heartbeats = 0;
-  #memberCommits = 0;
-  #rejectedMemberCommits = 0;
   #commits = 0;
   #conflicts = 0;
-  #mostTries = 0;
-  #timeouts = 0;
   #gaveUp = 0;
   #endMs = 0;
 
@@ -61,12 +56,8 @@ export class PublishRace {
     this.#queue.run();
     return [
       ["store operations", "", this.#store.operations],
-      ["commits of members", "", this.#memberCommits],
-      ["rejected commits of members", "", this.#rejectedMemberCommits],
       ["commits", "", this.#commits],
       ["conflicts", "", this.#conflicts],
-      ["most tries of one process", "", this.#mostTries],
-      ["operations that took over 5 s", "", this.#timeouts],
       ["processes that gave up", "", this.#gaveUp],
       ["all done after", "s", this.#endMs / 1_000],
     ];
@@ -76,18 +67,15 @@ export class PublishRace {
    * A process that sees no other member begins the rollout; a later one takes its rank from the first, and checks it.
    */
   #join(arrival: number, tries: number): void {
-    this.#mostTries = Math.max(this.#mostTries, tries);
     this.#observe(arrival, (at, seen) => {
       if (seen.members >= MAX_REPRESENTATIVES) {
         return this.#fence(at, { tries: 1, isRepresentative: false });
       }
-      this.#memberCommits++;
       const isFirst = this.#members === 0;
       const holds = isFirst ||
         seen.members > 0 && seen.heartbeats === this.#heartbeats;
       const done = this.#commitAt(at);
       if (!holds) {
-        this.#rejectedMemberCommits++;
         return this.#queue.add(
           done + this.#pauseMs(tries),
           (next) => this.#join(next, tries + 1),
@@ -110,7 +98,6 @@ export class PublishRace {
     this.#queue.add(this.#store.get(arrival) + this.#world.rttMs, (at) => {
       const seen = { members: this.#members, heartbeats: this.#heartbeats };
       const listed = this.#store.list(at, MAX_REPRESENTATIVES + this.#members);
-      this.#countTimeout(at, listed);
       this.#queue.add(listed + this.#world.rttMs, (next) => then(next, seen));
     });
   }
@@ -119,7 +106,6 @@ export class PublishRace {
   #fence(arrival: number, publisher: Publisher): void {
     this.#observe(arrival, (at) => {
       if (!publisher.isRepresentative) return this.#publish(at, publisher);
-      this.#memberCommits++;
       if (publisher.isFirst) this.#heartbeats++;
       this.#queue.add(
         this.#commitAt(at),
@@ -131,11 +117,9 @@ export class PublishRace {
   /** Reads the published state and compares; the entry that the commit checks is read first. */
   #publish(arrival: number, publisher: Publisher): void {
     const { rttMs, variables } = this.#world;
-    this.#mostTries = Math.max(this.#mostTries, publisher.tries);
     const seen = this.#version;
     this.#queue.add(this.#store.get(arrival) + rttMs, (at) => {
       const listed = this.#store.list(at, variables);
-      this.#countTimeout(at, listed);
       this.#queue.add(
         listed + rttMs,
         (next) =>
@@ -151,7 +135,6 @@ export class PublishRace {
     if (isFirst) this.#version++;
     else this.#conflicts++;
     const done = this.#commitAt(arrival);
-    this.#countTimeout(arrival, done);
     if (isFirst) return this.#queue.add(done, (at) => this.#finish(at));
     if (tries === MAX_TRIES) return void this.#gaveUp++;
     this.#queue.add(
@@ -170,9 +153,5 @@ export class PublishRace {
 
   #pauseMs(tries: number): number {
     return this.#random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - 1));
-  }
-
-  #countTimeout(at: number, done: number): void {
-    if (done - at > TIMEOUT_MS) this.#timeouts++;
   }
 }

@@ -1,6 +1,4 @@
 import { cpus } from "node:os";
-import { positionOf } from "./_goals.ts";
-import type { Growth } from "./_growth.ts";
 import type { Row } from "./_row.ts";
 
 /** The contents of `bench/results.json`. */
@@ -9,9 +7,6 @@ export interface Results {
   readonly measuredAt: string;
   readonly machine: Machine;
   readonly rows: readonly Row[];
-  readonly growth: readonly Growth[];
-  /** What was not measured, and why. */
-  readonly skipped: readonly string[];
 }
 
 /** Where it was measured. */
@@ -32,64 +27,35 @@ export async function readResults(): Promise<Results> {
 
 /** Writes results, with values that are not more precise than the measurements. */
 export async function writeResults(results: Results): Promise<void> {
-  const text = JSON.stringify(
-    results,
-    (_, value) =>
-      typeof value === "number" ? Number(value.toPrecision(4)) : value,
-    2,
-  );
-  await Deno.writeTextFile(PATH, `${withShortArrays(text)}\n`);
+  const rounded = (_: string, value: unknown) =>
+    typeof value === "number" ? Number(value.toPrecision(4)) : value;
+  const text = JSON.stringify(results, rounded, 2);
+  await Deno.writeTextFile(PATH, `${text}\n`);
+  await new Deno.Command(Deno.execPath(), {
+    args: ["fmt", "-q", PATH.pathname],
+  })
+    .output();
 }
 
-/** Puts arrays of numbers into one line each, as `deno fmt` does. */
-function withShortArrays(json: string): string {
-  return json.replace(
-    /\[\s+([\d.e+-][^[\]{}"]*?)\s+\]/g,
-    (_, items: string) => `[${items.replace(/\s+/g, " ")}]`,
-  );
-}
-
-/**
- * Returns the results with newer rows, which say when they were measured.
- *
- * @param part The part of the table that was measured again: it is not skipped any more.
- */
-export function mergeResults(
+/** Returns the results with newer rows in their places, which say when they were measured. */
+export function withNewer(
   results: Results,
-  newer: Results,
-  part: string,
+  newer: readonly Row[],
+  measuredAt: string,
 ): Results {
-  const again = newer.rows.map((row) => ({
-    ...row,
-    measuredAt: newer.measuredAt,
-  }));
-  return {
-    ...results,
-    rows: replaceByName(results.rows, again).sort((a, b) =>
-      positionOf(a) - positionOf(b)
-    ),
-    growth: replaceByName(results.growth, newer.growth),
-    skipped: results.skipped.filter((reason) =>
-      !reason.startsWith(`${part}: `)
-    ),
-  };
-}
-
-function replaceByName<T extends { readonly name: string }>(
-  all: readonly T[],
-  newer: readonly T[],
-): T[] {
-  const names = newer.map(({ name }) => name);
-  return [...all.filter(({ name }) => !names.includes(name)), ...newer];
+  const rows = results.rows.map((row) => {
+    const again = newer.find(({ name }) => name === row.name);
+    return again === undefined ? row : { ...again, measuredAt };
+  });
+  return { ...results, rows };
 }
 
 /** Describes this machine. */
 export function thisMachine(): Machine {
-  const [load = 0] = Deno.loadavg();
   return {
     deno: Deno.version.deno,
     os: `${Deno.build.os} ${Deno.build.arch}`,
     cores: cpus().length,
-    load,
+    load: Deno.loadavg()[0] ?? 0,
   };
 }

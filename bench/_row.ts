@@ -1,15 +1,10 @@
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** What does the work of a row: the gateway, its floor, and others for comparison. */
-export type Subject =
-  | "gateway"
-  | "floor"
-  | "no directory"
-  | "fetch"
-  | "memory store"
-  | "Go gateway"
-  | "nginx"
-  | "mercure";
+export type Subject = "gateway" | "floor" | "no directory" | "Go gateway";
+
+/** Something of each subject. */
+export type BySubject<T> = Readonly<Partial<Record<Subject, T>>>;
 
 /** One row of the tables in `docs/development/performance.md`, as it was measured. */
 export interface Row {
@@ -24,9 +19,6 @@ export interface Row {
   readonly measuredAt?: string;
 }
 
-/** Something of each subject. */
-export type BySubject<T> = Readonly<Partial<Record<Subject, T>>>;
-
 /**
  * Measures all subjects in every round, so that other load on the machine affects all of them. The order is reversed in
  * every other round.
@@ -35,76 +27,51 @@ export async function alternate<T>(
   rounds: number,
   measures: BySubject<() => Promise<T>>,
 ): Promise<BySubject<readonly T[]>> {
-  const entries = Object.entries(measures).map(([subject, measure]) => ({
-    subject,
-    measure,
-    results: [] as T[],
-  }));
+  const results = mapSubjects(measures, (): T[] => []);
+  const subjects = Object.keys(measures) as Subject[];
   for (let round = 0; round < rounds; round++) {
-    for (
-      const { measure, results } of round % 2 === 0
-        ? entries
-        : entries.toReversed()
-    ) results.push(await measure());
+    for (const subject of subjects) {
+      const result = await measures[subject]?.();
+      if (result !== undefined) results[subject]?.push(result);
+    }
+    subjects.reverse();
   }
-  return Object.fromEntries(
-    entries.map(({ subject, results }) => [subject, results]),
-  );
+  return results;
 }
 
 /** Applies a function to what each subject has. */
 export function mapSubjects<T, U>(
   all: BySubject<T>,
-  convert: (one: T, subject: Subject) => U,
+  convert: (one: T) => U,
 ): BySubject<U> {
-  const entries = Object.entries(all).map((
-    [subject, one],
-  ) => [subject, convert(one, subject as Subject)]);
-  return Object.fromEntries(entries);
+  const entries = Object.entries(all);
+  return Object.fromEntries(
+    entries.map(([subject, one]) => [subject, convert(one)]),
+  );
 }
 
 /** Returns the gateway's values divided by those of another subject, round by round. */
-export function ratiosOf(rounds: Row["rounds"], subject: Subject): number[] {
+export function ratiosOf({ rounds }: Row, subject: Subject): number[] {
   const others = rounds[subject] ?? [];
-  return (rounds.gateway ?? []).map((value, index) =>
-    value / Number(others[index])
-  );
+  const ours = rounds.gateway ?? [];
+  return ours.map((value, round) => value / Number(others[round]));
 }
 
-/** The figures of a row: each subject, and the gateway divided by each other one; then the same of CPU time. */
-export function rowReport(
-  { name, work, unit, rounds, cpuUs = {} }: Row,
-): Report {
-  return {
-    title: `${name}: ${work}`,
-    figures: [
-      ...figuresOf(rounds, unit, ""),
-      ...figuresOf(cpuUs, "µs", "CPU, "),
-    ],
-  };
-}
-
-function figuresOf(
-  rounds: Row["rounds"],
-  unit: string,
-  prefix: string,
-): Figure[] {
-  const present = mapSubjects(
-    rounds,
-    (values, subject) => figure(`${prefix}${subject}`, unit, values),
-  );
-  const { gateway, ...others } = mapSubjects(
-    rounds,
-    (_, subject) =>
-      figure(`${prefix}gateway / ${subject}`, "", ratiosOf(rounds, subject)),
-  );
-  return [
-    ...Object.values(present),
-    ...gateway === undefined ? [] : Object.values(others),
-  ];
-}
-
-/** Whether a larger value is better. */
-export function isRate({ unit }: Pick<Row, "unit">): boolean {
-  return unit.endsWith("/s");
+/** The figures of a row: each subject, and the gateway divided by each other one; then the CPU time of each. */
+export function rowReport(row: Row): Report {
+  const figures: Figure[] = [];
+  const subjects = Object.keys(row.rounds) as Subject[];
+  for (const subject of subjects) {
+    figures.push(figure(subject, row.unit, row.rounds[subject] ?? []));
+  }
+  for (const subject of subjects) {
+    if (subject === "gateway") continue;
+    figures.push(figure(`gateway / ${subject}`, "", ratiosOf(row, subject)));
+  }
+  for (const [subject, values] of Object.entries(row.cpuUs ?? {})) {
+    if (values.length > 0) {
+      figures.push(figure(`CPU, ${subject}`, "µs", values));
+    }
+  }
+  return { title: `${row.name}: ${row.work}`, figures };
 }

@@ -1,7 +1,7 @@
 import { join } from "@std/path";
 
-/** The sizes of issue and table: a page of an application, and one of its scripts. */
-export const PAGE_BYTES = 11_000;
+/** A page of an application, and one of its scripts. */
+const PAGE_BYTES = 11_000;
 const ASSET_BYTES = 100_000;
 
 /** The paths of the page and the asset. */
@@ -17,49 +17,42 @@ export interface Site extends AsyncDisposable {
   readonly envFile: string;
 }
 
-/** Creates the files of all HTTP rows. They are removed on disposal. */
-export async function createSite(pageBytes = PAGE_BYTES): Promise<Site> {
+/** Creates the files of all rows. They are removed on disposal. */
+export async function createSite(): Promise<Site> {
   const root = await Deno.makeTempDir();
   const directory = join(root, "site");
+  const page = "<!doctype html>\n<title>Page</title>\n".padEnd(
+    PAGE_BYTES,
+    TEXT,
+  );
+  const asset = "export const n = 1;\n".padEnd(ASSET_BYTES, "n++;\n");
   await Deno.mkdir(join(directory, "assets"), { recursive: true });
-  await Deno.writeTextFile(join(directory, "index.html"), pageOf(pageBytes));
-  await Deno.writeTextFile(
-    join(directory, "assets", "app.js"),
-    textOf(ASSET_BYTES, "export const n = 1;\n"),
-  );
-  const envFile = join(root, "app.env");
-  await Deno.writeTextFile(
-    envFile,
-    ENVIRONMENT.map((line) => `${line}\n`).join(""),
-  );
-  return {
+  await Deno.writeTextFile(join(directory, "index.html"), page);
+  await Deno.writeTextFile(join(directory, ASSET_PATH), asset);
+
+  const site = {
     root,
     directory,
-    envFile,
+    envFile: join(root, "app.env"),
     [Symbol.asyncDispose]: () => Deno.remove(root, { recursive: true }),
   };
+  await changeVariable(site);
+  return site;
 }
 
-const ENVIRONMENT = [
-  ...Array.from(
-    { length: 10 },
-    (_, index) => `REP_PUBLIC_NAME_${index}=value ${index}`,
-  ),
-  "REP_SENSITIVE_TOKEN=value",
-];
+const TEXT = "<p>A paragraph of the page.</p>\n";
 
-function pageOf(bytes: number): string {
-  const [head, end] = [
-    "<!doctype html>\n<html>\n<head>\n<title>Page</title>\n</head>\n<body>\n",
-    "</body>\n</html>\n",
-  ];
-  return head +
-    textOf(
-      bytes - head.length - end.length,
-      "<p>A paragraph of the page.</p>\n",
-    ) + end;
-}
+let changes = 0;
 
-function textOf(bytes: number, line: string): string {
-  return line.repeat(Math.ceil(bytes / line.length)).slice(0, bytes - 1) + "\n";
+/** Writes the env file with another value of one variable, of at least so many characters. */
+export async function changeVariable(
+  { envFile }: Site,
+  length = 0,
+): Promise<void> {
+  const value = `value ${changes++}`.padEnd(length, ".");
+  let text = `REP_SENSITIVE_TOKEN=value\nREP_PUBLIC_A=${value}\n`;
+  for (let index = 0; index < 10; index++) {
+    text += `REP_PUBLIC_NAME_${index}=value ${index}\n`;
+  }
+  await Deno.writeTextFile(envFile, text);
 }

@@ -13,21 +13,13 @@ export function readSizes<T extends Sizes>(
   args: readonly string[],
   defaults: T,
 ): T {
-  return { ...defaults, ...readGivenSizes(args, Object.keys(defaults)) };
-}
-
-/**
- * Reads `--name N` arguments, without defaults.
- *
- * @throws {RangeError} If an argument is not one of the names, or not a non-negative number.
- */
-export function readGivenSizes(
-  args: readonly string[],
-  names: readonly string[],
-): Sizes {
-  const { _: rest, ...sizes } = parseArgs([...args]);
+  const { _: rest, ...given } = parseArgs([...args]);
+  const names = Object.keys(defaults);
   const expected = names.map((name) => `--${name}`).join(", ");
-  for (const [name, value] of Object.entries(sizes)) {
+  if (rest.length > 0) {
+    throw new RangeError(`Cannot use "${rest[0]}": expected ${expected}`);
+  }
+  for (const [name, value] of Object.entries(given)) {
     if (!names.includes(name)) {
       throw new RangeError(`Cannot use --${name}: expected ${expected}`);
     }
@@ -37,8 +29,5 @@ export function readGivenSizes(
       );
     }
   }
-  if (rest.length > 0) {
-    throw new RangeError(`Cannot use "${rest[0]}": expected ${expected}`);
-  }
-  return sizes;
+  return { ...defaults, ...given };
 }

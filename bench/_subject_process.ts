@@ -6,14 +6,11 @@ import { type ProcessUsage, readUsage } from "./_process_usage.ts";
 export interface SubjectCommand {
   readonly program: string;
   readonly args: readonly string[];
-  /** Added to the environment. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** The port it listens on, on 127.0.0.1. */
+  /** The port that it listens on, on 127.0.0.1. */
   readonly port: number;
   /** The path that has this status when the server is ready. */
   readonly readyPath: string;
-  /** @default {200} */
-  readonly readyStatus?: number;
+  readonly readyStatus: number;
 }
 
 /** How long a start may take. */
@@ -42,15 +39,12 @@ export class SubjectProcess implements AsyncDisposable {
    * @throws {Error} If it ends, or does not answer within 20 s.
    */
   static async start(command: SubjectCommand): Promise<SubjectProcess> {
-    const { program, args, env, port, readyPath, readyStatus = 200 } = command;
-    const options = {
-      args: [...args],
-      cwd: new URL("..", import.meta.url),
-      env: { NO_COLOR: "1", ...env },
-    };
+    const { program, args, port, readyPath, readyStatus } = command;
     const startedAt = performance.now();
     const child = new Deno.Command(program, {
-      ...options,
+      args: [...args],
+      cwd: new URL("..", import.meta.url),
+      env: { NO_COLOR: "1" },
       stdin: "null",
       stdout: "null",
       stderr: "inherit",
@@ -60,18 +54,20 @@ export class SubjectProcess implements AsyncDisposable {
     while (await statusOf(port, readyPath) !== readyStatus) {
       if (hasEnded || performance.now() - startedAt > START_TIMEOUT_MS) {
         await end(child);
-        const got = hasEnded
-          ? "it ended"
-          : `nothing within ${START_TIMEOUT_MS} ms`;
         throw new Error(
           `Cannot start ${
             basename(program)
-          }: expected status ${readyStatus} for ${readyPath}, got ${got}`,
+          }: expected status ${readyStatus} for ${readyPath} within 20 s`,
         );
       }
       await delay(RETRY_MS);
     }
     return new SubjectProcess(child, port, performance.now() - startedAt);
+  }
+
+  /** Where it listens, without a slash at the end. */
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
   }
 
   /** CPU time and memory of the process, so far. */
@@ -117,9 +113,8 @@ async function statusOf(
     );
     const buffer = new Uint8Array(64);
     const length = await connection.read(buffer) ?? 0;
-    const [, status] = /^HTTP\/1\.[01] (\d{3}) /.exec(
-      decoder.decode(buffer.subarray(0, length)),
-    ) ?? [];
+    const text = decoder.decode(buffer.subarray(0, length));
+    const [, status] = /^HTTP\/1\.[01] (\d{3}) /.exec(text) ?? [];
     return Number(status);
   } catch {
     return undefined; // refused, or closed by a server that is starting

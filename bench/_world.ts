@@ -21,7 +21,7 @@ export const WORLD = {
   flushMs: 10,
   /** How many windows are counted in one commit: 10 on a `denokv` server, 50 on PostgreSQL, 100 elsewhere. */
   batch: 10,
-  /** A process's own time to deliver an event to a stream, and to open a stream: `deno task bench fan_out`. */
+  /** A process's own time to deliver an event to a stream, and to open a stream: `deno task bench streams`. */
   deliveryUs: 12.4,
   openUs: 163,
   /** What a stream takes, and a process without any: rounded as `tools/figures.ts` does. */

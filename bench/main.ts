@@ -1,138 +1,97 @@
 /**
- * Runs all rows of the tables in `docs/performance.md`, writes `bench/results.json` and draws `docs/performance.svg`:
+ * Measures all rows of the tables in `docs/performance.md`, and writes `bench/results.json` and these tables:
  *
  *     deno task bench
- *     deno task bench peers --rounds 3
  *
- * With `peers`, it also measures the gateways and hubs of others that are installed. Or runs one row, or another
- * benchmark, with other sizes:
+ * Or runs one row, or another benchmark, with other sizes:
  *
  *     deno task bench static_page --seconds 5
- *     deno task bench peers static_page
- *     deno task bench update peers static_page
- *     deno task bench fan_out --streams 5000
+ *     deno task bench update static_page
+ *     deno task bench engines --changes 100
  *
  * With `update`, the results of the row replace those of the last full run. Each prints the median of its rounds and,
  * in brackets, the least and the most. Times depend on the machine; ratios to a floor that was measured in the same
  * run say more.
  */
-import { ENGINE_SIZES, engines } from "./engines.ts";
-import { FAN_OUT_SIZES, fanOut } from "./fan_out.ts";
-import { large, LARGE_SIZES } from "./large.ts";
-import { replay, REPLAY_SIZES } from "./replay.ts";
 import { writePerformance } from "../tools/performance.ts";
-import { isIsolated } from "./_import_flags.ts";
-import { findPeers, runIsolated } from "./_peers.ts";
-import { type BenchContext, findOnMachine } from "./_programs.ts";
+import { ENGINE_SIZES, engines } from "./engines.ts";
+import { HTTP_SIZES, HTTP_WORK, httpRows } from "./http.ts";
 import { printReport, type Report } from "./_report.ts";
-import { mergeResults, readResults, writeResults } from "./_results.ts";
-import { measureTable, TABLE } from "./_table.ts";
-import { SESSION_KEY_SIZES, sessionKey } from "./session_key.ts";
+import {
+  readResults,
+  thisMachine,
+  withNewer,
+  writeResults,
+} from "./_results.ts";
+import { type Row, rowReport } from "./_row.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
+import { START_SIZES, startRows } from "./start.ts";
 import { STORE_COSTS_SIZES, storeCosts } from "./store_costs.ts";
 import { STORE_LOAD_SIZES, storeLoad } from "./store_load.ts";
+import { STREAM_SIZES, streamRows } from "./streams.ts";
 import { WORLD } from "./_world.ts";
 
-type Run = (args: readonly string[]) => Report | Promise<Report>;
+type Args = readonly string[];
 
-const PROGRAMS: Readonly<Record<string, Run>> = {
-  engines: (args) => engines(readSizes(args, ENGINE_SIZES)),
-  fan_out: (args) => fanOut(readSizes(args, FAN_OUT_SIZES)),
-  large: (args) => large(readSizes(args, LARGE_SIZES)),
-  replay: (args) => replay(readSizes(args, REPLAY_SIZES)),
-  session_key: (args) => sessionKey(readSizes(args, SESSION_KEY_SIZES)),
-  store_costs: (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES)),
-  store_load: (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES)),
-  simulation: (args) => simulate(readSizes(args, WORLD)),
-};
+/** The rows of the tables, in their order, by the names with which they are run alone. */
+export const TABLE = new Map<string, (args: Args) => Promise<Row[]>>();
+for (const work of HTTP_WORK) {
+  TABLE.set(work.name, (args) => httpRows(work, readSizes(args, HTTP_SIZES)));
+}
+TABLE.set("start", (args) => startRows(readSizes(args, START_SIZES)));
+TABLE.set("streams", (args) => streamRows(readSizes(args, STREAM_SIZES)));
+
+/** The other benchmarks. */
+const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
+  ["engines", (args) => engines(readSizes(args, ENGINE_SIZES))],
+  ["store_costs", (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES))],
+  ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],
+  ["simulation", (args) => simulate(readSizes(args, WORLD))],
+]);
 
 /**
- * Runs the benchmark that the arguments name, or the whole table, of which it writes the results.
+ * Runs the benchmark that the arguments name, or all rows.
  *
  * @throws {RangeError} If there is no benchmark of that name.
  */
 export async function runBenchmarks(
-  args: readonly string[],
-  print: Print = printReport,
+  args: Args,
+  print: (report: Report) => void = printReport,
 ): Promise<void> {
-  const command = readCommand(args);
-  const ranIsolated = command.withPeers && await runIsolated(args);
-  if (!ranIsolated) await runHere(command, print);
-  if ((command.isUpdate || command.name === undefined) && !isIsolated()) {
+  if (args.length === 0) return await runAll(print);
+  const isUpdate = args[0] === "update";
+  const [name = "", ...sizes] = isUpdate ? args.slice(1) : args;
+  const measure = TABLE.get(name);
+  const other = OTHERS.get(name);
+  if (measure !== undefined) {
+    const measuredAt = new Date().toISOString();
+    const rows = await measure(sizes);
+    for (const row of rows) print(rowReport(row));
+    if (!isUpdate) return;
+    await writeResults(withNewer(await readResults(), rows, measuredAt));
     await writePerformance();
+  } else if (other !== undefined && !isUpdate) {
+    print(await other(sizes));
+  } else {
+    const names = [...TABLE.keys(), ...OTHERS.keys()];
+    throw new RangeError(
+      `Cannot run "${name}": expected one of ${names.join(", ")}`,
+    );
   }
 }
 
-type Print = (report: Report) => void;
-
-/** What the arguments ask for. */
-interface Command {
-  /** Whether the results of a row replace those of the last full run. */
-  readonly isUpdate: boolean;
-  readonly withPeers: boolean;
-  /** A row or another benchmark; `undefined` is the whole table. */
-  readonly name: string | undefined;
-  readonly sizes: readonly string[];
-}
-
-function readCommand(args: readonly string[]): Command {
-  const first = args.findIndex((arg) => arg !== "update" && arg !== "peers");
-  const words = args.slice(0, first === -1 ? args.length : first);
-  const rest = args.slice(words.length);
-  const name = rest[0]?.startsWith("--") ? undefined : rest[0];
-  const sizes = name === undefined ? rest : rest.slice(1);
-  return {
-    isUpdate: words.includes("update"),
-    withPeers: words.includes("peers"),
-    name,
-    sizes,
-  };
-}
-
-async function runHere(command: Command, print: Print): Promise<void> {
-  const { isUpdate, withPeers, name, sizes } = command;
-  if (name === undefined || Object.hasOwn(TABLE, name)) {
-    return await runRows(command, print);
+async function runAll(print: (report: Report) => void): Promise<void> {
+  const measuredAt = new Date().toISOString();
+  const machine = thisMachine();
+  const all: Row[] = [];
+  for (const measure of TABLE.values()) {
+    const rows = await measure([]);
+    for (const row of rows) print(rowReport(row));
+    all.push(...rows);
   }
-  const run = PROGRAMS[name];
-  if (run !== undefined && !isUpdate && !withPeers) {
-    return print(await run(sizes));
-  }
-  const names = [
-    ...Object.keys(TABLE),
-    ...isUpdate || withPeers ? [] : Object.keys(PROGRAMS),
-  ];
-  throw new RangeError(
-    `Cannot run "${name}": expected one of ${names.join(", ")}`,
-  );
-}
-
-async function runRows(
-  { isUpdate, withPeers, name, sizes }: Command,
-  print: Print,
-): Promise<void> {
-  const context = await createContext(withPeers);
-  const results = await measureTable(
-    name === undefined ? Object.keys(TABLE) : [name],
-    { sizes, context, print },
-  );
-  const { skipped } = results;
-  if (skipped.length > 0) {
-    print({ title: `Skipped:\n  ${skipped.join("\n  ")}`, figures: [] });
-  }
-  if (name === undefined) await writeResults(results);
-  else if (isUpdate) {
-    await writeResults(mergeResults(await readResults(), results, name));
-  }
-}
-
-async function createContext(withPeers: boolean): Promise<BenchContext> {
-  const skipped: string[] = [];
-  const peers = withPeers
-    ? await findPeers((reason) => void skipped.push(reason))
-    : {};
-  return { peers, skipped, nginx: await findOnMachine("BENCH_NGINX", "nginx") };
+  await writeResults({ measuredAt, machine, rows: all });
+  await writePerformance();
 }
 
 if (import.meta.main) await runBenchmarks(Deno.args);

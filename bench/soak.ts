@@ -14,9 +14,11 @@
 import { delay } from "@std/async/delay";
 import { EventReader } from "./_event_reader.ts";
 import { figure, printReport, quantile, type Report } from "./_report.ts";
-import { ServerProcess } from "./_server_process.ts";
+import { changeVariable, createSite, type Site } from "./_site.ts";
 import { readSizes } from "./_sizes.ts";
 import { StreamReaders } from "./_stream_readers.ts";
+import { startWithStreams } from "./streams.ts";
+import type { SubjectProcess } from "./_subject_process.ts";
 
 /** How much there is to do. */
 export const SOAK_SIZES = {
@@ -37,28 +39,32 @@ const SAMPLES_PER_MINUTE = 12;
 export async function soak(
   sizes: typeof SOAK_SIZES = SOAK_SIZES,
 ): Promise<Report[]> {
-  await using server = await ServerProcess.start("gateway", VALUE_BYTES);
+  await using site = await createSite();
+  await using server = await startWithStreams(site);
   return [
     await idle(server, sizes),
-    await reconnect(server, sizes.reconnects),
+    await reconnect(server, site, sizes.reconnects),
     await comeAndGo(server, sizes.connects),
-    await stall(server, sizes.updates),
+    await stall(server, site, sizes.updates),
   ];
 }
 
+/** Publishes a change; one that follows before it has arrived may take its place. */
+async function publish(server: SubjectProcess, site: Site): Promise<void> {
+  await changeVariable(site, VALUE_BYTES);
+  server.reload();
+}
+
 async function idle(
-  server: ServerProcess,
+  server: SubjectProcess,
   { streams, minutes }: typeof SOAK_SIZES,
 ): Promise<Report> {
   const before = await server.usage();
   const readers = await StreamReaders.open(server.port, streams);
   const opened = await server.usage();
-  const samples: { minute: number; kb: number }[] = [];
+  const memory: number[] = [];
   for (let sample = 0; sample <= minutes * SAMPLES_PER_MINUTE; sample++) {
-    samples.push({
-      minute: sample / SAMPLES_PER_MINUTE,
-      kb: (await server.usage()).rss / 1_024,
-    });
+    memory.push((await server.usage()).rss / (1 << 20));
     await delay(60_000 / SAMPLES_PER_MINUTE);
   }
   const after = await server.usage();
@@ -70,9 +76,9 @@ async function idle(
       figure("memory per stream", "KiB", [
         (opened.rss - before.rss) / 1_024 / streams,
       ]),
-      figure("memory, all", "MiB", samples.map(({ kb }) => kb / 1_024)),
-      figure("memory slope, second half", "KiB/min", [
-        slope(samples.slice(samples.length >> 1)),
+      figure("memory, all", "MiB", memory),
+      figure("memory growth, second half", "MiB", [
+        Number(memory.at(-1)) - Number(memory[memory.length >> 1]),
       ]),
       figure("CPU", "%", [
         (after.cpuUs - opened.cpuUs) / 10_000 /
@@ -83,28 +89,17 @@ async function idle(
   };
 }
 
-/** Returns the slope of the line that fits the samples best. */
-function slope(samples: readonly { minute: number; kb: number }[]): number {
-  const mean = (values: readonly number[]) =>
-    values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [x, y] = [
-    mean(samples.map(({ minute }) => minute)),
-    mean(samples.map(({ kb }) => kb)),
-  ];
-  const covariance = mean(
-    samples.map(({ minute, kb }) => (minute - x) * (kb - y)),
-  );
-  return covariance / mean(samples.map(({ minute }) => (minute - x) ** 2));
-}
-
 async function reconnect(
-  server: ServerProcess,
+  server: SubjectProcess,
+  site: Site,
   count: number,
 ): Promise<Report> {
   const first = await EventReader.open(server.port);
   const cursor = first.cursor;
-  for (let update = 0; update < 10; update++) await server.publish();
-  await first.readEvents(10);
+  for (let update = 0; update < 10; update++) {
+    await publish(server, site);
+    await first.readEvents(1);
+  }
   first.close();
   const start = performance.now();
   const waits = await Promise.all(
@@ -129,7 +124,7 @@ async function reconnect(
 }
 
 async function comeAndGo(
-  server: ServerProcess,
+  server: SubjectProcess,
   count: number,
 ): Promise<Report> {
   const warmUp = Math.min(count, 1_000);
@@ -158,7 +153,11 @@ async function comeAndGo(
   };
 }
 
-async function stall(server: ServerProcess, updates: number): Promise<Report> {
+async function stall(
+  server: SubjectProcess,
+  site: Site,
+  updates: number,
+): Promise<Report> {
   const [stalled, reader] = [
     await EventReader.open(server.port),
     await EventReader.open(server.port),
@@ -168,7 +167,7 @@ async function stall(server: ServerProcess, updates: number): Promise<Report> {
   const delays: number[] = [];
   for (let update = 0; update < updates; update++) {
     const from = performance.now();
-    await server.publish();
+    await publish(server, site);
     await reader.readEvents(1);
     delays.push(performance.now() - from);
   }

@@ -8,12 +8,9 @@
  * the memory is that half a second after the first response.
  */
 import { delay } from "@std/async/delay";
-import { startGoGateway } from "./_go_gateway.ts";
-import { startDeno, startGateway } from "./_http_subjects.ts";
-import type { BenchContext } from "./_programs.ts";
-import { alternate, type BySubject, mapSubjects, type Row } from "./_row.ts";
+import { alternate, mapSubjects, type Row } from "./_row.ts";
+import { startGateway, startHello } from "./_servers.ts";
 import { createSite } from "./_site.ts";
-import { findFreePort } from "../tools/free_port.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
 
 /** The sizes of the benchmark. */
@@ -31,51 +28,38 @@ const SETTLED_MS = 500;
 /** Runs the benchmark. */
 export async function startRows(
   { rounds }: typeof START_SIZES,
-  { peers }: BenchContext,
 ): Promise<Row[]> {
   await using site = await createSite();
-  const { goGateway } = peers;
-  const starts: BySubject<() => Promise<SubjectProcess>> = {
-    gateway: () =>
-      startGateway(site, ["--static-dir", site.directory, "--kv", ":memory:"]),
-    "no directory": () => startGateway(site, ["--kv", ":memory:"]),
-    floor: startHello,
-    ...goGateway !== undefined &&
-      { "Go gateway": () => startGoGateway(goGateway, site) },
+  const memory = ["--kv", ":memory:"];
+  const directory = ["--static-dir", site.directory];
+  const measures = {
+    gateway: () => measureStart(startGateway(site, [...directory, ...memory])),
+    "no directory": () => measureStart(startGateway(site, memory)),
+    floor: () => measureStart(startHello()),
   };
-  const measures = mapSubjects(starts, (start) => () => measureStart(start));
   await alternate(1, measures); // the modules and the program are not in the caches yet
   const costs = await alternate(rounds, measures);
-  const of = (value: (cost: StartCost) => number) =>
-    mapSubjects(costs, (all) => all.map(value));
   return [
     {
       name: "start",
       work: "start to first response",
       unit: "ms",
-      rounds: of(({ ms }) => ms),
+      rounds: mapSubjects(costs, (all) => all.map(({ ms }) => ms)),
     },
     {
       name: "idle_memory",
       work: "idle memory",
       unit: "MiB",
-      rounds: of(({ mib }) => mib),
+      rounds: mapSubjects(costs, (all) => all.map(({ mib }) => mib)),
     },
   ];
 }
 
 async function measureStart(
-  start: () => Promise<SubjectProcess>,
+  started: Promise<SubjectProcess>,
 ): Promise<StartCost> {
-  await using process = await start();
+  await using process = await started;
   await delay(SETTLED_MS);
-  return { ms: process.startMs, mib: (await process.usage()).rss / (1 << 20) };
-}
-
-function startHello(): Promise<SubjectProcess> {
-  const port = findFreePort();
-  return startDeno("bench/_hello_server.ts", [String(port)], {
-    port,
-    readyPath: "/",
-  });
+  const { rss } = await process.usage();
+  return { ms: process.startMs, mib: rss / (1 << 20) };
 }

@@ -8,11 +8,11 @@
  * it, without round trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is
  * reported as well. Every window is new, and every commit checks that it does not exist.
  */
-import { windowKey } from "../src/keys/sweep_windows.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
 import type { Key, Store } from "../src/store/store.ts";
-import { type Engine, startEngines } from "./_engines.ts";
+import { clientAddress } from "./_client_address.ts";
+import { type Engine, withEngines } from "./_engines.ts";
 import { readUsage } from "./_process_usage.ts";
 import { type Figure, figure, type Report } from "./_report.ts";
 
@@ -24,56 +24,25 @@ type Sizes = typeof STORE_COSTS_SIZES;
 const COUNTS = [1, 10, 50, 100];
 
 /** Runs the benchmark. */
-export async function storeCosts(
-  sizes: Sizes = STORE_COSTS_SIZES,
-): Promise<Report> {
-  await using stack = new AsyncDisposableStack();
-  const directory = await Deno.makeTempDir();
-  stack.defer(() => Deno.remove(directory, { recursive: true }));
-  const figures: Figure[] = [];
-  for (const engine of await startEngines(directory, stack)) {
-    figures.push(...await measure(engine, sizes));
-  }
+export async function storeCosts(sizes: Sizes): Promise<Report> {
+  const figures = await withEngines((engine) => measure(engine, sizes));
   return {
     title: `store costs: ${sizes.concurrent} operations at once`,
     figures,
   };
 }
 
-async function measure(
-  { name, kv, pid }: Engine,
-  sizes: Sizes,
-): Promise<Figure[]> {
-  const store = await openStore(kv, silentLog);
+async function measure(engine: Engine, sizes: Sizes): Promise<Figure[]> {
+  const store = await openStore(engine.kv, silentLog);
   const figures: Figure[] = [];
-  for (const count of COUNTS.filter((count) => count <= store.maxChecks)) {
-    const operations = {
-      commit: () => commit(store, newKeys(count)),
-      read: () => store.getMany(newKeys(count)),
-    };
-    for (const [kind, operate] of Object.entries(operations)) {
-      const rounds: Cost[] = [];
-      for (let round = 0; round < sizes.rounds; round++) {
-        rounds.push(await costOf(operate, sizes, pid));
-      }
-      figures.push(
-        figure(
-          `${name}: a ${kind} of ${count}`,
-          "µs",
-          rounds.map(({ us }) => us),
-        ),
-      );
-      const cpu = rounds.flatMap(({ serverUs }) => serverUs ?? []);
-      if (cpu.length > 0) {
-        figures.push(
-          figure(
-            `${name}: a ${kind} of ${count}, CPU of the server`,
-            "µs",
-            cpu,
-          ),
-        );
-      }
-    }
+  for (const count of COUNTS) {
+    if (count > store.maxChecks) continue;
+    const commit = () => commitWindows(store, newKeys(count));
+    const read = () => store.getMany(newKeys(count));
+    figures.push(
+      ...await costsOf(`a commit of ${count}`, commit, engine, sizes),
+      ...await costsOf(`a read of ${count}`, read, engine, sizes),
+    );
   }
   store.close();
   return figures;
@@ -82,15 +51,16 @@ async function measure(
 let clients = 0;
 
 function newKeys(count: number): Key[] {
-  return Array.from({ length: count }, () => {
-    const client = clients++;
-    return windowKey(
-      `10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`,
-    );
-  });
+  return Array.from(
+    { length: count },
+    () => ["rate", clientAddress(clients++)],
+  );
 }
 
-async function commit(store: Store, keys: readonly Key[]): Promise<void> {
+async function commitWindows(
+  store: Store,
+  keys: readonly Key[],
+): Promise<void> {
   const value = [Date.now()];
   const version = await store.commit(
     keys.map((key) => ({ key, version: null })),
@@ -101,35 +71,44 @@ async function commit(store: Store, keys: readonly Key[]): Promise<void> {
   }
 }
 
-/** What one operation takes. */
-interface Cost {
-  readonly us: number;
-  /** CPU time of the server. */
-  readonly serverUs: number | undefined;
+async function costsOf(
+  what: string,
+  operate: () => Promise<unknown>,
+  { name, pid }: Engine,
+  { ms, concurrent, rounds }: Sizes,
+): Promise<Figure[]> {
+  const times: number[] = [];
+  const serverTimes: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const before = pid && await readUsage(pid);
+    const startedAt = performance.now();
+    const isOver = () => performance.now() - startedAt >= ms;
+    const counts = await Promise.all(
+      Array.from({ length: concurrent }, () => repeat(operate, isOver)),
+    );
+    const count = counts.reduce((sum, one) => sum + one);
+    times.push((performance.now() - startedAt) / count * 1_000);
+    const after = pid && await readUsage(pid);
+    if (before && after) serverTimes.push((after.cpuUs - before.cpuUs) / count);
+  }
+  const figures = [figure(`${name}: ${what}`, "µs", times)];
+  if (serverTimes.length > 0) {
+    figures.push(
+      figure(`${name}: ${what}, CPU of the server`, "µs", serverTimes),
+    );
+  }
+  return figures;
 }
 
-async function costOf(
+/** Returns how often it could operate. */
+async function repeat(
   operate: () => Promise<unknown>,
-  { ms, concurrent }: Sizes,
-  pid: number | undefined,
-): Promise<Cost> {
-  const cpuUs = async () =>
-    pid === undefined ? NaN : (await readUsage(pid)).cpuUs;
-  const cpuBefore = await cpuUs();
-  const startedAt = performance.now();
+  isOver: () => boolean,
+): Promise<number> {
   let count = 0;
-  const worker = async () => {
-    while (performance.now() - startedAt < ms) {
-      await operate();
-      count++;
-    }
-  };
-  await Promise.all(Array.from({ length: concurrent }, worker));
-  const us = (performance.now() - startedAt) / count * 1_000;
-  return {
-    us,
-    serverUs: pid === undefined
-      ? undefined
-      : (await cpuUs() - cpuBefore) / count,
-  };
+  while (!isOver()) {
+    await operate();
+    count++;
+  }
+  return count;
 }

@@ -125,29 +125,6 @@ Deno.test("main.ts, imported as a module, loads nothing of the command and nothi
   );
 });
 
-const COMMAND = "src/cli/main.ts";
-
-/** How many modules a start may load, and what it loads with `import()`. */
-const MODES: readonly [mode: string, max: number, more: readonly string[]][] = [
-  ["without a directory", 105, [COMMAND]],
-  ["with a directory", 140, [
-    COMMAND,
-    "src/content/static/static_content.ts",
-    "src/coding/compressor.ts",
-  ]],
-];
-
-for (const [mode, max, more] of MODES) {
-  Deno.test(`a start ${mode} loads at most ${max} modules`, async () => {
-    const modules = await staticModulesOf("main.ts", more);
-    assertEquals(
-      modules.length <= max,
-      true,
-      `${modules.length}: ${modules.join(" ")}`,
-    );
-  });
-}
-
 /** The globals of Node.js, which Deno loads when they are first looked at. */
 const NODE_GLOBALS = [
   "process",

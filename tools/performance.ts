@@ -1,14 +1,11 @@
 /**
- * Writes the tables of docs/performance.md and docs/development/performance.md, and draws docs/performance.svg, all from
- * bench/results.json:
+ * Writes the tables of docs/performance.md and docs/development/performance.md from bench/results.json:
  *
  *     deno run $(deno run -A tools/std.ts) -A tools/performance.ts
  *
  * `deno task bench` does this after a full run. A test compares the tables with the results.
  */
-import { fit } from "../bench/_fit.ts";
 import { type Goal, goalsOf, isMet, valuesFor } from "../bench/_goals.ts";
-import { type Growth, mediansOf } from "../bench/_growth.ts";
 import {
   figure,
   formatFigure,
@@ -22,11 +19,7 @@ const SUBJECTS: readonly Subject[] = [
   "gateway",
   "floor",
   "no directory",
-  "fetch",
-  "memory store",
   "Go gateway",
-  "mercure",
-  "nginx",
 ];
 
 /** The pages with tables. */
@@ -36,13 +29,7 @@ export const PAGES: readonly string[] = [
 ];
 
 /** What is beside the gateway in the table for those who only compare. */
-const COMPARED: readonly Subject[] = [
-  "gateway",
-  "floor",
-  "Go gateway",
-  "mercure",
-  "nginx",
-];
+const COMPARED: readonly Subject[] = ["gateway", "floor", "Go gateway"];
 
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
@@ -51,7 +38,6 @@ export function withResults(document: string, results: Results): string {
     costs: costBlock,
     goals: goalBlock,
     cpu: cpuBlock,
-    growth: growthBlock,
   };
   return Object.entries(blocks).reduce(
     (text, [name, block]) => withBlock(text, name, block(results)),
@@ -70,7 +56,7 @@ function withBlock(document: string, name: string, text: string): string {
 }
 
 function runBlock(
-  { measuredAt, machine: { deno, os, cores, load }, rows, skipped }: Results,
+  { measuredAt, machine: { deno, os, cores, load }, rows }: Results,
 ): string {
   const where = `Measured on ${
     dateOf(measuredAt)
@@ -80,8 +66,7 @@ function runBlock(
   const again = rows.flatMap(({ work, measuredAt }) =>
     measuredAt ? [`- Again on ${dateOf(measuredAt)} UTC: ${work}`] : []
   );
-  return [where, ...again, ...skipped.map((reason) => `- Skipped: ${reason}`)]
-    .join("\n");
+  return [where, ...again].join("\n");
 }
 
 function dateOf(time: string): string {
@@ -167,29 +152,6 @@ function medianOf(values: readonly number[] | undefined): string {
   return values === undefined ? "" : formatNumber(quantile(values, 0.5));
 }
 
-function growthBlock({ growth }: Results): string {
-  return table(
-    ["work", "measured", "exponent", "R²", "one more"],
-    growth.map(growthRow),
-  );
-}
-
-function growthRow(growth: Growth): string[] {
-  const medians = mediansOf(growth);
-  const { exponent, slope, r2 } = fit(medians);
-  const points = medians.map(({ size, cost }) =>
-    `${formatNumber(size)}: ${formatNumber(cost)} ${growth.unit}`
-  );
-  const more = `${growth.sizeUnit}: ${formatNumber(slope)} ${growth.unit}`;
-  return [
-    growth.work,
-    points.join(", "),
-    formatNumber(exponent),
-    formatNumber(r2),
-    more,
-  ];
-}
-
 function table(
   head: readonly string[],
   body: readonly (readonly string[])[],
@@ -199,7 +161,7 @@ function table(
   ).join("\n");
 }
 
-/** Writes the pages and the plot. */
+/** Writes the pages. */
 export async function writePerformance(): Promise<void> {
   const results = await readResults();
   for (const page of PAGES) {
@@ -209,11 +171,6 @@ export async function writePerformance(): Promise<void> {
       withResults(await Deno.readTextFile(url), results),
     );
   }
-  const { drawPlot } = await import("../bench/_plot.ts"); // its packages are not needed for the tables
-  await Deno.writeTextFile(
-    new URL("../docs/performance.svg", import.meta.url),
-    drawPlot(results),
-  );
 }
 
 if (import.meta.main) await writePerformance();

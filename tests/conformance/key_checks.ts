@@ -123,11 +123,7 @@ export const KEY_CHECKS: readonly Check[] = [
         variables: VARIABLES,
         options: { "health-port": new URL(healthUrl).port },
       });
-      expectEqual(
-        "the status of the report",
-        (await subject.ask(`${healthUrl}/rep/health`)).status,
-        200,
-      );
+      await subject.reportsAt(healthUrl);
     },
   },
 ];

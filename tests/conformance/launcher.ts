@@ -1,7 +1,7 @@
 import { join } from "@std/path";
 import { TempDirectory } from "../_temp.ts";
 import { expect } from "./nonconformance.ts";
-import { Subject } from "./subject.ts";
+import { Subject, TIMEOUT_MS } from "./subject.ts";
 
 /** The gateway that is asked. */
 export interface Target {
@@ -11,6 +11,8 @@ export interface Target {
   readonly url: string;
   /** Where its health report is if it has a port of its own. */
   readonly healthUrl: string | undefined;
+  /** How long it may take for what is neither a start nor an end. @default {10_000} */
+  readonly timeoutMs?: number;
 }
 
 /** What a check needs to know in advance. */
@@ -108,17 +110,12 @@ export class Launcher implements AsyncDisposable {
   }
 
   #spawn(setup: Setup): Subject {
-    const { command, url, healthUrl = url } = this.target;
+    const { command, url, timeoutMs = TIMEOUT_MS } = this.target;
     const args = [...command, ...setup.flags ?? []].map((part) =>
       part.replaceAll("{dir}", this.#directory!.path)
     );
     const env = { ...inherited(), ...setup.variables, ...this.#options(setup) };
-    return new Subject({
-      command: args,
-      env,
-      url,
-      healthUrl: setup.options?.["health-port"] ? healthUrl : url,
-    });
+    return new Subject({ command: args, env, url, timeoutMs });
   }
 
   #options({ envFile, manifest, options }: Setup): Record<string, string> {

@@ -2,7 +2,7 @@ import { type Check, PUBLIC, SENSITIVE, STANDARD } from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual } from "./nonconformance.ts";
 import { decrypt, isInserted, NONCE_BYTES, sriHash } from "./page.ts";
-import { eventually, type Subject } from "./subject.ts";
+import type { Subject } from "./subject.ts";
 
 /** Documents with `{rep}` where the element has to be. */
 const BEFORE_HEAD_END = {
@@ -163,14 +163,14 @@ async function checkUnusedFeatures(launcher: Launcher): Promise<void> {
 }
 
 async function checkFiles(launcher: Launcher): Promise<void> {
-  await launcher.start(STANDARD);
+  const subject = await launcher.start(STANDARD);
   const head = () => rawHead(launcher.target.url, "/app.js", "gzip");
   expect(
     /^(etag|last-modified|cache-control):/mi.test(await head()),
     "expected a header for caches with a file",
   );
   // The first response need not be: a gateway may compress a file meanwhile.
-  await eventually(
+  await subject.eventually(
     "a file compressed with gzip",
     async () => /^content-encoding: *gzip/mi.test(await head()),
   );
@@ -261,7 +261,7 @@ async function pageAfter(
   await launcher.writeEnvFile(envFile);
   subject.signal("SIGHUP");
   let page = await subject.page("/");
-  await eventually("another page after SIGHUP", async () => {
+  await subject.eventually("another page after SIGHUP", async () => {
     page = await subject.page("/");
     return page.payload.sensitive !== before;
   });

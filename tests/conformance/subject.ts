@@ -20,8 +20,8 @@ export interface Answer {
 
 /** How long a gateway may take for a start or an end. */
 const START_TIMEOUT_MS = 30_000;
-/** How long it may take for everything else. */
-const TIMEOUT_MS = 10_000;
+/** How long it may take for everything else, by default. */
+export const TIMEOUT_MS = 10_000;
 /** How often it is asked whether something has happened. */
 const RETRY_MS = 20;
 
@@ -31,8 +31,8 @@ interface SubjectOptions {
   readonly env: Record<string, string>;
   /** Where it will listen, without a slash at the end. */
   readonly url: string;
-  /** Where its health report will be, without a slash at the end. */
-  readonly healthUrl: string;
+  /** How long it may take for everything but a start or an end. */
+  readonly timeoutMs: number;
 }
 
 /** A gateway as a process. */
@@ -40,14 +40,14 @@ export class Subject implements AsyncDisposable {
   /** All lines it has printed. */
   readonly output: string[] = [];
   readonly #url: string;
-  readonly #healthUrl: string;
+  readonly #timeoutMs: number;
   readonly #child: Deno.ChildProcess;
   readonly #ended: Promise<Deno.CommandStatus>;
   #hasEnded = false;
 
-  constructor({ command, env, url, healthUrl }: SubjectOptions) {
+  constructor({ command, env, url, timeoutMs }: SubjectOptions) {
     this.#url = url;
-    this.#healthUrl = healthUrl;
+    this.#timeoutMs = timeoutMs;
     const [program = "", ...args] = command;
     const options = {
       args,
@@ -65,22 +65,38 @@ export class Subject implements AsyncDisposable {
     void this.#ended.then(() => this.#hasEnded = true);
   }
 
-  /** Waits until it serves its health report, or has ended; returns whether it serves. */
+  /** Waits until it serves, or has ended; returns whether it serves. */
   async hasStarted(): Promise<boolean> {
-    const isDecided = async () => this.#hasEnded || await this.#isHealthy();
-    await eventually(
-      "a health report, or the end of the process",
+    const isDecided = async () => this.#hasEnded || await this.#serves();
+    await this.eventually(
+      "a response, or the end of the process",
       isDecided,
       START_TIMEOUT_MS,
     );
     return !this.#hasEnded;
   }
 
-  async #isHealthy(): Promise<boolean> {
-    return await this.ask(`${this.#healthUrl}/rep/health`).then(
-      ({ status }) => status === 200,
-      () => false,
-    );
+  /** A gateway that is starting may respond with 503; one with a health port has no report here. */
+  async #serves(): Promise<boolean> {
+    try {
+      const { status } = await this.ask("/rep/health");
+      return status < 500;
+    } catch {
+      return false; // nothing listens yet
+    }
+  }
+
+  /** Waits for a health report at another URL. */
+  async reportsAt(healthUrl: string): Promise<void> {
+    const isHealthy = async () => {
+      try {
+        const { status } = await this.ask(`${healthUrl}/rep/health`);
+        return status === 200;
+      } catch {
+        return false; // nothing listens yet
+      }
+    };
+    await this.eventually("a health report", isHealthy);
   }
 
   async ask(
@@ -100,7 +116,7 @@ export class Subject implements AsyncDisposable {
         text: await response.text(),
       };
     };
-    return await deadline(request(), TIMEOUT_MS);
+    return await deadline(request(), this.#timeoutMs);
   }
 
   /** Returns a page, which has to have the element. */
@@ -119,7 +135,7 @@ export class Subject implements AsyncDisposable {
   async changes({ payload }: Page): Promise<SseReader> {
     const response = await fetch(`${this.#url}${payload._meta.hot_reload}`);
     const stream = readSse(response);
-    await deadline(stream.pull(), TIMEOUT_MS);
+    await deadline(stream.pull(), this.#timeoutMs);
     return stream;
   }
 
@@ -137,12 +153,28 @@ export class Subject implements AsyncDisposable {
   /** Waits for an event in the log, whose lines have to have these fields. */
   async logged(event: string, fields: readonly string[]): Promise<void> {
     const find = () => this.lines().find(({ msg }) => msg === event);
-    await eventually(`${event} in the log`, () => find() !== undefined);
+    await this.eventually(`${event} in the log`, () => find() !== undefined);
     const missing = fields.filter((field) => !(field in find()!));
     expect(
       missing.length === 0,
       `expected ${event} with ${missing.join(", ")}`,
     );
+  }
+
+  /** Asks again and again whether something is so, for as long as it may take. */
+  async eventually(
+    what: string,
+    isSo: () => boolean | Promise<boolean>,
+    timeoutMs = this.#timeoutMs,
+  ): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (!await isSo()) {
+      expect(
+        performance.now() < end,
+        `expected ${what} within ${timeoutMs / 1_000} s`,
+      );
+      await delay(RETRY_MS);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -168,21 +200,5 @@ export class Subject implements AsyncDisposable {
       new TextLineStream(),
     );
     for await (const line of lines) this.output.push(line);
-  }
-}
-
-/** Waits for what another process does, about which nothing else tells. */
-export async function eventually(
-  what: string,
-  isSo: () => boolean | Promise<boolean>,
-  timeoutMs = TIMEOUT_MS,
-): Promise<void> {
-  const end = performance.now() + timeoutMs;
-  while (!await isSo()) {
-    expect(
-      performance.now() < end,
-      `expected ${what} within ${timeoutMs / 1_000} s`,
-    );
-    await delay(RETRY_MS);
   }
 }

@@ -9,7 +9,7 @@ import {
 } from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
 import { expect, expectEqual } from "./nonconformance.ts";
-import { eventually, type Subject } from "./subject.ts";
+import type { Subject } from "./subject.ts";
 
 /** 20 different characters, with which no real token has a valid checksum. */
 const RANDOM = "aB3dE6gH9jK2mN5pQ8sT";
@@ -181,7 +181,7 @@ async function checkLog(launcher: Launcher): Promise<void> {
   );
   const hasAll = (line: unknown) =>
     COUNTS.every((count) => numbersIn(line).includes(count));
-  await eventually(
+  await subject.eventually(
     `a line of the log with the counts ${COUNTS.join(", ")}`,
     () => subject.lines().some(hasAll),
   );
@@ -201,7 +201,7 @@ async function checkCollisions(launcher: Launcher): Promise<void> {
 async function checkWarnings(launcher: Launcher): Promise<void> {
   const subject = await launcher.start(SUSPICIOUS);
   for (const name of Object.keys(SECRETS)) {
-    await eventually(
+    await subject.eventually(
       `a warning of ${name}`,
       () => warningsOf(subject).some((line) => line.includes(name)),
     );

@@ -1,0 +1,96 @@
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../tools/find_program.ts";
+import { clientAddress } from "./_client_address.ts";
+
+/** A load of HTTP requests. */
+export interface LoadOptions {
+  readonly url: string;
+  /** Connections that each have one request in flight. */
+  readonly connections: number;
+  readonly seconds: number;
+  /** If set, each request comes from another client, as `X-Forwarded-For` says, counted from this one. */
+  readonly firstClient?: number | undefined;
+}
+
+/** What came of it. */
+export interface Load {
+  readonly perSecond: number;
+  readonly requests: number;
+  /** Responses whose status is not 2xx or 3xx. */
+  readonly failed: number;
+}
+
+/**
+ * Runs a load to its end, with `wrk` (https://github.com/wg/wrk). Where there is none, or for less than a second, with
+ * a client in this process, which is several times slower.
+ */
+export async function load(options: LoadOptions): Promise<Load> {
+  const folders = foldersOnPath(THIS_MACHINE);
+  const wrk = await findProgram(["wrk"], folders, THIS_MACHINE);
+  if (wrk === undefined || options.seconds < 1) return await fetchLoad(options);
+  return await wrkLoad(wrk, options);
+}
+
+async function wrkLoad(wrk: string, options: LoadOptions): Promise<Load> {
+  const { url, connections, seconds, firstClient } = options;
+  const args = ["-t2", `-c${connections}`, `-d${Math.ceil(seconds)}s`, url];
+  if (firstClient !== undefined) {
+    args.unshift("-s", "bench/_distinct_clients.lua");
+    args.push("--", String(firstClient));
+  }
+  const cwd = new URL("..", import.meta.url);
+  const output = await new Deno.Command(wrk, { args, cwd }).output();
+  const text = new TextDecoder().decode(output.stdout);
+  const result = parseWrk(text);
+  if (result === undefined) {
+    throw new Error(
+      `Cannot load ${url} with wrk: expected no socket errors, got ${text}`,
+    );
+  }
+  return result;
+}
+
+/**
+ * Parses the output of `wrk`. Slow responses are not errors: it counts them as timeouts.
+ *
+ * @returns `undefined` if it is not that of a load without socket errors.
+ */
+export function parseWrk(text: string): Load | undefined {
+  const [, requests] = /^\s*(\d+) requests in/m.exec(text) ?? [];
+  const [, perSecond] = /^Requests\/sec:\s+([\d.]+)$/m.exec(text) ?? [];
+  const [, failed = "0"] = /Non-2xx or 3xx responses: (\d+)/.exec(text) ?? [];
+  if (requests === undefined || perSecond === undefined) return undefined;
+  if (/Socket errors: connect (?!0, read 0, write 0)/.test(text)) {
+    return undefined;
+  }
+  return {
+    perSecond: Number(perSecond),
+    requests: Number(requests),
+    failed: Number(failed),
+  };
+}
+
+async function fetchLoad(options: LoadOptions): Promise<Load> {
+  const { url, connections, seconds, firstClient } = options;
+  const startedAt = performance.now();
+  const passedS = () => (performance.now() - startedAt) / 1_000;
+  let requests = 0;
+  let failed = 0;
+  async function send(): Promise<void> {
+    do {
+      const headers = new Headers();
+      if (firstClient !== undefined) {
+        headers.set("x-forwarded-for", clientAddress(firstClient + requests));
+      }
+      requests++;
+      const response = await fetch(url, { headers });
+      await response.bytes();
+      if (!response.ok) failed++;
+    } while (passedS() < seconds);
+  }
+  await Promise.all(Array.from({ length: connections }, send));
+  return { perSecond: requests / passedS(), requests, failed };
+}

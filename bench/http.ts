@@ -1,0 +1,228 @@
+/**
+ * The rows of HTTP requests: how many a second the command answers, beside its floor. Each row can be measured alone:
+ *
+ *     deno task bench static_page --connections 50 --seconds 1 --rounds 7
+ *
+ * The floor is the smallest `Deno.serve` program that sends the same finished bytes, or, for the proxied rows, passes
+ * them through with `node:http`. All processes are on 127.0.0.1, and share the machine's cores.
+ */
+import { join } from "@std/path";
+import { startGoGateway } from "./_go_gateway.ts";
+import { load } from "./_load.ts";
+import { alternate, mapSubjects, type Row, type Subject } from "./_row.ts";
+import {
+  startFinished,
+  startGateway,
+  startPassThrough,
+  startUpstream,
+} from "./_servers.ts";
+import { ASSET_PATH, createSite, PAGE_PATH, type Site } from "./_site.ts";
+import type { SubjectProcess } from "./_subject_process.ts";
+
+/** The sizes of a row. */
+export const HTTP_SIZES = { connections: 50, seconds: 1, rounds: 7 };
+
+/** What a row requests, and from which gateway. */
+interface HttpWork {
+  readonly name: string;
+  readonly work: string;
+  readonly path: string;
+  readonly kind: "static" | "proxied" | "over limit" | "distinct clients";
+}
+
+const KEY_PATH = "/rep/session-key";
+
+/** The rows of the table that are HTTP requests. */
+export const HTTP_WORK: readonly HttpWork[] = [
+  {
+    name: "health",
+    work: "`/rep/health`",
+    path: "/rep/health",
+    kind: "static",
+  },
+  {
+    name: "static_page",
+    work: "static page of 11 KB with payload",
+    path: PAGE_PATH,
+    kind: "static",
+  },
+  {
+    name: "static_asset",
+    work: "static asset of 100 KB",
+    path: ASSET_PATH,
+    kind: "static",
+  },
+  {
+    name: "limited_key",
+    work: "session key, client over its limit",
+    path: KEY_PATH,
+    kind: "over limit",
+  },
+  {
+    name: "distinct_keys",
+    work: "session key, distinct clients, KV file",
+    path: KEY_PATH,
+    kind: "distinct clients",
+  },
+  {
+    name: "proxied_page",
+    work: "proxied page of 11 KB",
+    path: PAGE_PATH,
+    kind: "proxied",
+  },
+  {
+    name: "proxied_asset",
+    work: "proxied asset of 100 KB",
+    path: ASSET_PATH,
+    kind: "proxied",
+  },
+];
+
+/** What one load of a server measured. */
+interface Measurement {
+  readonly perSecond: number;
+  /** CPU time of the server per request, in microseconds. */
+  readonly cpuUs: number;
+  readonly requests: number;
+  readonly firstClient: number;
+}
+
+/** Measures a row; that of distinct clients with a second one, which says how many were counted in the store. */
+export async function httpRows(
+  work: HttpWork,
+  sizes: typeof HTTP_SIZES,
+): Promise<Row[]> {
+  await using site = await createSite();
+  const all = await measureSite(site, work, sizes);
+  const row: Row = {
+    name: work.name,
+    work: work.work,
+    unit: "requests/s",
+    rounds: mapSubjects(all, (rounds) => rounds.map((it) => it.perSecond)),
+    cpuUs: mapSubjects(all, (rounds) => rounds.map((it) => it.cpuUs)),
+  };
+  const last = all.gateway?.at(-1);
+  if (work.kind !== "distinct clients" || last === undefined) return [row];
+  return [row, await storedKeysRow(site, last)];
+}
+
+async function measureSite(
+  site: Site,
+  work: HttpWork,
+  sizes: typeof HTTP_SIZES,
+): Promise<Partial<Record<Subject, readonly Measurement[]>>> {
+  await using stack = new AsyncDisposableStack();
+  const upstream = work.kind === "proxied"
+    ? stack.use(await startUpstream(site, work.path))
+    : undefined;
+  const args = argsOf(work, site, upstream);
+  const gateway = stack.use(await startGateway(site, args));
+  const floor = upstream === undefined
+    ? await startFinished(site, await exampleOf(gateway, work))
+    : await startPassThrough(upstream.url);
+  const servers: Partial<Record<Subject, SubjectProcess>> = {
+    gateway,
+    floor: stack.use(floor),
+  };
+  const goGateway = await startGoGateway(site, upstream);
+  if (goGateway !== undefined) servers["Go gateway"] = stack.use(goGateway);
+
+  let loads = 0;
+  const measures = mapSubjects(servers, (server) => () => {
+    const firstClient = (loads++ % MAX_LOADS) * MAX_CLIENTS;
+    return measureLoad(server, work, sizes, firstClient);
+  });
+  await alternate(1, measures); // the code of the servers is not compiled yet
+  return await alternate(sizes.rounds, measures);
+}
+
+/** No two of so many loads have a client in common. */
+const MAX_LOADS = 40;
+/** `_distinct_clients.lua` expects as many. */
+const MAX_CLIENTS = 400_000;
+
+function argsOf(
+  { kind }: HttpWork,
+  site: Site,
+  upstream: SubjectProcess | undefined,
+): string[] {
+  if (kind === "distinct clients") {
+    return ["--kv", kvPathOf(site), "--trusted-proxies", "127.0.0.1"];
+  }
+  const content = upstream === undefined
+    ? ["--static-dir", site.directory]
+    : ["--upstream", upstream.url];
+  return [...content, "--kv", ":memory:"];
+}
+
+function kvPathOf({ root }: Site): string {
+  return join(root, "kv.sqlite3");
+}
+
+/** Returns the response that the row is about. */
+async function exampleOf(
+  { url }: SubjectProcess,
+  { path, kind }: HttpWork,
+): Promise<Response> {
+  if (kind === "over limit") {
+    for (let request = 0; request < MAX_KEYS; request++) {
+      await (await fetch(url + path)).body?.cancel();
+    }
+  }
+  const headers = { "accept-encoding": "identity" };
+  return await fetch(url + path, { headers });
+}
+
+/** More keys than a client over its limit still gets, since its window slides. */
+const MAX_KEYS = 20;
+
+async function measureLoad(
+  server: SubjectProcess,
+  { path, kind }: HttpWork,
+  { connections, seconds }: typeof HTTP_SIZES,
+  firstClient: number,
+): Promise<Measurement> {
+  const before = await server.usage();
+  const { perSecond, requests, failed } = await load({
+    url: server.url + path,
+    connections,
+    seconds,
+    firstClient: kind === "distinct clients" ? firstClient : undefined,
+  });
+  const after = await server.usage();
+  const isExpected = kind === "over limit"
+    ? requests - failed <= MAX_KEYS
+    : failed === 0;
+  if (requests === 0 || !isExpected) {
+    const expected = kind === "over limit" ? "all" : "none";
+    throw new Error(
+      `Cannot measure ${path}: expected ${expected} of the requests to be rejected, got ${failed} of ${requests}`,
+    );
+  }
+  const cpuUs = (after.cpuUs - before.cpuUs) / requests;
+  return { perSecond, cpuUs, requests, firstClient };
+}
+
+/**
+ * Returns which share of a load's requests was counted in the store, after the gateway has ended. The gateway counts in
+ * memory when the store is behind; a rate that is reached in this way says nothing about the store.
+ */
+async function storedKeysRow(
+  site: Site,
+  { requests, firstClient }: Measurement,
+): Promise<Row> {
+  using kv = await Deno.openKv(kvPathOf(site));
+  let stored = 0;
+  for await (const { key } of kv.list({ prefix: ["rep", "rate"] })) {
+    const [, a = 0, b = 0, c = 0] = String(key.at(-1)).split(".").map(Number);
+    const client = a * 65_536 + b * 256 + c - firstClient;
+    if (client >= 0 && client <= MAX_CLIENTS) stored++;
+  }
+  return {
+    name: "stored_keys",
+    work: "session keys that the KV file has counted, of the last load",
+    unit: "%",
+    // Requests that were in flight at the end are stored, but not counted by the load generator.
+    rounds: { gateway: [Math.min(100, stored / requests * 100)] },
+  };
+}

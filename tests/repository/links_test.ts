@@ -1,0 +1,134 @@
+/** Checks the links of every Markdown page, and that the pages are short and say whom they are for. */
+import { assertEquals } from "@std/assert";
+import { dirname, join } from "@std/path";
+import { countUserPages, countWords, MAX_WORDS } from "../../tools/words.ts";
+
+const PAGES = [
+  ...await markdownIn("."),
+  ...await markdownIn("docs"),
+  ...await markdownIn("docs/development"),
+];
+
+async function markdownIn(folder: string): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+  return names.filter((name) => name.endsWith(".md")).map((name) =>
+    join(folder, name)
+  ).toSorted();
+}
+
+/** Returns a page without its code, where brackets are no links and `#` is no heading. */
+async function readProse(path: string): Promise<string> {
+  return (await Deno.readTextFile(path)).replaceAll(/^ *```[^]*?^ *```$/gm, "");
+}
+
+/** Returns the targets of the links and images of a page. */
+async function linksOf(path: string): Promise<string[]> {
+  const prose = (await readProse(path)).replaceAll(/`[^`\n]*`/g, "code");
+  return [
+    ...prose.matchAll(/\]\(([^)\s]+)\)/g),
+    ...prose.matchAll(/<img [^>]*src="([^"]+)"/g),
+  ].map(([, target]) => String(target));
+}
+
+/** Returns the anchors that GitHub and JSR give to the headings of a page. */
+async function anchorsOf(path: string): Promise<string[]> {
+  const headings = (await readProse(path)).matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, text]) =>
+    String(text).toLowerCase().replaceAll(/[^\p{Letter}\p{Number} _-]/gu, "")
+      .replaceAll(" ", "-")
+  );
+}
+
+/** Returns what is wrong with a link; `undefined` if it leads somewhere. */
+async function problemOf(
+  page: string,
+  link: string,
+): Promise<string | undefined> {
+  if (/^https?:/.test(link)) {
+    return URL.canParse(link) ? undefined : `${page}: ${link} is no URL`;
+  }
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? page : join(dirname(page), path);
+  if (await Deno.stat(target).catch(() => undefined) === undefined) {
+    return `${page}: ${link} does not exist`;
+  }
+  const hasAnchor = anchor === undefined ||
+    (await anchorsOf(target)).includes(anchor);
+  return hasAnchor ? undefined : `${page}: ${link} names no heading`;
+}
+
+Deno.test("every relative link and anchor in README.md and docs/ leads somewhere", async () => {
+  const problems: (string | undefined)[] = [];
+  let count = 0;
+  for (const page of PAGES) {
+    for (const link of await linksOf(page)) {
+      problems.push(await problemOf(page, link));
+      count++;
+    }
+  }
+  assertEquals(problems.filter((problem) => problem !== undefined), []);
+  assertEquals([PAGES.includes("README.md"), count > 50], [true, true]);
+});
+
+Deno.test("docs/README.md links to every page and document in docs/", async () => {
+  const names: string[] = [];
+  for (const folder of ["", "development/"]) {
+    for await (const { name } of Deno.readDir(`docs/${folder}`)) {
+      names.push(folder + name);
+    }
+  }
+  const links = (await linksOf("docs/README.md")).map((link) =>
+    link.split("#")[0]
+  );
+  const pages = names.filter((name) =>
+    /\.(md|yaml|json)$/.test(name) && name !== "README.md"
+  );
+  assertEquals(pages.filter((name) => !links.includes(name)), []);
+});
+
+Deno.test("no link text in docs/ names another file than its target", async () => {
+  for (const page of PAGES) {
+    const links = (await readProse(page)).matchAll(
+      /\[`?([\w./-]+\.\w+)`?\]\((?!https?:)([^)#\s]+)/g,
+    );
+    const wrong = [...links].filter(([, text, target]) =>
+      !String(target).endsWith(String(text).split("/").at(-1)!)
+    );
+    assertEquals([page, wrong.map(([link]) => link)], [page, []]);
+  }
+});
+
+Deno.test("the pages for users have at most as many words as anybody reads", async () => {
+  const counts = await countUserPages();
+  const sum = counts.values().reduce((sum, count) => sum + count, 0);
+  assertEquals(
+    [sum <= MAX_WORDS, sum > 10_000],
+    [true, true],
+    `${sum} words: see deno run -A tools/words.ts`,
+  );
+});
+
+Deno.test("countWords() counts words, but no bars, rules, bullets and dashes", () => {
+  assertEquals(
+    countWords(
+      "# A title\n\n- one – two\n\n| `a b` |  |\n| --- | --- |\n| 2.9 % | … |\n",
+    ),
+    7,
+  );
+});
+
+Deno.test("every page of docs/ says in its first lines whom it is for", async () => {
+  const silent: string[] = [];
+  for (
+    const page of PAGES.filter((path) =>
+      path.startsWith("docs/") && path !== "docs/README.md"
+    )
+  ) {
+    if (
+      !/\bThis page is for\b/.test(
+        (await Deno.readTextFile(page)).slice(0, 1_200),
+      )
+    ) silent.push(page);
+  }
+  assertEquals(silent, [], 'expected "This page is for …" in the first lines');
+});

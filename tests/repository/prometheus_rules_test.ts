@@ -1,0 +1,152 @@
+/** The alerts of examples/prometheus: their series exist, docs/operations.md says what to do, and promtool runs their tests. */
+import { assertEquals } from "@std/assert";
+import { parse } from "@std/yaml/parse";
+import { createGateway } from "../../src/gateway.ts";
+import {
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/observe/instruments.ts";
+import { prometheusName } from "../../src/observe/prometheus.ts";
+import {
+  findProgram,
+  foldersOnPath,
+  THIS_MACHINE,
+} from "../../tools/find_program.ts";
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: {
+    readonly summary: string;
+    readonly runbook_url: string;
+  };
+}
+
+interface AlertTest {
+  readonly alertname: string;
+  readonly exp_alerts?: readonly unknown[];
+}
+
+const FOLDER = "examples/prometheus";
+
+async function readYaml<T>(name: string): Promise<T> {
+  return parse(await Deno.readTextFile(`${FOLDER}/${name}`)) as T;
+}
+
+const { groups } = await readYaml<{ groups: { rules: Rule[] }[] }>(
+  "rules.yaml",
+);
+const RULES = groups.flatMap(({ rules }) => rules);
+const NAMES = RULES.map(({ alert }) => alert).toSorted();
+
+Deno.test("every alert queries series that exist, with a severity and a summary", () => {
+  const known = INSTRUMENT_NAMES.map((name) =>
+    prometheusName(name, INSTRUMENTS[name])
+  );
+  const unknown = RULES.flatMap(({ expr }) =>
+    expr.match(/\brep_[a-z_]+/g) ?? []
+  ).filter((it) => !known.includes(it));
+  assertEquals([RULES.length > 5, unknown], [true, []]);
+  const incomplete = RULES.filter(({ labels, annotations }) =>
+    !["warning", "critical"].includes(labels.severity) ||
+    annotations.summary === ""
+  );
+  assertEquals(incomplete, []);
+});
+
+Deno.test("docs/operations.md says what to do about every alert, and each alert links to it", async () => {
+  const [, section = ""] = (await Deno.readTextFile("docs/operations.md"))
+    .split("\n## Alerts\n");
+  const rows = (section.split("\n## ")[0] ?? "").split("\n").filter((line) =>
+    line.startsWith("| `")
+  );
+  const cells = rows.map((row) =>
+    row.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim())
+  );
+  assertEquals(
+    cells.map(([name = ""]) => name.replaceAll("`", "")).toSorted(),
+    NAMES,
+  );
+  assertEquals(
+    cells.filter(([, when, action = ""]) =>
+      when === "" || !/^[A-Z].*\.$/.test(action)
+    ),
+    [],
+  );
+  assertEquals(
+    [...new Set(RULES.map((rule) => rule.annotations.runbook_url))],
+    ["docs/operations.md#alerts"],
+  );
+});
+
+Deno.test("every alert is tested as it fires, and as it does not", async () => {
+  const { tests } = await readYaml<
+    { tests: { alert_rule_test: AlertTest[] }[] }
+  >("rules_test.yaml");
+  const all = tests.flatMap(({ alert_rule_test }) => alert_rule_test);
+  const namesOf = (fires: boolean) =>
+    [
+      ...new Set(
+        all.filter((it) => (it.exp_alerts !== undefined) === fires).map((it) =>
+          it.alertname
+        ),
+      ),
+    ].toSorted();
+  assertEquals([namesOf(true), namesOf(false)], [NAMES, NAMES]);
+});
+
+/** Ends with an error, and what promtool says, unless it accepts its input. */
+async function runPromtool(args: string[], input = ""): Promise<void> {
+  const child = new Deno.Command(promtool ?? "", {
+    args,
+    cwd: FOLDER,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  })
+    .spawn();
+  await new Response(input).body?.pipeTo(child.stdin);
+  const { code, stdout, stderr } = await child.output();
+  const decoder = new TextDecoder();
+  assertEquals(code, 0, decoder.decode(stdout) + decoder.decode(stderr));
+}
+
+const promtool = await findProgram(
+  ["promtool", "promtool.exe"],
+  foldersOnPath(THIS_MACHINE),
+  THIS_MACHINE,
+);
+
+/** Registers a test that is ignored without promtool. */
+function testPromtool(name: string, fn: () => Promise<void>): void {
+  const reason = promtool === undefined
+    ? "without promtool (Debian's package prometheus): "
+    : "";
+  Deno.test({ name: `${reason}${name}`, ignore: promtool === undefined, fn });
+}
+
+testPromtool(
+  "promtool finds the alerts fire as rules_test.yaml says",
+  async () => {
+    await runPromtool(["check", "rules", "rules.yaml"]);
+    await runPromtool(["test", "rules", "rules_test.yaml"]);
+  },
+);
+
+testPromtool(
+  "promtool finds no fault with the metrics of a gateway",
+  async () => {
+    await using gateway = await createGateway({
+      variables: {},
+      hotReload: true,
+      certificateNotAfter: () => 1_900_000_000,
+    });
+    await (await gateway.fetch(new Request("http://gateway.test/rep/health")))
+      .text();
+    const response = await gateway.fetchHealth(
+      new Request("http://health.test/metrics"),
+    );
+    await runPromtool(["check", "metrics"], await response.text());
+  },
+);

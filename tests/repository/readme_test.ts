@@ -1,0 +1,337 @@
+/** Runs every program in README.md, and compares its claims with the code. */
+import { assertEquals } from "@std/assert";
+import config from "../../deno.json" with { type: "json" };
+import { OPTIONS } from "../../src/cli/options/option_table.ts";
+import { NUMBER_OPTIONS } from "../../src/gateway_options.ts";
+import { testBrowser } from "../_browser.ts";
+import { RunningCommand, startCommand, startProgram } from "../_command.ts";
+import { setUp } from "../_gateway.ts";
+import { readSse } from "../_sse.ts";
+import { TempDirectory } from "../_temp.ts";
+
+const README = await Deno.readTextFile("README.md");
+
+/** Returns the text of the code block after a heading or a sentence, which may be broken into lines anywhere. */
+function codeAfter(text: string): string {
+  const words = text.split(" ").map((word) => RegExp.escape(word));
+  const pattern = new RegExp(
+    `${words.join("\\s+")}[^]*?\`\`\`[a-z ]+\n([^]*?)\n\`\`\``,
+  );
+  const [, code] = pattern.exec(README) ?? [];
+  if (code === undefined) {
+    throw new Error(`Cannot find a code block after "${text}"`);
+  }
+  return code;
+}
+
+/** Returns the arguments after the name of the gateway on JSR. */
+function argumentsIn(command: readonly string[]): string[] {
+  return command.slice(
+    command.findIndex((word) => word.startsWith("jsr:@rep/gateway")) + 1,
+  );
+}
+
+interface Payload {
+  public: Record<string, string>;
+  sensitive?: string;
+}
+
+async function payloadAt(url: string): Promise<Payload> {
+  const html = await (await fetch(url)).text();
+  return JSON.parse(
+    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
+  );
+}
+
+/** A directory with a build and an env file. */
+async function projectWith(page: string, env: string) {
+  const directory = await TempDirectory.make();
+  await Deno.mkdir(directory.at("dist"));
+  await Deno.writeTextFile(directory.at("dist/index.html"), page);
+  await Deno.writeTextFile(directory.at(".env"), env);
+  return directory;
+}
+
+/** Starts the gateway as the quick start with Deno does, in a project. */
+function quickStart(directory: TempDirectory): Promise<RunningCommand> {
+  const [, command = ""] =
+    /^(deno run .*jsr:@rep\/gateway .*)$/m.exec(README) ?? [];
+  const args = argumentsIn(command.split(" ")).map((word) =>
+    /^(dist|\.env)$/.test(word) ? directory.at(word) : word
+  );
+  return startCommand([...args, "--kv", ":memory:"]);
+}
+
+const EMPTY_PAGE = "<!doctype html><title>app</title>";
+
+Deno.test("the first command in README.md serves the example, and the second one is a task", async () => {
+  const commands = codeAfter("and nothing else:").split("\n").map((line) =>
+    line.split(/ {2,}#/)[0]?.split(" ") ?? []
+  );
+  assertEquals(commands.map((words) => words.slice(0, 2)), [["npx", "-y"], [
+    "npx",
+    "-y",
+  ]]);
+  assertEquals(commands.map((words) => words.at(-1)! in config.tasks), [
+    true,
+    true,
+  ]);
+  const args = [...commands[0]!.slice(3), "--port", "0"];
+  const listening = (line: string) =>
+    line.includes("rep.listening")
+      ? /(http:[^\s"]+)/.exec(line)?.[1]
+      : undefined;
+  await using example = await RunningCommand.start(
+    { args, env: {} },
+    listening,
+  );
+  // SIGKILL would end the task, but not the gateway.
+  const payload = await payloadAt(example.url).finally(() =>
+    example.signal("SIGTERM")
+  );
+  await example.ended();
+  assertEquals(payload.public.GREETING, "Hello from the gateway");
+});
+
+Deno.test("README.md names one version of Deno and one of the gateway", () => {
+  assertEquals(
+    new Set(README.match(/(?<=deno@|denoland\/deno:)[\d.]+/g)),
+    new Set(["2.9.6"]),
+  );
+  assertEquals(
+    new Set(README.match(/(?<=jsr:@rep\/gateway@)[\d.]+/g)),
+    new Set([config.version]),
+  );
+});
+
+/** Replaces what differs from run to run. */
+function withoutVariables(transcript: string): string {
+  return transcript
+    .replaceAll(/127\.0\.0\.1:\d+/g, "HOST")
+    .replaceAll(/"uptime_seconds":\d+/g, '"uptime_seconds":0')
+    .replaceAll(/"key":"[A-Za-z0-9+/]{43}="/g, '"key":"KEY"')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME")
+    .replaceAll(/^retry: \d+$/gm, "retry: 0")
+    .replaceAll(/^id: \d{16}$/gm, "id: 0");
+}
+
+Deno.test("the console session in README.md is what the example answers", async () => {
+  await using directory = await TempDirectory.make();
+  const env = await Deno.readTextFile("examples/example.env");
+  await Deno.writeTextFile(directory.at("app.env"), env);
+  const example = [
+    "--static-dir",
+    "examples/page",
+    "--manifest",
+    "examples/rep.yaml",
+  ];
+  await using gateway = await startCommand([
+    ...example,
+    "--env-file",
+    directory.at("app.env"),
+    "--kv",
+    ":memory:",
+  ]);
+  const outputs: string[] = [];
+  for (const path of ["health", "session-key"]) {
+    outputs.push(await (await fetch(`${gateway.url}/rep/${path}`)).text());
+  }
+  const stream = readSse(await fetch(`${gateway.url}/rep/changes`));
+  await stream.pull();
+  await Deno.writeTextFile(
+    directory.at("app.env"),
+    env.replace("Hello from the gateway", "Good morning"),
+  );
+  await stream.take(1);
+  outputs.push(stream.text().trimEnd());
+  await stream.close();
+  const session = codeAfter("Or look at the bytes:").split(/^\$ .*\n/m).slice(1)
+    .map((output) => output.trimEnd());
+  assertEquals(session.map(withoutVariables), outputs.map(withoutVariables));
+});
+
+/** Requests session keys one after the other, and returns the statuses and the first rejection in the log. */
+async function requestKeys(
+  count: number,
+  headers: HeadersInit,
+): Promise<[number[], unknown]> {
+  await using gateway = await setUp({ REP_SENSITIVE_S: "secret" });
+  const asked = Array.from(
+    { length: count },
+    () => gateway.ask("/rep/session-key", { headers }),
+  );
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  return [
+    statuses,
+    gateway.lines.find(({ msg }) => /rejected|rate_limited/.test(String(msg)))
+      ?.msg,
+  ];
+}
+
+Deno.test("the eleventh key and a foreign origin are rejected, and the log says why, as README.md states", async () => {
+  const [, origin = ""] = /-H 'Origin: (\S+)'/.exec(README) ?? [];
+  assertEquals(await requestKeys(1, { origin }), [
+    [403],
+    "rep.session_key.rejected",
+  ]);
+  assertEquals(await requestKeys(11, {}), [
+    [...Array(10).fill(200), 429],
+    "rep.session_key.rate_limited",
+  ]);
+});
+
+Deno.test("the quick start with Deno in README.md serves a build, and notices a change of the file", async () => {
+  const env = codeAfter("such as `.env`:");
+  await using directory = await projectWith(EMPTY_PAGE, env);
+  await using gateway = await quickStart(directory);
+  const { public: values, sensitive } = await payloadAt(gateway.url);
+  assertEquals([values, typeof sensitive], [{
+    API_URL: "https://api.example.com",
+  }, "string"]);
+  await Deno.writeTextFile(
+    directory.at(".env"),
+    env.replace("https://api.", "https://api2."),
+  );
+  await gateway.logged(({ msg }) => msg === "rep.config.reloaded");
+  assertEquals((await payloadAt(gateway.url)).public, {
+    API_URL: "https://api2.example.com",
+  });
+});
+
+testBrowser(
+  "the script in README.md runs in a page, and opens the stream",
+  async (browser) => {
+    const script = codeAfter("or from JSR:");
+    const page =
+      `<!doctype html><script type="module">${script}\nglobalThis.isReady = true;</script>`;
+    await using directory = await projectWith(
+      page,
+      codeAfter("such as `.env`:"),
+    );
+    await using gateway = await quickStart(directory);
+    const tab = await browser.open(gateway.url);
+    await tab.waitForFunction("globalThis.isReady");
+    const source = `import("/rep/client.js").then(async ({ rep }) =>
+    [rep.get("API_URL"), await rep.getSecure("MAP_KEY"), rep.status().state !== "closed"])`;
+    assertEquals(await tab.evaluate(source), [
+      "https://api.example.com",
+      "abc-123",
+      true,
+    ]);
+  },
+);
+
+Deno.test("the entry point of the container in README.md serves a build with the variables of docker run", async () => {
+  const entrypoint: string[] = JSON.parse(
+    /^ENTRYPOINT (\[.*\])$/m.exec(README)?.[1] ?? "[]",
+  );
+  await using directory = await projectWith(EMPTY_PAGE, "");
+  const args = argumentsIn(entrypoint).map((word) =>
+    word === "/dist" ? directory.at("dist") : word
+  );
+  const [, name = "", value = ""] =
+    /--env (\w+)=(\S+)/.exec(codeAfter("ENTRYPOINT")) ?? [];
+  await using gateway = await startCommand(args, { [name]: value });
+  assertEquals((await payloadAt(gateway.url)).public, {
+    API_URL: "https://api.example.com",
+  });
+  assertEquals(OPTIONS.port.default, 8080); // as published
+});
+
+Deno.test("the module example in README.md is a server that delivers its configuration", async () => {
+  const example = codeAfter("## Quick start as a module");
+  await using server = await startProgram(
+    example.replace("jsr:@rep/gateway", "@rep/gateway"),
+  );
+  const { public: values, sensitive } = await payloadAt(server.url);
+  assertEquals([values, typeof sensitive], [{ THEME: "dark" }, "string"]);
+  const { status, variables } = await (await fetch(`${server.url}/rep/health`))
+    .json();
+  assertEquals([status, variables], ["healthy", {
+    public: 1,
+    sensitive: 1,
+    server: 0,
+  }]);
+});
+
+Deno.test("a reload in the module example in README.md publishes a change", async () => {
+  const example = codeAfter("## Quick start as a module").replace(
+    "jsr:@rep/gateway",
+    "@rep/gateway",
+  );
+  const [, change = ""] =
+    /after\s+`(variables\.[^`]+)`\s+it\s+publishes/.exec(README) ?? [];
+  await using server = await startProgram(
+    `${example}\n${change};\nawait gateway.reload();`,
+  );
+  await server.logged(({ msg }) => msg === "rep.config.reloaded");
+  assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
+});
+
+Deno.test("README.md states the limits of session keys and of streams", () => {
+  assertEquals([
+    /more\s+than\s+(\w+)\s+session\s+keys\s+within\s+a\s+minute/.exec(README)
+      ?.[1],
+  ], ["ten"]);
+  assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
+  assertEquals(
+    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/.exec(README)?.[1],
+    NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
+  );
+});
+
+Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {
+  await using gateway = await setUp({ REP_PUBLIC_A: "1" });
+  const names =
+    /such\s+as\s+`([\w-]+)`\s+and\s+`([\w-]+)`,\s+are\s+removed\s+from\s+HTML/
+      .exec(README)
+      ?.slice(1) ?? [];
+  const headers = {
+    "content-type": "text/html",
+    ...Object.fromEntries(names.map((name) => [name, "1"])),
+  };
+  const html = "<!doctype html><title>app</title>";
+  const inject = (init: RequestInit) =>
+    gateway.gateway.inject(
+      new Response(html, { headers }),
+      new Request("http://gateway.test/", init),
+    );
+  const page = await inject({});
+  assertEquals([names, names.filter((name) => page.headers.has(name))], [[
+    "CDN-Cache-Control",
+    "Expires",
+  ], []]);
+  assertEquals(
+    /no-cache|no-store/.test(page.headers.get("cache-control") ?? ""),
+    true,
+  );
+  assertEquals((await page.text()).includes("__rep__"), true);
+  assertEquals(
+    await (await inject({ headers: { "sec-fetch-dest": "empty" } })).text(),
+    html,
+  );
+});
+
+Deno.test("the pictures in README.md are small", async () => {
+  const pictures = [...README.matchAll(/^!\[[^\]]+\]\((docs\/[^)]+)\)$/gm)].map(
+    ([, path]) => String(path),
+  );
+  const sizes = await Promise.all(
+    pictures.map(async (path) => (await Deno.stat(path)).size),
+  );
+  assertEquals(pictures, [
+    "docs/idea.svg",
+    "docs/live-change.gif",
+    "docs/status.png",
+  ]);
+  assertEquals(sizes.map((size) => size < 600_000), [true, true, true]);
+});
+
+Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {
+  const text = await Deno.readTextFile("docs/development/architecture.md");
+  const paths = [
+    ...text.matchAll(/`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g),
+  ].map(([, path]) => String(path));
+  for (const path of paths) await Deno.stat(path);
+  assertEquals(paths.length > 20, true);
+});
